@@ -75,6 +75,12 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         Importance.MEDIUM,
     ),
     _option(
+        "writeName",
+        None,
+        "Tells writes with one transactionalIdPrefix and batchId apart that go to the same topic, "
+        "or whose rows name their topics. Writes with different values of topic need none.",
+    ),
+    _option(
         "resetTransactionalState",
         "false",
         "true: let a stream with a new checkpoint take its prefix over, in batch 0 alone; what was "
@@ -131,6 +137,8 @@ class ExactlyOnceConfig:
     """Not empty with `EXACTLY_ONCE`."""
     batch_id: str | None = None
     """Of a batch write that is written once under this id."""
+    write_name: str | None = None
+    """Of a write that only its name tells apart from others with its `batch_id`."""
     reset_transactional_state: bool = False
     """Whether a new query may take the prefix over, in its batch 0."""
     reset_batch: str | None = None
@@ -164,6 +172,7 @@ class ExactlyOnceConfig:
         prefix, batch_id = values["transactionalIdPrefix"], values["batchId"]
         check_prefix(prefix)
         check_batch_id(batch_id)
+        _check_write_name(values["writeName"], batch_id)
         reset = _reset_of(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
         _check_atomic(values)
@@ -177,6 +186,7 @@ class ExactlyOnceConfig:
             guarantee=DeliveryGuarantee.EXACTLY_ONCE,
             transactional_id_prefix=prefix,
             batch_id=batch_id,
+            write_name=values["writeName"],
             reset_transactional_state=reset == "true",
             reset_batch=reset if reset.isdecimal() else None,
             decision_log_topic=values["decisionLogTopic"],
@@ -223,13 +233,24 @@ def check_batch_id(batch_id: str | None) -> None:
     Raises:
         ConfigError: it is empty, too long, or not printable.
     """
-    if batch_id is not None and (
-        not 0 < len(batch_id) <= MAX_BATCH_ID or not batch_id.isprintable()
-    ):
+    hint = "Use what names the rows for good, such as a date or the id of a scheduled run."
+    _check_name("batchId", batch_id, hint)
+
+
+def _check_write_name(name: str | None, batch_id: str | None) -> None:
+    _check_name("writeName", name, "Use what the write's rows are, such as late-orders.")
+    if name is not None and batch_id is None:
         raise ConfigError(
-            f"option batchId is {shown(batch_id)}; allowed: 1 to {MAX_BATCH_ID} "
-            "printable characters",
-            hint="Use what names the rows for good, such as a date or the id of a scheduled run.",
+            "option writeName is set without batchId",
+            hint="It tells writes with one batchId apart: set that too, or leave it out.",
+        )
+
+
+def _check_name(option: str, name: str | None, hint: str) -> None:
+    if name is not None and (not 0 < len(name) <= MAX_BATCH_ID or not name.isprintable()):
+        raise ConfigError(
+            f"option {option} is {shown(name)}; allowed: 1 to {MAX_BATCH_ID} printable characters",
+            hint=hint,
         )
 
 

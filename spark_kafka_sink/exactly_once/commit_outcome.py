@@ -31,8 +31,6 @@ class CommitOutcome:
     """Those of the decision, now visible to readers."""
     records: int = 0
     """Records in them."""
-    rows: int | None = None
-    """What Spark had handed the tasks of a batch that was there already; None if not known."""
     aborted: int = 0
     """Transactions that were aborted: of lost attempts, or of a batch that was there already."""
     left_open: tuple[str, ...] = ()

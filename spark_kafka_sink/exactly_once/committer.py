@@ -76,12 +76,15 @@ class BatchCommitter:
                 recover_runs(driver)
             return begin_shared(driver, timeout_ms, reset=self._reset)
 
-    def commit(self, batch: str, results: Sequence[TaskResult]) -> CommitOutcome:
+    def commit(
+        self, batch: str, results: Sequence[TaskResult], nonce: str | None = None
+    ) -> CommitOutcome:
         """Make the rows of all tasks visible, or find that they are.
 
         Args:
             batch: a stream's batch number; otherwise the name of the scope.
             results: of every task, whatever its outcome.
+            nonce: of the planning, where the caller knows it.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost.
@@ -93,7 +96,8 @@ class BatchCommitter:
         tasks = _transactions(results)
         shared = shared_of(results)
         caller = replace(
-            self._caller(_query_of(results), batch, nonces_of(tasks)),
+            self._caller(_query_of(results), batch, nonces_of(tasks) | _nonces(nonce)),
+            run=_run_of(results),
             rows=rows_of(results),
             skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
         )
@@ -123,12 +127,12 @@ class BatchCommitter:
             FencedError: a newer driver has taken over.
         """
         transactions = _transactions(results)
-        nonces = frozenset(() if nonce is None else (nonce,))
+        nonces = _nonces(nonce)
         with connected_driver(self._config, self._scope) as driver:
             if abort_needs_fence(complete=complete):
                 query = results[0].query_id if results else None
                 caller = self._caller(query, batch, nonces | nonces_of(transactions))
-                counted = replace(caller, rows=rows_of(results))
+                counted = replace(caller, run=_run_of(results), rows=rows_of(results))
                 return abort_batch(driver, counted, transactions)
             return abort_undecided(driver, batch, transactions, nonces)
 
@@ -139,12 +143,14 @@ class BatchCommitter:
         shared: OpenTransaction,
         *,
         complete: bool,
+        nonce: str | None = None,
     ) -> CommitOutcome:
         """End the one transaction of all tasks, unless it was committed; arguments as `abort`."""
         caller = None
         if results:
             rows = rows_of(results) if complete else None
-            caller = replace(self._caller(results[0].query_id, batch, frozenset()), rows=rows)
+            caller = self._caller(results[0].query_id, batch, _nonces(nonce))
+            caller = replace(caller, run=_run_of(results), rows=rows)
         with connected_driver(self._config, self._scope) as driver:
             return abort_shared(driver, caller, shared, batch)
 
@@ -166,6 +172,16 @@ class BatchCommitter:
 
 def _transactions(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
     return tuple(each.transaction for each in results if each.transaction is not None)
+
+
+def _nonces(nonce: str | None) -> frozenset[str]:
+    return frozenset(() if nonce is None else (nonce,))
+
+
+def _run_of(results: Sequence[TaskResult]) -> str | None:
+    """The one run of the query that all tasks belong to, if there is one."""
+    runs = {each.run_id for each in results}
+    return runs.pop() if len(runs) == 1 else None
 
 
 def _query_of(results: Sequence[TaskResult]) -> str | None:

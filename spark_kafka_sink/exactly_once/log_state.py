@@ -25,6 +25,19 @@ T_co = TypeVar("T_co", bound=Transaction, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
+class Planning:
+    """The planning of a write in foreachBatch.
+
+    A function of foreachBatch that writes twice in one run of its query has two writes. In another
+    run the same write comes again.
+    """
+
+    run: str
+    """Of the query: each start has another one."""
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """Nothing is decided yet."""
 
@@ -45,6 +58,8 @@ class Decided(Generic[T_co]):
     retired: tuple[str | None, ...] = ()
     rows: int | None = None
     """What Spark handed its tasks, dead letters and dropped rows included; None if not counted."""
+    planning: Planning | None = None
+    """Of a batch that foreachBatch writes: which planning has written it, or last found it."""
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -62,6 +77,8 @@ class Done:
     given_up: tuple[str, ...] = ()
     """As `Nothing` has it."""
     rows: int | None = None
+    """As `Decided` has it."""
+    planning: Planning | None = None
     """As `Decided` has it."""
 
 

@@ -13,7 +13,10 @@ Where the log stands, and a caller that comes with (query, batch):
                                         resetTransactionalState names this batch
     another query                       refuse, but for batch 0 with resetTransactionalState=true
     another query that took over        refuse
-    the one batch of a batch job        skip, unless two queries have foreachBatch write it: refuse
+    the one batch of a batch job        skip, unless it has other rows, or two queries have
+                                        foreachBatch write it: refuse
+    the same, and this run of the       refuse: it is another write of the same function
+    query has written or skipped it
     abort() has given the tasks up      refuse
     tasks that skipped a batch to write refuse
 
@@ -33,7 +36,14 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Generic
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing, T_co
+from spark_kafka_sink.exactly_once.log_state import (
+    Decided,
+    Done,
+    LogState,
+    Nothing,
+    Planning,
+    T_co,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,9 +71,18 @@ class Caller:
     skipped: bool = False
     """Tasks have not written their rows, as planning had found them there."""
     nonces: frozenset[str] = frozenset()
-    """Of the plannings that the tasks' transactions are of: one, or none without transactions."""
+    """Of the plannings that the tasks are of: one, or none if they have not reported."""
+    run: str | None = None
+    """Of the query, where foreachBatch writes; None if it is not known."""
     rows: int | None = None
     """What Spark handed the tasks; None before they have run, or where one did not count."""
+
+    @property
+    def planning(self) -> Planning | None:
+        """What a decision says of who has made it."""
+        if not self.single or self.run is None or not self.nonces:
+            return None
+        return Planning(self.run, min(self.nonces))
 
 
 class Refusal(StrEnum):
@@ -73,6 +92,8 @@ class Refusal(StrEnum):
     BATCH_IS_BEHIND = "a later batch of the query is decided already"
     BATCH_IS_AHEAD = "the decision log lacks the batch before"
     OTHER_ROWS = "the batch was planned anew with other rows"
+    OTHER_JOBS_ROWS = "this batchId was written with other rows"
+    ANOTHER_WRITE = "another write of the same run of foreachBatch has this batchId and target"
     OTHER_QUERY = "another query writes with this transactionalIdPrefix"
     RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "the foreachBatch of another query has written this batchId"
@@ -85,6 +106,15 @@ class Verdict(Enum):
 
     WRITE = "write"
     SKIP = "skip"
+
+
+_NOTHING_TO_MARK = {
+    Verdict.SKIP,
+    Refusal.OTHER_ROWS,
+    Refusal.OTHER_JOBS_ROWS,
+    Refusal.ANOTHER_WRITE,
+}
+"""With these no commit() of the tasks can decide, as the batch is decided."""
 
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
@@ -111,13 +141,29 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     unlike = state.query != caller.query and None not in {state.query, caller.query}
     if unlike:
         return Refusal.OTHER_QUERYS_BATCH
-    return Verdict.SKIP if None in {state.query, caller.query} else _judge_same(state, caller)
+    if _is_another_write(state.planning, caller):
+        return Refusal.ANOTHER_WRITE
+    return Refusal.OTHER_JOBS_ROWS if _differ(state, caller) else Verdict.SKIP
+
+
+def _is_another_write(planning: Planning | None, caller: Caller) -> bool:
+    """Whether the caller's run of the query has come with the batch before, in another planning.
+
+    A run has each batch once. As many rows do not tell its writes apart, and to skip one that was
+    never written would lose them.
+    """
+    if planning is None or planning.run != caller.run:
+        return False
+    return planning.nonce not in caller.nonces
 
 
 def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusal:
-    """To skip a stream's batch would lose the rows that it did not have when it was written."""
-    differ = None not in {state.rows, caller.rows} and state.rows != caller.rows
-    return Refusal.OTHER_ROWS if differ else Verdict.SKIP
+    return Refusal.OTHER_ROWS if _differ(state, caller) else Verdict.SKIP
+
+
+def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
+    """To skip a batch would lose the rows that it did not have when it was written."""
+    return None not in {state.rows, caller.rows} and state.rows != caller.rows
 
 
 def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
@@ -157,7 +203,13 @@ class Decide(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDone:
-    """The batch is in the topic: abort what `never_decided` names, and succeed."""
+    """The batch is in the topic: abort what `never_decided` names, and succeed.
+
+    Append `found` first, if any: this run of the query has found the batch, and what else it writes
+    under the same batchId and target is another write.
+    """
+
+    found: Done | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +246,7 @@ def next_commit_step(
     if isinstance(verdict, Refusal):
         return Refuse(verdict)
     if verdict is Verdict.SKIP:
-        return AlreadyDone()
+        return AlreadyDone(_found(state, caller))
     if caller.skipped:
         return Refuse(Refusal.SKIPPED)
     if not caller.nonces.isdisjoint(state.given_up):
@@ -213,7 +265,7 @@ def next_abort_step(
     if isinstance(state, Decided):
         return RollForward(state)
     new = sorted(caller.nonces.difference(state.given_up))
-    if not new or judge(state, caller) in {Verdict.SKIP, Refusal.OTHER_ROWS}:
+    if not new or judge(state, caller) in _NOTHING_TO_MARK:
         return AbortOurs()
     return GiveUp(replace(state, given_up=(*state.given_up, *new)[-MAX_GIVEN_UP:]))
 
@@ -238,7 +290,21 @@ def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
 
 def finished(decided: Decided[T_co]) -> Done:
     """The state once every transaction of a decision is committed."""
-    return Done(decided.query, decided.batch, decided.retired, rows=decided.rows)
+    return Done(
+        decided.query,
+        decided.batch,
+        decided.retired,
+        rows=decided.rows,
+        planning=decided.planning,
+    )
+
+
+def _found(state: Nothing | Done, caller: Caller) -> Done | None:
+    """The state with the caller's planning, unless it says nothing new."""
+    planning = caller.planning
+    if isinstance(state, Nothing) or planning in {None, state.planning}:
+        return None
+    return replace(state, planning=planning)
 
 
 def _decided(
@@ -247,7 +313,7 @@ def _decided(
     retired = () if isinstance(state, Nothing) else state.retired
     if isinstance(state, Done) and state.query != caller.query:
         retired = (*retired, state.query)
-    return Decided(caller.query, caller.batch, transactions, retired, caller.rows)
+    return Decided(caller.query, caller.batch, transactions, retired, caller.rows, caller.planning)
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:

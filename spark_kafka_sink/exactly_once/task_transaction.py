@@ -96,6 +96,8 @@ class TaskResult:
     transaction: TaskTransaction | None = None
     rows: int | None = None
     """What Spark handed the task, written or not; None where it did not count them."""
+    run_id: str | None = None
+    """Of the query, where foreachBatch writes; None if it is not known."""
     shared: OpenTransaction | None = None
     """The transaction of all tasks of the batch, whether this one has written in it or not; None
     where each has its own."""

@@ -1,12 +1,15 @@
 """Transactional ids: made here, parsed here, and listed by the patterns made here.
 
-=======  =============================  =======================================================
-scope    driver's id, key in the log    task's id
-=======  =============================  =======================================================
-stream   ``prefix/stream``              ``prefix/stream/query/17/nonce/partition/attempt``
-batch    ``prefix/batch/2026-11-20``    ``prefix/batch/2026-11-20/nonce/partition/attempt``
-run      ``prefix/run/id``              ``prefix/run/id/nonce/partition/attempt``
-=======  =============================  =======================================================
+=======  =================================  ====================================================
+scope    driver's id, key in the log        task's id
+=======  =================================  ====================================================
+stream   ``prefix/stream``                  ``prefix/stream/query/17/nonce/partition/attempt``
+batch    ``prefix/batch/7/topic=events``    ``prefix/batch/7/topic=events/nonce/…``
+run      ``prefix/run/id``                  ``prefix/run/id/nonce/partition/attempt``
+=======  =================================  ====================================================
+
+A batch whose rows name their topics has ``topic-column`` for ``topic=events``, and a write with a
+writeName has ``/name=late`` after it. Earlier versions had neither: ``prefix/batch/7``.
 
 With atomicBatch=true all tasks write in a transaction of the driver's id, and each Spark partition
 has an id that its first attempt claims: a task's id without the attempt, as
@@ -15,7 +18,8 @@ has an id that its first attempt claims: a task's id without the attempt, as
 ``abort()`` creates one more id, the abort flag: the driver's id and a nonce, as
 ``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction any more.
 
-No prefix has a "/" and in a batchId it is escaped, so that each id belongs to exactly one scope.
+No prefix has a "/" and in a batchId, a topic and a name it is escaped, so that each id belongs to
+exactly one scope.
 The nonce is made where the write is planned and the attempt is Spark's taskAttemptId: no two
 attempts ever share an id, also when a stage runs again or a paused attempt wakes up late. The query
 is in it because batch numbers of two queries can't be compared: a new one begins with 0 again.
@@ -29,7 +33,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,12 +46,15 @@ _SAFE: Final = "-._~:+=@,"
 _NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
 _PREFIX: Final = r"[A-Za-z0-9._-]+"
 _ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
-_DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|(batch|run)/({_NAME}))")
+_TOPIC_COLUMN: Final = "topic-column"
+_TARGET: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
+_NAMED: Final = rf"(batch|run)/({_NAME})({_TARGET})?"
+_DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
 _STREAM_TASK: Final = re.compile(
     rf"({_PREFIX})/stream/({_NAME})/([0-9]+)/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
 )
 _BATCH_TASK: Final = re.compile(
-    rf"({_PREFIX})/(batch|run)/({_NAME})/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
+    rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
 )
 _ATTEMPT_OF_CLAIM: Final = "/0"
 """What makes a claim's id one that a task's could be."""
@@ -96,7 +103,9 @@ def new_nonce() -> str:
 def driver_id(scope: Scope) -> str:
     """The driver's own transactional id, which is the scope's key in the decision log too."""
     base = f"{scope.prefix}/{scope.kind.value}"
-    return base if scope.kind is ScopeKind.STREAM else f"{base}/{quote(scope.name, safe=_SAFE)}"
+    if scope.kind is ScopeKind.STREAM:
+        return base
+    return f"{base}/{_quoted(scope.name)}{_target_id(scope.target)}"
 
 
 def abort_flag_id(scope: Scope, nonce: str) -> str:
@@ -113,10 +122,10 @@ def parse_driver_id(text: str) -> Scope | None:
     match = _DRIVER.fullmatch(text)
     if match is None:
         return None
-    prefix, stream, kind, name = match.groups()
+    prefix, stream, *named = match.groups()
     if stream:
         return Scope(kind=ScopeKind.STREAM, prefix=prefix)
-    return _named_scope(kind, prefix, name)
+    return _named_scope(prefix, *named)
 
 
 def parse_task_id(text: str) -> TaskTransactionalId | None:
@@ -130,8 +139,8 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
         match = _BATCH_TASK.fullmatch(text)
         if match is None:
             return None
-        prefix, kind, name, nonce, partition, attempt = match.groups()
-        scope, query_id = _named_scope(kind, prefix, name), None
+        prefix, *named, nonce, partition, attempt = match.groups()
+        scope, query_id = _named_scope(prefix, *named), None
         batch = "" if scope is None else scope.name
     if scope is None or (scope.kind is ScopeKind.STREAM and query_id is None):
         return None
@@ -181,14 +190,37 @@ def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> 
     """What the ids of all tasks of one planning begin with."""
     base = driver_id(scope)
     if scope.kind is ScopeKind.STREAM:
-        base = f"{base}/{quote(query_id or '', safe=_SAFE)}/{batch}"
+        base = f"{base}/{_quoted(query_id or '')}/{batch}"
     return f"{base}/{nonce}"
 
 
-def _named_scope(kind: str, prefix: str, name: str) -> Scope | None:
-    """None where the name is not spelled as `driver_id` would."""
-    found = _unquoted(name)
-    return None if found is None else Scope(kind=ScopeKind(kind), prefix=prefix, name=found)
+def _target_id(target: Target | None) -> str:
+    """The end of the id of a batch's driver."""
+    if target is None:
+        return ""
+    topic = _TOPIC_COLUMN if target.topic is None else f"topic={_quoted(target.topic)}"
+    return f"/{topic}" if target.name is None else f"/{topic}/name={_quoted(target.name)}"
+
+
+def _named_scope(
+    prefix: str, kind: str, name: str, target: str | None, topic: str | None, write: str | None
+) -> Scope | None:
+    """None where a name is not spelled as `driver_id` would."""
+    quoted = [each for each in (name, topic, write) if each is not None]
+    if None in map(_unquoted, quoted) or (target and kind != ScopeKind.BATCH):
+        return None
+    return Scope(
+        kind=ScopeKind(kind),
+        prefix=prefix,
+        name=unquote(name),
+        target=Target(topic=topic and unquote(topic), name=write and unquote(write))
+        if target
+        else None,
+    )
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe=_SAFE)
 
 
 def _unquoted(name: str) -> str | None:
@@ -197,4 +229,4 @@ def _unquoted(name: str) -> str | None:
         found = unquote(name, errors="strict")
     except UnicodeDecodeError:
         return None
-    return found if quote(found, safe=_SAFE) == name else None
+    return found if _quoted(found) == name else None

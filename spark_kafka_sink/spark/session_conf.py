@@ -19,6 +19,10 @@ QUERY_ID = "sql.streaming.queryId"
 """The micro-batch and the query of a task, in a stream and within foreachBatch.
 
 Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``."""
+JOB_GROUP = "spark.jobGroup.id"
+"""The id of a query's run, in a stream and within foreachBatch, unless the user has set another.
+
+Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UNITS = ("", "k", "m", "g", "t", "p")
 

@@ -9,7 +9,8 @@ key                   value
 ====================  ===========================================================================
 
 All chunks of a record are appended in one transaction and have a random id in common. The latest
-complete record of a scope is the one that holds. A record that replaces it is appended with a null
+complete record of a scope is the one that holds; an earlier version's of the batch counts for the
+first of its writes that finds it. A record that replaces it is appended with a null
 for each chunk's key that it does not use itself, so that compaction removes the chunks. Compaction
 leaves the latest value of each key: chunks without their first or last ones are of a record that a
 later one has replaced.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.log.decision_format import from_text, to_text
 from spark_kafka_sink.exactly_once.log.json_object import VERSION, malformed, parse_object
+from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.transactional_id import driver_id, parse_driver_id
 
 if TYPE_CHECKING:
@@ -136,6 +138,22 @@ class DecisionRecords:
         Raises:
             TransactionError: it is of a newer version, or nothing that this package writes.
         """
+        earlier = self.undistinguished(scope)
+        return self._record(scope) if earlier is None else self._record(earlier)
+
+    def undistinguished(self, scope: Scope) -> Scope | None:
+        """The scope of an earlier version whose record holds for this one, if there is one.
+
+        Those versions had one record for all writes with a batchId. It belongs to the scope that
+        finds it first and replaces it; a decision that names other topics never does.
+        """
+        earlier = scope.undistinguished
+        if earlier is None or scope in self._latest:
+            return None
+        record = self._record(earlier)
+        return earlier if record is not None and _may_be_of(record, scope) else None
+
+    def _record(self, scope: Scope) -> Record | None:
         found = self._latest.get(scope)
         if found is None:
             return None
@@ -204,6 +222,16 @@ class DecisionRecords:
             return None
         del self._chunks[scope]
         return "".join(chunks.texts)
+
+
+def _may_be_of(record: Record, scope: Scope) -> bool:
+    """Whether an earlier version may have decided this write with the record."""
+    state, topic = record.state, None if scope.target is None else scope.target.topic
+    if not isinstance(state, Decided) or topic is None:
+        return not isinstance(state, Nothing)
+    if any(each.unnamed_partitions for each in state.transactions):
+        return True
+    return any(topic == each.topic for task in state.transactions for each in task.partitions)
 
 
 def scope_of(key: bytes | None) -> Scope | None:

@@ -17,6 +17,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log_state import Nothing
 from spark_kafka_sink.exactly_once.protocol import (
+    AlreadyDone,
     Decide,
     Refuse,
     RollForward,
@@ -126,6 +127,9 @@ def _commit(call: _Call) -> CommitOutcome:
             state = finished(rolled)
         if isinstance(step, Decide):
             return _decide(call, owner, step.decided)
+        if isinstance(step, AlreadyDone) and record is not None:
+            found = step.found or (state if driver.holds_earlier else None)
+            _note_found(driver, owner, record, found)
     except UnclearFenceError:
         raise
     except FencedError:
@@ -135,6 +139,21 @@ def _commit(call: _Call) -> CommitOutcome:
         call.abort_ours(read)
         raise refusal_error(step.refusal, driver.scope, state, caller)
     return _already_done(driver, state, rolled, record, call.tasks)
+
+
+def _note_found(
+    driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
+) -> None:
+    """Append what is new about a batch that is done; None if nothing is."""
+    if state is None:
+        return
+    found = Record(
+        state=state,
+        at_ms=record.at_ms,
+        transactions=record.transactions,
+        records=record.records,
+    )
+    _append_decision(driver, owner, found, step="found")
 
 
 def _already_done(
@@ -152,7 +171,6 @@ def _already_done(
         batch=state.batch if not isinstance(state, Nothing) else "",
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
-        rows=None if isinstance(state, Nothing) else state.rows,
         aborted=len(aborted.ended),
         steps=driver.watch.steps,
     )
@@ -216,9 +234,10 @@ def _append_decision(
     owner: OpenTransaction,
     record: Record,
     before_commit: Callable[[], None] | None = None,
+    step: str = "decide",
 ) -> OpenTransaction:
     try:
-        return driver.append(owner, record, "decide", before_commit=before_commit)
+        return driver.append(owner, record, step, before_commit=before_commit)
     except BrokerUnavailableError as error:
         raise _UnclearAppendError(error) from error
     except FencedError as error:

@@ -67,6 +67,8 @@ class Driver:
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
         """The chunks that the scope has in the log, as far as this driver knows."""
+        self._earlier: list[Message] = []
+        """What removes the record of an earlier version that holds for the scope."""
         self._first: _FirstLook | None = None
         """What was read behind the fence, until an append has made sure of it."""
         self._deadline = self._new_deadline()
@@ -154,8 +156,17 @@ class Driver:
         return record
 
     def note_chunks(self, records: DecisionRecords) -> None:
-        """See which chunks the scope has in the log, for `append` to set their keys to null."""
+        """See which keys of the log the next `append` has to set to null."""
         self._chunks |= records.chunk_keys(self.scope)
+        earlier = records.undistinguished(self.scope)
+        self._earlier = (
+            [] if earlier is None else replacing(earlier, None, records.chunk_keys(earlier))
+        )
+
+    @property
+    def holds_earlier(self) -> bool:
+        """Whether the record that was read is one of an earlier version, for `append` to move."""
+        return bool(self._earlier)
 
     def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, as far as it goes without ending what its drivers are about.
@@ -200,6 +211,7 @@ class Driver:
                 the fence was old, and only a new epoch and a new look can tell.
         """
         messages = replacing(self.scope, record, self._chunks)
+        earlier = self._earlier
         deadline = self.client.deadline(seconds) if seconds else self._deadline
 
         def look() -> None:
@@ -208,8 +220,8 @@ class Driver:
             self._look_again()
 
         with self.watch.step(step):
-            owner = self._append(owner, messages, deadline, look)
-        self._first, self._chunks = None, chunks_of(messages)
+            owner = self._append(owner, [*messages, *earlier], deadline, look)
+        self._first, self._chunks, self._earlier = None, chunks_of(messages), []
         return owner
 
     def check_alive(

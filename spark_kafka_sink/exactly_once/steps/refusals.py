@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.scope import Scope
 
 _RESET: Final = "resetTransactionalState=true"
+_NAME_IT: Final = (
+    "set the option writeName on all but the first of several writes with one batchId, not on the "
+    "one that is written already"
+)
 _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query wrote at least once before, or its decision log is lost "
     "and you know that this batch is not in the topic, start it with ",
@@ -27,6 +31,11 @@ _HINTS: Final = {
     "checkpoint was set back, bring its latest state back, or begin a new one where the written "
     f"batch ends, with {_RESET}. If the query does not read the same rows twice, the batch in the "
     "topic is whole: ",
+    Refusal.OTHER_JOBS_ROWS: "A batchId names its rows: to skip these would lose them. Give other "
+    f"rows another batchId, and {_NAME_IT}. If those in the topic are the whole batch: ",
+    Refusal.ANOTHER_WRITE: "Writes of one function to different values of the option topic need "
+    f"nothing; to the same topic, or without that option, {_NAME_IT}. A write that is tried again "
+    "in the same call is refused, too: let the query fail, and start it again",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
     f"the other one, as after its checkpoint was deleted, end that one and set {_RESET}",
     Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: end this "
@@ -49,6 +58,8 @@ def refusal_error(
     )
     if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
         known += f" with {plural(state.rows, 'row')}, now there are {caller.rows:,}"
+    if refusal is Refusal.ANOTHER_WRITE:
+        known += _plannings(state, caller)
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",
@@ -60,9 +71,17 @@ def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
     """The end of a hint, where it names the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which lets this batch alone pass"
-    if refusal is not Refusal.OTHER_ROWS:
+    if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:
         return ""
     return (
         f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
-        f"'{driver_id(scope)}'` lets the query skip it"
+        f"'{driver_id(scope)}'` lets it count as written"
     )
+
+
+def _plannings(state: ScopeState, caller: Caller) -> str:
+    """Both writes, by what their transactional ids have."""
+    first = None if isinstance(state, Nothing) else state.planning
+    if first is None or caller.planning is None:
+        return ""
+    return f", from planning {first.nonce}; this one is {caller.planning.nonce}"

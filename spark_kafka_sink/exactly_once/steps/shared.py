@@ -218,7 +218,6 @@ def _outcome(
     return CommitOutcome(
         status=status,
         batch=caller.batch,
-        rows=None if isinstance(state, Nothing) else state.rows,
         aborted=len(aborted.ended),
         steps=driver.watch.steps,
     )

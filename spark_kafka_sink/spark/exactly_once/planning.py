@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.scope import Scope, Target
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
 from spark_kafka_sink.spark.exactly_once.timeouts import transaction_timeout_ms
@@ -47,12 +47,15 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> E
             hint="What a batchId was written under stays written: use another batchId.",
         )
     prefix, batch_id = options.transactional_id_prefix, options.batch_id
-    scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id)
+    target = Target(topic=config.topic, name=options.write_name)
+    scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
     if not plan.must_write(None, scope.name):
         _LOG.warning(
-            "batchId %s is already written under transactionalIdPrefix %s: nothing will be written",
+            "batchId %s is already written %s under transactionalIdPrefix %s: nothing will be "
+            "written",
             batch_id,
+            target,
             prefix,
         )
     return ExactlyOnceWriter(TransactionalTaskWriter(config, contract, plan, origin))

@@ -6,10 +6,13 @@ one.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.spark.session_conf import BATCH_ID, QUERY_ID, setting
+from spark_kafka_sink.spark.session_conf import BATCH_ID, JOB_GROUP, QUERY_ID, setting
+
+_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +37,15 @@ def current_micro_batch() -> MicroBatch:
             hint="Write from foreachBatch with the option batchId.",
         )
     return MicroBatch(query_id, batch)
+
+
+def current_run() -> str | None:
+    """The id of the query's run that the task in this thread belongs to; each start has another.
+
+    None outside of a query, or if the user has given the jobs another group: one that is the same
+    after a restart does not tell runs apart.
+    """
+    group = setting(JOB_GROUP)
+    if not setting(QUERY_ID) or group is None or not _RUN_ID.fullmatch(group):
+        return None
+    return group

@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
-from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch
+from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch, current_run
 from spark_kafka_sink.spark.session_conf import QUERY_ID, setting
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 from spark_kafka_sink.spark.writer import TaskWriter, spare_garbage_collections, task_info
@@ -68,13 +68,15 @@ class TransactionalTaskWriter(TaskWriter):
         query_id, batch = self._identity()
         if self.plan.shared is not None:
             _refuse_speculation()
-        if not self.plan.must_write(query_id, batch):
+        run_id = None if self.plan.scope.kind is ScopeKind.STREAM else current_run()
+        if not self.plan.must_write(query_id, batch, run_id):
             # Also, a Python worker that leaves rows unread is taken for crashed, at times.
             skipped = TaskResult(
                 outcome=TaskOutcome.SKIPPED,
                 query_id=query_id,
                 batch=batch,
                 rows=sum(each.num_rows for each in batches),
+                run_id=run_id,
                 shared=self.plan.shared,
             )
             report = self.origin.of_task(DeliveryReport())
@@ -87,6 +89,7 @@ class TransactionalTaskWriter(TaskWriter):
             batch=batch,
             transaction=transaction,
             rows=counted.rows,
+            run_id=run_id,
             shared=self.plan.shared,
         )
         return TransactionMessage(self.origin.of_task(report), result, self.plan.nonce)

@@ -44,8 +44,13 @@ class WritePlan:
     shared: OpenTransaction | None = None
     """The transaction that all tasks write in; None where each has its own."""
 
-    def must_write(self, query_id: str | None, batch: str) -> bool:
+    def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:
         """Whether the tasks of a batch are to write, by what was read at planning.
+
+        Args:
+            query_id: the streaming query's; None in a batch job.
+            batch: a stream's batch number; otherwise the name of the scope.
+            run_id: of the query's run, within foreachBatch.
 
         Raises:
             TransactionError: the batch is refused; the message says why, and what to do.
@@ -57,6 +62,8 @@ class WritePlan:
             reset=self.reset,
             reset_batch=self.reset_batch,
             single=single,
+            run=run_id,
+            nonces=frozenset((self.nonce,)),
         )
         verdict = judge(self.state, caller)
         if isinstance(verdict, Refusal):

@@ -19,7 +19,6 @@ from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope import Scope
-from spark_kafka_sink.exactly_once.task_transaction import rows_of
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
 from spark_kafka_sink.spark.exactly_once.messages import of_tasks, results_of, transactions_of
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
@@ -140,7 +139,8 @@ class _DriverSide:
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = committed_report(messages, self._config.report_tasks)
-        results = results_of(of_tasks(messages))
+        ended = of_tasks(messages)
+        results = results_of(ended)
         if len(results) != len(messages):
             raise TransactionError(
                 f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
@@ -148,9 +148,8 @@ class _DriverSide:
                 hint="Install the same version of this package on all executors.",
             )
         warn_of_long_transactions(self._publication.name, results, SystemClock().wall_ms())
-        outcome = self._committer().commit(self._batch, results)
-        told = self._told(outcome, rows_of(results))
-        self._publication.succeed(self._ended(report, outcome, told, results))
+        outcome = self._committer().commit(self._batch, results, self._plan_of(ended).nonce)
+        self._publication.succeed(self._ended(report, outcome, outcome.status.value, results))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = finished_report(messages, self._config.report_tasks)
@@ -213,30 +212,15 @@ class _DriverSide:
         transactions = transactions_of(results, self._config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=told, transactions=transactions)
 
-    def _told(self, outcome: CommitOutcome, rows: int | None) -> str:
-        """The outcome in words; a batchId is written once, also where a later run has other rows.
-
-        The committer refuses that of streams.
-        """
-        status = outcome.status.value
-        if outcome.rows is None or rows is None or outcome.rows == rows:
-            return status
-        _LOG.warning(
-            "%s has %s now, and was written with %d: they stay as they are, and nothing is "
-            "written. Other rows need another batchId",
-            self._publication.name,
-            plural(rows, "row"),
-            outcome.rows,
-        )
-        return f"{status}, with {plural(outcome.rows, 'row')} where this run has {rows}"
-
     def _abort(
         self, tasks: Sequence[TransactionMessage], planned: Planned, *, complete: bool
     ) -> CommitOutcome:
         # Which partitions they have does not matter to that, nor whether a report can be read.
         results, committer = [each.result for each in tasks], self._committer()
         if planned.shared is not None:  # its tasks are fenced when it ends
-            return committer.abort_shared(self._batch, results, planned.shared, complete=complete)
+            return committer.abort_shared(
+                self._batch, results, planned.shared, complete=complete, nonce=planned.nonce
+            )
         return committer.abort(self._batch, results, complete=complete, nonce=planned.nonce)
 
     def _committer(self) -> BatchCommitter:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink.report.delivery_counters import WriteStatus
+from tests.spark.exactly_once.transactional import committed_numbers
 from tests.spark.support.sink import create_topics
 from tests.spark.support.stream import WAIT_S
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from pyspark.sql import DataFrame
 
     from tests.spark.exactly_once.transactional import ExactlyOnce
@@ -58,9 +63,8 @@ def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None
     again = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (again.transaction_outcome, again.persisted) == ("already written", 0)
     console.wait_for("batchId 2026-11-20 is already written", mark)
-    more = once.write(once.numbers(0, 110), batchId="2026-11-20")
-    assert more.transaction_outcome == "already written, with 100 rows where this run has 110"
-    console.wait_for("has 110 rows now, and was written with 100", mark)
+    with pytest.raises(Exception, match="with 100 rows, now there are 110"):
+        once.write(once.numbers(0, 110), batchId="2026-11-20")
     other = once.write(once.numbers(100, 150), batchId="2026-11-21")
     assert (other.transaction_outcome, other.persisted) == ("committed", 50)
     assert once.read() == list(range(150))
@@ -83,29 +87,114 @@ def test_dead_letters_are_in_the_transaction(once: ExactlyOnce, real_kafka: Kafk
     assert [each.value for each in by_confluent(real_kafka.bootstrap_servers, dead)] == [b"7"]
 
 
-@pytest.mark.every_release
-def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, stream: Stream) -> None:
-    """Each micro-batch is handed over twice, as Spark does after a restart."""
+@dataclass(frozen=True, slots=True)
+class ForEachBatch:
+    """A query whose function writes each micro-batch, two files of ten numbers at first."""
 
-    def twice(frame: DataFrame, number: int) -> None:
-        for _ in range(2):
-            writer = frame.write.format("kafkaprod").mode("append").options(**once.options)
-            writer.option("batchId", str(number)).save()
+    once: ExactlyOnce
+    stream: Stream
 
-    def run() -> None:
-        writer = stream.files().writeStream.foreachBatch(twice).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(stream.folder / "checkpoint")).start()
+    def __post_init__(self) -> None:
+        for number in range(2):
+            lines = [str(10 * number + line) for line in range(10)]
+            self.stream.put(f"{number}.txt", lines)
+
+    def write(self, frame: DataFrame, number: int, **more: str) -> None:
+        """Append a frame with the micro-batch's number as its batchId."""
+        options = {**self.once.options, "batchId": str(number), **more}
+        if "topic" in frame.columns:
+            del options["topic"]
+        frame.write.format("kafkaprod").mode("append").options(**options).save()
+
+    def run(self, function: Callable[[DataFrame, int], None]) -> None:
+        """Run the query until all files are written."""
+        writer = self.stream.files().writeStream.foreachBatch(function).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         assert query.awaitTermination(WAIT_S)
 
-    for number in range(2):
-        stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
-    run()
+    def forget(self, number: int) -> None:
+        """Make Spark call the function with a batch again at the next start."""
+        for name in (f"{number}", f".{number}.crc"):
+            (self.checkpoint / "commits" / name).unlink()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's."""
+        return self.stream.folder / "checkpoint"
+
+
+@pytest.fixture
+def for_each(once: ExactlyOnce, stream: Stream) -> ForEachBatch:
+    """A query with foreachBatch."""
+    return ForEachBatch(once, stream)
+
+
+@pytest.mark.every_release
+def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, for_each: ForEachBatch) -> None:
+    for_each.run(for_each.write)
+    for_each.forget(1)
+    for_each.run(for_each.write)
     assert once.report().transaction_outcome == "already written"
     assert once.read() == list(range(20))
     # A new checkpoint begins at 0 again, with other rows perhaps: they are not dropped in silence.
-    shutil.rmtree(stream.folder / "checkpoint")
+    shutil.rmtree(for_each.checkpoint)
     with pytest.raises(StreamingQueryException, match="foreachBatch of another query"):
-        run()
+        for_each.run(for_each.write)
+    assert once.read() == list(range(20))
+
+
+@pytest.mark.every_release
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_for_each_batch_to_two_topics(
+    once: ExactlyOnce, for_each: ForEachBatch, real_kafka: KafkaCluster, atomic: str
+) -> None:
+    """As many rows to each; the query dies between the writes, and again after both."""
+    other = f"{once.topic}-other"
+    create_topics(real_kafka, [other])
+    dies = [True]
+
+    def both(frame: DataFrame, number: int) -> None:
+        rows = frame.coalesce(1)
+        for_each.write(rows, number, atomicBatch=atomic)
+        if dies.pop() if dies else False:
+            raise RuntimeError("between the writes")
+        for_each.write(rows, number, topic=other, atomicBatch=atomic)
+
+    with pytest.raises(StreamingQueryException, match="between the writes"):
+        for_each.run(both)
+    assert len(once.read()) == 10
+    assert committed_numbers(real_kafka.bootstrap_servers, other) == []
+    for_each.run(both)
+    for_each.forget(1)
+    for_each.run(both)
+    for topic in (once.topic, other):
+        assert committed_numbers(real_kafka.bootstrap_servers, topic) == list(range(20))
+
+
+@pytest.mark.every_release
+@pytest.mark.parametrize("by_column", [False, True])
+def test_two_writes_of_for_each_batch_to_one_topic(
+    once: ExactlyOnce, for_each: ForEachBatch, *, by_column: bool
+) -> None:
+    """As many rows each: only a name tells them apart, and without one no row is dropped."""
+    name: dict[str, str] = {}
+
+    def halves(frame: DataFrame, number: int) -> None:
+        for remainder, more in ((0, {}), (1, name)):
+            rows = frame.where(f"CAST(value AS INT) % 2 = {remainder}")
+            if by_column:
+                rows = rows.selectExpr("value", f"'{once.topic}' AS topic")
+            for_each.write(rows, number, **more)
+
+    for _ in range(2):  # also when the first write is found
+        with pytest.raises(StreamingQueryException, match="another write of the same run") as e:
+            for_each.run(halves)
+        assert "writeName" in str(e.value)
+        assert len(once.read()) == 5
+    name["writeName"] = "odd/ü #1"
+    for_each.run(halves)
+    for_each.forget(1)
+    for_each.run(halves)
     assert once.read() == list(range(20))
 
 

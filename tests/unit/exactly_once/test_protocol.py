@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing, Planning
 from spark_kafka_sink.exactly_once.protocol import (
     MAX_GIVEN_UP,
     AbortOurs,
@@ -187,6 +187,27 @@ def job(query: str | None = None, rows: int | None = None) -> Caller:
     return Caller(query=query, batch="7", single=True, rows=rows)
 
 
+FOUND = Done(QUERY, "7", planning=Planning("r", "n"))
+
+
+def test_a_write_that_is_found_belongs_to_the_run_of_the_query_that_has_found_it() -> None:
+    """Another write of the same run is refused then, also where the first run is over."""
+    first, again, other = (
+        Caller(query=QUERY, batch="7", single=True, run=run, nonces=frozenset({nonce}), rows=10)
+        for run, nonce in (("r", "n"), ("s", "o"), ("s", "p"))
+    )
+    step = next_commit_step(Nothing(), first, OURS)
+    assert isinstance(step, Decide)
+    done = finished(step.decided)
+    assert done.planning == Planning("r", "n")
+    assert next_commit_step(done, first, OURS) == AlreadyDone()
+    found = replace(done, planning=Planning("s", "o"))
+    assert next_commit_step(done, again, ()) == AlreadyDone(found)
+    assert next_commit_step(found, again, ()) == AlreadyDone()
+    assert next_commit_step(found, other, ()) == Refuse(Refusal.ANOTHER_WRITE)
+    assert abort_step(found, other) == AbortOurs()
+
+
 @pytest.mark.parametrize(
     ("state", "who", "verdict"),
     [
@@ -198,10 +219,15 @@ def job(query: str | None = None, rows: int | None = None) -> Caller:
         (Done(None, "7"), job(QUERY), Verdict.SKIP),
         (DECIDED, job(QUERY), Verdict.SKIP),
         (Done(QUERY, "7"), job("new checkpoint"), Refusal.OTHER_QUERYS_BATCH),
-        (Done(None, "7", rows=10), job(rows=20), Verdict.SKIP),
-        (Done(QUERY, "7", rows=10), job(rows=20), Verdict.SKIP),
-        (Done(QUERY, "7", rows=10), job(QUERY, rows=20), Refusal.OTHER_ROWS),
+        (Done(None, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
+        (Done(QUERY, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
+        (Done(QUERY, "7", rows=10), job(QUERY, rows=20), Refusal.OTHER_JOBS_ROWS),
         (Done(QUERY, "7", rows=10), job(QUERY, rows=10), Verdict.SKIP),
+        (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"n"})), Verdict.SKIP),
+        (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"m"})), Refusal.ANOTHER_WRITE),
+        (FOUND, replace(job(QUERY), run="r"), Refusal.ANOTHER_WRITE),
+        (FOUND, replace(job(QUERY), run="s", nonces=frozenset({"m"})), Verdict.SKIP),
+        (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), Verdict.SKIP),
     ],
 )
 def test_the_one_batch_of_a_batch_job(

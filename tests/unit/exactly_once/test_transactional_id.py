@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind, Target
 from spark_kafka_sink.exactly_once.transactional_id import (
     ClaimId,
     TaskTransactionalId,
@@ -24,8 +24,15 @@ NONCE = "3fa9c01be2d4a7f0"
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PREFIXES = st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")
 BATCH_IDS = st.text(min_size=1, max_size=20).filter(str.isprintable)
+TARGETS = st.none() | st.builds(
+    Target,
+    topic=st.none() | st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z") | st.just(NONCE),
+    name=st.none() | BATCH_IDS,
+)
 SCOPES = st.one_of(
-    PREFIXES.map(Scope.stream), st.builds(Scope.batch, PREFIXES, BATCH_IDS), PREFIXES.map(Scope.run)
+    PREFIXES.map(Scope.stream),
+    st.builds(Scope.batch, PREFIXES, BATCH_IDS | st.just(NONCE), TARGETS),
+    PREFIXES.map(Scope.run),
 )
 
 
@@ -46,10 +53,20 @@ def test_ids_read_as_paths() -> None:
     assert driver_id(stream) == "orders/stream"
     assert str(task_id(stream)) == f"orders/stream/{QUERY}/17/{NONCE}/3/1042"
     day = Scope.batch("orders", "2026-11-20")
-    assert driver_id(day) == "orders/batch/2026-11-20"
-    assert str(task_id(day)) == f"orders/batch/2026-11-20/{NONCE}/3/1042"
-    scheduled = Scope.batch("orders", "scheduled__2026-11-20T00:00:00+00:00/ü")
-    assert driver_id(scheduled) == "orders/batch/scheduled__2026-11-20T00:00:00+00:00%2F%C3%BC"
+    assert driver_id(day) == "orders/batch/2026-11-20/topic-column"
+    assert str(task_id(day)) == f"orders/batch/2026-11-20/topic-column/{NONCE}/3/1042"
+    scheduled = Scope.batch("orders", "scheduled__2026-11-20T00:00:00+00:00/ü", Target(topic="t"))
+    assert (
+        driver_id(scheduled) == "orders/batch/scheduled__2026-11-20T00:00:00+00:00%2F%C3%BC/topic=t"
+    )
+    named = Scope.batch("orders", "7", Target(topic="events", name="late/2"))
+    assert driver_id(named) == "orders/batch/7/topic=events/name=late%2F2"
+    earlier = day.undistinguished
+    assert earlier is not None
+    assert driver_id(earlier) == "orders/batch/2026-11-20"
+    assert str(task_id(earlier)) == f"orders/batch/2026-11-20/{NONCE}/3/1042"
+    assert named.undistinguished is None
+    assert earlier.undistinguished is None
 
 
 def test_nonces_and_runs_are_never_the_same_twice() -> None:
@@ -127,6 +144,11 @@ def test_ids_of_others_are_nobodys(text: str) -> None:
     [
         f"orders/batch/a%2fb/{NONCE}/3/1",  # not as it would be written
         f"orders/batch/%FF/{NONCE}/3/1",  # no UTF-8
+        f"orders/batch/7/topic=%FF/{NONCE}/3/1",
+        f"orders/batch/7/topic=t/name=a%2fb/{NONCE}/3/1",
+        f"orders/batch/7/name=late/{NONCE}/3/1",  # no topic
+        f"orders/run/7/topic=t/{NONCE}/3/1",
+        "orders/run/7/topic-column",
         f"orders/batch/a/{NONCE.upper()}/3/1",
         f"orders/other/17/{NONCE}/3/1",
         f"orders/stream/{QUERY}/17/{NONCE}/3",
@@ -150,4 +172,8 @@ def test_a_prefix_that_can_not_be_found_again_is_refused(prefix: str) -> None:
 
 def test_messages_name_a_scope() -> None:
     assert str(Scope.stream("orders")) == "stream orders"
-    assert str(Scope.batch("orders", "2026-11-20")) == "batch 2026-11-20 of orders"
+    day = Scope.batch("orders", "2026-11-20")
+    assert str(day) == "batch 2026-11-20 of orders to the topics of its rows"
+    assert str(day.undistinguished) == "batch 2026-11-20 of orders"
+    named = Scope.batch("orders", "7", Target(topic="events", name="late"))
+    assert str(named) == "batch 7 of orders named late to topic events"

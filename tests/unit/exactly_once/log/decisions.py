@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.log.decision import Fate, Record
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
@@ -42,8 +42,15 @@ _QUERY = st.none() | _TEXT
 _RETIRED = st.lists(_QUERY, max_size=3).map(tuple)
 _ROWS = st.none() | _LONG
 _NONCES = st.lists(_TEXT, max_size=3).map(tuple)
+_PLANNING = st.none() | st.builds(Planning, _TEXT, _TEXT)
 DECIDED = st.builds(
-    Decided, _QUERY, _TEXT, st.lists(_TRANSACTIONS, max_size=4).map(tuple), _RETIRED, _ROWS
+    Decided,
+    _QUERY,
+    _TEXT,
+    st.lists(_TRANSACTIONS, max_size=4).map(tuple),
+    _RETIRED,
+    _ROWS,
+    _PLANNING,
 )
 
 
@@ -55,7 +62,7 @@ def records(draw: st.DrawFn) -> Record:
         nothing = draw(st.builds(Nothing, _NONCES))
         return Record(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
-        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS))
+        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNING))
         return Record(state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG))
     decided = draw(DECIDED)
     count = len(decided.transactions)

@@ -88,7 +88,10 @@ def test_a_long_list_is_cut() -> None:
     ("scope", "words"),
     [
         (ORDERS, "--prefix orders --accept-loss 'orders/stream'` lets the query go on"),
-        (Scope.batch("a", "b c"), "--prefix a --accept-loss 'a/batch/b%20c'` lets it count"),
+        (
+            Scope.batch("a", "b c"),
+            "--prefix a --accept-loss 'a/batch/b%20c/topic-column'` lets it count",
+        ),
         (Scope.run("a"), "removes them. Raise transaction.timeout.ms"),
     ],
 )

@@ -60,8 +60,8 @@ class Committer:
         self.calls.append((str(scope),))
         return self
 
-    def commit(self, batch: str, results: Sequence[TaskResult]) -> CommitOutcome:
-        return self._answer(batch, len(results))
+    def commit(self, batch: str, results: Sequence[TaskResult], nonce: str | None) -> CommitOutcome:
+        return self._answer(batch, len(results), nonce)
 
     def abort(
         self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None
@@ -104,7 +104,7 @@ def test_a_commit_is_reported(
     writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     writer.commit([DONE, DONE], 7)
-    assert committer.calls == [("stream orders",), ("7", 2)]
+    assert committer.calls == [("stream orders",), ("7", 2, "nonce")]
     assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
 
 
