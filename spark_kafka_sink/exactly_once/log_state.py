@@ -58,8 +58,8 @@ class Decided(Generic[T_co]):
     retired: tuple[str | None, ...] = ()
     rows: int | None = None
     """What Spark handed its tasks, dead letters and dropped rows included; None if not counted."""
-    planning: Planning | None = None
-    """Of a batch that foreachBatch writes: which planning has written it, or last found it."""
+    plannings: tuple[Planning, ...] = ()
+    """Of a batch that foreachBatch writes: that which wrote it, and those that found it written."""
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -78,7 +78,7 @@ class Done:
     """As `Nothing` has it."""
     rows: int | None = None
     """As `Decided` has it."""
-    planning: Planning | None = None
+    plannings: tuple[Planning, ...] = ()
     """As `Decided` has it."""
 
 

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _FIRST_BATCH = "0"
 MAX_GIVEN_UP = 100
 """Nonces that are remembered; more failed runs of one batch do not wake up again."""
+MAX_PLANNINGS = 20
+"""That are remembered of a batch; more drivers of one query do not run at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,7 @@ _NOTHING_TO_MARK = {
     Verdict.SKIP,
     Refusal.OTHER_ROWS,
     Refusal.OTHER_JOBS_ROWS,
+    Refusal.OTHER_QUERYS_BATCH,
     Refusal.ANOTHER_WRITE,
 }
 """With these no commit() of the tasks can decide, as the batch is decided."""
@@ -141,20 +144,18 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     unlike = state.query != caller.query and None not in {state.query, caller.query}
     if unlike:
         return Refusal.OTHER_QUERYS_BATCH
-    if _is_another_write(state.planning, caller):
+    if _is_another_write(state.plannings, caller):
         return Refusal.ANOTHER_WRITE
     return Refusal.OTHER_JOBS_ROWS if _differ(state, caller) else Verdict.SKIP
 
 
-def _is_another_write(planning: Planning | None, caller: Caller) -> bool:
+def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
     """Whether the caller's run of the query has come with the batch before, in another planning.
 
     A run has each batch once. As many rows do not tell its writes apart, and to skip one that was
     never written would lose them.
     """
-    if planning is None or planning.run != caller.run:
-        return False
-    return planning.nonce not in caller.nonces
+    return any(each.run == caller.run and each.nonce not in caller.nonces for each in plannings)
 
 
 def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusal:
@@ -295,16 +296,16 @@ def finished(decided: Decided[T_co]) -> Done:
         decided.batch,
         decided.retired,
         rows=decided.rows,
-        planning=decided.planning,
+        plannings=decided.plannings,
     )
 
 
 def _found(state: Nothing | Done, caller: Caller) -> Done | None:
     """The state with the caller's planning, unless it says nothing new."""
     planning = caller.planning
-    if isinstance(state, Nothing) or planning in {None, state.planning}:
+    if isinstance(state, Nothing) or planning is None or planning in state.plannings:
         return None
-    return replace(state, planning=planning)
+    return replace(state, plannings=(*state.plannings, planning)[-MAX_PLANNINGS:])
 
 
 def _decided(
@@ -313,7 +314,8 @@ def _decided(
     retired = () if isinstance(state, Nothing) else state.retired
     if isinstance(state, Done) and state.query != caller.query:
         retired = (*retired, state.query)
-    return Decided(caller.query, caller.batch, transactions, retired, caller.rows, caller.planning)
+    plannings = () if caller.planning is None else (caller.planning,)
+    return Decided(caller.query, caller.batch, transactions, retired, caller.rows, plannings)
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:

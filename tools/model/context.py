@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.orphans import Candidate
 from tools.model import broker
+from tools.model.scenario import WRITE
 from tools.model.world import Driver, Pc, State, Transaction, World, transaction, with_driver
 
 if TYPE_CHECKING:
@@ -30,13 +31,17 @@ class Context:
         """Who a driver is, for the product's decisions."""
         driver = world.drivers[index]
         caller = self.scenario.caller(index, driver.batch)
+        if self.scenario.function:
+            return replace(caller, nonces=frozenset({driver.nonce}), run=driver.run)
         return replace(caller, nonces=frozenset({driver.nonce})) if driver.ours else caller
 
     def attempt(self, world: World, index: int, partition: int, attempt: int) -> Transaction:
         """The transaction of an attempt of a task in a driver's newest planning."""
         who = self.caller(world, index)
         tail = f"/a{attempt}" if self.rules.attempt_in_id else ""
-        return transaction(who.query, who.batch, world.drivers[index].nonce, partition, tail)
+        driver = world.drivers[index]
+        batch = self.scenario.rows_name(index, driver.batch)
+        return transaction(who.query, batch, driver.nonce, partition, tail)
 
     def end_next(self, world: World, index: int) -> tuple[World, EndOutcome]:
         """EndTxn(commit) of the first transaction that a driver has still to end."""
@@ -98,7 +103,10 @@ def reads(world: World) -> list[tuple[str, State, World]]:
 def candidate_of(each: Transaction) -> Candidate:
     """A transaction as its id describes it."""
     return Candidate(
-        transactional_id=each.name, query=each.query, batch=each.batch, nonce=each.nonce
+        transactional_id=each.name,
+        query=each.query,
+        batch=each.batch.partition(WRITE)[0],
+        nonce=each.nonce,
     )
 
 

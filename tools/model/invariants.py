@@ -44,16 +44,23 @@ def reached(scenario: Scenario, world: World) -> bool:
     """Whether the goal is: everything is written, or what is torn has stopped a query."""
     if is_torn(world):
         return any(driver.pc is Pc.TORN for driver in world.drivers)
+    if scenario.goal is Goal.FIRST:
+        return all(_is_visible(scenario, world, partition) for partition in range(TASKS))
     complete = [count == scenario.batches for count in world.spark]
     return all(complete) if scenario.goal is Goal.ALL else any(complete)
+
+
+def _is_visible(scenario: Scenario, world: World, partition: int) -> bool:
+    rows = (scenario.runners[0].query, scenario.rows_name(0, 0), partition)
+    return rows in world.visible
 
 
 def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, str, int]]:
     """(query, batch's name, batch) of what Spark's commit logs or the decision log call done."""
     for index, runner in enumerate(scenario.runners):
         for batch in range(world.spark[runner.checkpoint]):
-            yield runner.query, scenario.batch_name(index, batch), batch
-    if isinstance(world.log, Done):
+            yield runner.query, scenario.rows_name(index, batch), batch
+    if isinstance(world.log, Done) and not scenario.function:
         number = 0 if world.log.query is None else int(world.log.batch)
         yield world.log.query, world.log.batch, number
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing, Planning
 from tools.model.broker import awaited
 from tools.model.world import Pc
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tools.model.world import State, World
 
+T = TypeVar("T")
 _IN_EPOCH = frozenset(
     {
         Pc.COMMIT_FIRST,
@@ -22,6 +23,7 @@ _IN_EPOCH = frozenset(
         Pc.ROLL,
         Pc.END,
         Pc.DONE,
+        Pc.FOUND,
         Pc.ABORT_READ,
         Pc.ABORT_END,
         Pc.ABORT_DONE,
@@ -41,7 +43,7 @@ def normalised(world: World) -> World:
         world = world._replace(holder=None)
     if world.before is not None and not world.budget.stale:
         world = world._replace(before=None)
-    world = _without_dead_marks(world)
+    world = _without_dead_plannings(_without_dead_marks(world))
     known = awaited(world)
     if len(known) >= len(world.transactions):
         return world
@@ -63,6 +65,40 @@ def _without_dead_marks(world: World) -> World:
     )
     log = world.log if isinstance(world.log, Decided) else _unmarked(world.log, nonces)
     return world._replace(log=log, before=_marked(world.before, nonces), drivers=drivers)
+
+
+def plannings_of(world: World) -> set[Planning]:
+    """All that any record has."""
+    decided = [each.decided for each in world.drivers]
+    states = (world.log, world.before, *decided, *_known(world))
+    return {
+        each for state in states if isinstance(state, Decided | Done) for each in state.plannings
+    }
+
+
+def _without_dead_plannings(world: World) -> World:
+    """A planning counts as long as a driver belongs to its run of the query."""
+    runs = {each.run for each in world.drivers}
+    if all(each.run in runs for each in plannings_of(world)):
+        return world
+    drivers = tuple(
+        [
+            driver._replace(
+                seen=_of_runs(driver.seen, runs),
+                first=_of_runs(driver.first, runs),
+                decided=_of_runs(driver.decided, runs),
+            )
+            for driver in world.drivers
+        ]
+    )
+    log, before = _of_runs(world.log, runs), _of_runs(world.before, runs)
+    return world._replace(log=log, before=before, drivers=drivers)
+
+
+def _of_runs(state: T, runs: set[str]) -> T:
+    if not isinstance(state, Decided | Done):
+        return state
+    return replace(state, plannings=tuple(e for e in state.plannings if e.run in runs))
 
 
 def _known(world: World) -> Iterator[State | None]:

@@ -100,7 +100,40 @@ def _leaves_no_mark(state: State, caller: Caller) -> AbortStep:
     return AbortOurs() if isinstance(step, GiveUp) else step
 
 
+def _judges_any_write(state: State, caller: Caller) -> Verdict | Refusal:
+    return judge(state, replace(caller, run=None))
+
+
+def _commits_any_write(
+    state: State, caller: Caller, transactions: tuple[Transaction, ...]
+) -> CommitStep:
+    return next_commit_step(state, replace(caller, run=None), transactions)
+
+
+def _notes_nothing(
+    state: State, caller: Caller, transactions: tuple[Transaction, ...]
+) -> CommitStep:
+    step = next_commit_step(state, caller, transactions)
+    return AlreadyDone() if isinstance(step, AlreadyDone) else step
+
+
+def _notes_itself_alone(
+    state: State, caller: Caller, transactions: tuple[Transaction, ...]
+) -> CommitStep:
+    step = next_commit_step(state, caller, transactions)
+    if not isinstance(step, AlreadyDone) or step.found is None:
+        return step
+    return AlreadyDone(replace(step.found, plannings=step.found.plannings[-1:]))
+
+
 _ONE = (Runner(),)
+_FUNCTION = Scenario(
+    name="a function that writes twice",
+    runners=_ONE,
+    function=True,
+    goal=Goal.FIRST,
+    crashes=1,
+)
 _DIES = Scenario(name="one driver that dies", runners=_ONE, batches=1, crashes=1)
 _TWO = Scenario(name="two drivers", batches=1)
 _QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
@@ -184,6 +217,24 @@ PLANTED = (
         rules=Rules(minds_unclear=False),
         scenario=replace(_TWO, unclear=1, stale=1),
         sign="HARMED",
+    ),
+    Planted(
+        name="writes of a function not told apart",
+        rules=Rules(judge=_judges_any_write, commit_step=_commits_any_write),
+        scenario=_FUNCTION,
+        sign="LOST",
+    ),
+    Planted(
+        name="a write that is found does not belong to the run that finds it",
+        rules=Rules(commit_step=_notes_nothing),
+        scenario=_FUNCTION,
+        sign="LOST",
+    ),
+    Planted(
+        name="a write that is found belongs to the last run alone",
+        rules=Rules(commit_step=_notes_itself_alone),
+        scenario=replace(_FUNCTION, name="two drivers of a function", runners=(Runner(), Runner())),
+        sign="LOST",
     ),
     Planted(
         name="a query that was replaced comes back",

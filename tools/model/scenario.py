@@ -9,6 +9,9 @@ from spark_kafka_sink.exactly_once.log_state import Nothing
 from spark_kafka_sink.exactly_once.protocol import Caller
 from tools.model.world import Budget, Driver, Pc, World
 
+WRITE = "#"
+"""Between a batchId and the write of a function."""
+
 
 class Version(StrEnum):
     """Of the transaction protocol, by which the coordinator's answers differ."""
@@ -22,6 +25,7 @@ class Goal(StrEnum):
 
     ALL = "every checkpoint has all of its batches"
     ANY = "some checkpoint has all of its batches"
+    FIRST = "the first batch is visible"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,9 @@ class Scenario:
     name: str
     runners: tuple[Runner, ...] = (Runner(), Runner())
     batches: int = 2
+    function: bool = False
+    """The batches are those that a function of foreachBatch writes with one batchId, one after the
+    other: they share a scope, and Spark's commit log has all or none."""
     empty: frozenset[tuple[int, int]] = frozenset()
     version: Version = Version.V2
     goal: Goal = Goal.ALL
@@ -60,12 +67,18 @@ class Scenario:
             query=who.query,
             batch=self.batch_name(runner, batch),
             reset=who.reset,
-            single=who.query is None,
+            single=who.query is None or self.function,
         )
 
     def batch_name(self, runner: int, batch: int) -> str:
         """A stream's batch number, or the batchId."""
-        return "day" if self.runners[runner].query is None else str(batch)
+        single = self.function or self.runners[runner].query is None
+        return "day" if single else str(batch)
+
+    def rows_name(self, runner: int, batch: int) -> str:
+        """Of the batch that rows are of, also where batches share a name."""
+        name = self.batch_name(runner, batch)
+        return f"{name}{WRITE}{batch}" if self.function else name
 
     def has_rows(self, batch: int, partition: int) -> bool:
         """Whether a task finds any."""

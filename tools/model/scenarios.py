@@ -47,6 +47,13 @@ SCENARIOS = (
         timeouts=1,
         unclear=1,
     ),
+    Scenario(
+        name="a function that writes twice, run by two drivers",
+        function=True,
+        goal=Goal.FIRST,
+        crashes=1,
+        unclear=1,
+    ),
     Scenario(name="two queries on a prefix", runners=_QUERIES, goal=Goal.ANY, crashes=1),
     Scenario(name="two queries that both reset", runners=_RESETTING, goal=Goal.ANY),
     Scenario(name="two drivers and a deposed leader of the log", batches=1, stale=1, unclear=1),

@@ -30,6 +30,7 @@ STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
     Pc.ROLL: commit.roll_forward,
     Pc.END: commit.end,
     Pc.DONE: commit.done,
+    Pc.FOUND: commit.found,
     Pc.LIST: commit.list_orphans,
     Pc.SWEEP: commit.sweep,
     Pc.SPARK_LOG: commit.spark_log,

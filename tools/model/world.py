@@ -60,6 +60,7 @@ class Pc(StrEnum):
     END = "commit: end decided transactions"
     ROLL = "commit: roll forward"
     DONE = "commit: append done"
+    FOUND = "commit: append that the batch was found"
     LIST = "commit: list orphans"
     SWEEP = "commit: abort orphans"
     SPARK_LOG = "write Spark's commit log"
@@ -87,6 +88,8 @@ class Driver(NamedTuple):
     batch: int = 0
     nonce: str = ""
     """Of its newest planning: d1.0 is the first driver's."""
+    run: str = ""
+    """Of the query, where it has a function for foreachBatch; each start has another."""
     seen: State | None = None
     """The log as it was read last."""
     first: State | None = None

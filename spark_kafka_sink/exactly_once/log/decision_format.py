@@ -8,13 +8,13 @@ Version 1, one object per record, without line breaks::
                        "protocol": 2, "started": 1763…, "timeout": 900000,
                        "partitions": {"events": [[0, 5210, 17, 9120]]}}]}
     {"version": 1, "type": "done", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
-     "rows": 41880, "planning": {"run": "0e4a…", "nonce": "3fa9…"},
+     "rows": 41880, "plannings": [["0e4a…", "3fa9…"]],
      "transactions": 8, "records": 41877}
 
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
-"rows" is what Spark handed the tasks, and missing where they did not count; "planning" is there
-where foreachBatch writes. A partition is its
+"rows" is what Spark handed the tasks, and missing where they did not count; "plannings" has run
+and nonce of those in which foreachBatch wrote or found the batch. A partition is its
 number, its records, and its first and last offset or null; a transaction with very many has
 "unnamed", how many more, and their records. A torn decision has "fates", one for
 each transaction. "given_up" has the nonces of plannings that abort() has given up since the last
@@ -71,7 +71,7 @@ def _to_json(record: Record) -> dict[str, object]:
         "retired": state.retired,
         "at": record.at_ms,
         **({} if state.rows is None else {"rows": state.rows}),
-        **({} if state.planning is None else {"planning": _planning_to_json(state.planning)}),
+        **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
     }
     if isinstance(state, Done):
         counts = {"transactions": record.transactions, "records": record.records}
@@ -82,8 +82,8 @@ def _to_json(record: Record) -> dict[str, object]:
     return {"type": "decided", **common, **fates, "transactions": transactions}
 
 
-def _planning_to_json(planning: Planning) -> dict[str, str]:
-    return {"run": planning.run, "nonce": planning.nonce}
+def _plannings_to_json(plannings: tuple[Planning, ...]) -> list[list[str]]:
+    return [[each.run, each.nonce] for each in plannings]
 
 
 def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
@@ -114,10 +114,10 @@ def _from_json(fields: JsonObject) -> Record:
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(each) for each in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
-    planning = _planning(fields.nested("planning")) if fields.has("planning") else None
+    plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
     if kind == "done":
         return Record(
-            state=Done(query, batch, retired, given_up, rows, planning),
+            state=Done(query, batch, retired, given_up, rows, plannings),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -128,11 +128,14 @@ def _from_json(fields: JsonObject) -> Record:
     fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("fates of other transactions")
-    return Record.of(Decided(query, batch, transactions, retired, rows, planning), at_ms, fates)
+    return Record.of(Decided(query, batch, transactions, retired, rows, plannings), at_ms, fates)
 
 
-def _planning(fields: JsonObject) -> Planning:
-    return Planning(fields.text("run"), fields.text("nonce"))
+def _plannings(values: list[object]) -> tuple[Planning, ...]:
+    pairs = [list_of(each, "a planning") for each in values]
+    if any(len(pair) != 2 for pair in pairs):
+        raise malformed("a planning without run and nonce")
+    return tuple(Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs)
 
 
 def _transaction(fields: JsonObject) -> TaskTransaction:

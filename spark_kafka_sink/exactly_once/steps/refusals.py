@@ -81,7 +81,8 @@ def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
 
 def _plannings(state: ScopeState, caller: Caller) -> str:
     """Both writes, by what their transactional ids have."""
-    first = None if isinstance(state, Nothing) else state.planning
+    known = () if isinstance(state, Nothing) else state.plannings
+    first = next((each.nonce for each in known if each.run == caller.run), None)
     if first is None or caller.planning is None:
         return ""
-    return f", from planning {first.nonce}; this one is {caller.planning.nonce}"
+    return f", from planning {first}; this one is {caller.planning.nonce}"

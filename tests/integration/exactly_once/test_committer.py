@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log_state import Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind, Target
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from tests.integration.exactly_once.crashing import (
@@ -50,8 +50,10 @@ def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes
 def crash(query: Writes, batch: str, step: str) -> None:
     """Run a batch whose driver dies at a step."""
     tasks = [each.transaction for each in query.tasks(batch) if each.transaction is not None]
+    single = query.scope.kind is not ScopeKind.STREAM
+    caller = Caller(query=query.query, batch=batch, single=single)
     with pytest.raises(CrashError), crashing_driver(query, step) as driver:
-        commit_batch(driver, Caller(query=query.query, batch=batch), tuple(tasks))
+        commit_batch(driver, caller, tuple(tasks))
 
 
 def test_a_batch_is_visible_once_it_is_committed(query: Writes) -> None:
@@ -297,6 +299,64 @@ def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) ->
     second.committer.commit("2", second.tasks("2"))
     first.committer.commit("1", results)
     assert query.visible() == rows_of("1", "2")
+
+
+def written(query: Writes, target: Target | None, rows: int | None = None) -> Writes:
+    """A batch job, or one of a version that did not tell its writes apart."""
+    if target is None:
+        scope = replace(Scope.batch(query.scope.prefix, "7"), target=None)
+    else:
+        scope = Scope.batch(query.scope.prefix, "7", target)
+    return replace(batch_job(query.bootstrap_servers, query.topic, scope), rows=rows)
+
+
+def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes) -> None:
+    first, second, third = (
+        written(query, target)
+        for target in (Target(topic="a"), Target(topic="b"), Target(topic="b", name="late/ü #1"))
+    )
+    results = first.tasks("7")
+    for each in (second, third):
+        assert each.committer.commit("7", each.tasks("7")).status is CommitStatus.COMMITTED
+    assert first.committer.commit("7", results).status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("7") + rows_of("7") + rows_of("7")
+    assert third.committer.commit("7", third.tasks("7")).status is CommitStatus.ALREADY_WRITTEN
+
+
+@pytest.mark.parametrize("step", ["after decide", "between two EndTxns", "after done"])
+def test_what_an_earlier_version_has_decided_belongs_to_the_write_that_finds_it(
+    query: Writes, step: str
+) -> None:
+    crash(written(query, None), "7", step)
+    if step != "after done":  # a decision names its topics
+        other = written(query, Target(topic="other"))
+        assert other.committer.recover() == Nothing()
+    ours = written(query, Target(topic=query.topic))
+    assert ours.committer.recover() == Done(None, "7")
+    skipped = [ours.result(TaskOutcome.SKIPPED, "7")]
+    for status in (CommitStatus.ROLLED_FORWARD, CommitStatus.ALREADY_WRITTEN):
+        expected = CommitStatus.ALREADY_WRITTEN if step == "after done" else status
+        assert ours.committer.commit("7", skipped).status is expected
+    assert query.visible() == rows_of("7")
+    assert written(query, None).committer.recover() == Nothing()
+    # As many rows, and not the write that it was found by.
+    second = written(query, Target(topic="second"))
+    assert second.committer.commit("7", second.tasks("7")).status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("7") + rows_of("7")
+
+
+def test_a_write_with_other_rows_does_not_take_what_an_earlier_version_has_decided(
+    query: Writes,
+) -> None:
+    earlier = written(query, None, rows=20)  # of each of three tasks
+    earlier.committer.commit("7", earlier.tasks("7"))
+    other = written(query, Target(topic="other"), rows=20)
+    with pytest.raises(TransactionError, match="with 60 rows, now there are 20"):
+        other.committer.commit("7", [other.result(TaskOutcome.SKIPPED, "7")])
+    ours = written(query, Target(topic=query.topic), rows=60)
+    skipped = [ours.result(TaskOutcome.SKIPPED, "7")]
+    assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
+    assert other.committer.recover() == Nothing()
 
 
 def test_a_run_without_a_batch_id_that_died_is_finished_by_the_next(query: Writes) -> None:

@@ -54,6 +54,8 @@ class Writes:
     scope: Scope
     query: str | None = QUERY
     timeout_ms: int = 60_000
+    rows: int | None = None
+    """What each task says that Spark has handed it."""
     options: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -110,7 +112,9 @@ class Writes:
         self, outcome: TaskOutcome, batch: str, task: TaskTransaction | None = None
     ) -> TaskResult:
         """What a task hands the driver."""
-        return TaskResult(outcome=outcome, query_id=self.query, batch=batch, transaction=task)
+        return TaskResult(
+            outcome=outcome, query_id=self.query, batch=batch, transaction=task, rows=self.rows
+        )
 
     def settle(self) -> None:
         """Wait until the markers of all transactions that have been ended are in the log."""

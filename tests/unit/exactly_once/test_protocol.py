@@ -187,7 +187,7 @@ def job(query: str | None = None, rows: int | None = None) -> Caller:
     return Caller(query=query, batch="7", single=True, rows=rows)
 
 
-FOUND = Done(QUERY, "7", planning=Planning("r", "n"))
+FOUND = Done(QUERY, "7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
 
 
 def test_a_write_that_is_found_belongs_to_the_run_of_the_query_that_has_found_it() -> None:
@@ -199,9 +199,9 @@ def test_a_write_that_is_found_belongs_to_the_run_of_the_query_that_has_found_it
     step = next_commit_step(Nothing(), first, OURS)
     assert isinstance(step, Decide)
     done = finished(step.decided)
-    assert done.planning == Planning("r", "n")
+    assert done.plannings == (Planning("r", "n"),)
     assert next_commit_step(done, first, OURS) == AlreadyDone()
-    found = replace(done, planning=Planning("s", "o"))
+    found = replace(done, plannings=(Planning("r", "n"), Planning("s", "o")))
     assert next_commit_step(done, again, ()) == AlreadyDone(found)
     assert next_commit_step(found, again, ()) == AlreadyDone()
     assert next_commit_step(found, other, ()) == Refuse(Refusal.ANOTHER_WRITE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.protocol import (
+    AlreadyDone,
     Decide,
     Refuse,
     RollForward,
@@ -48,15 +49,7 @@ def append(context: Context, world: World, index: int) -> Successors:
         return [("the append is fenced", _fenced(context, world, index))]
     if context.rules.check and not _all_open(context, world, driver.ours):
         return [("a transaction is not open any more", _fenced(context, world, index))]
-    again = Driver(
-        Pc.COMMIT_FIRST,
-        batch=driver.batch,
-        nonce=driver.nonce,
-        messages=driver.messages,
-        complete=driver.complete,
-        unclear=True,
-        ghost=driver.ghost,
-    )
+    again = _again(driver)
     if context.is_stale(world, index):
         return [("the log has another end than before", with_driver(world, index, again))]
     record = decided if decided.transactions else finished(decided)
@@ -115,6 +108,27 @@ def done(context: Context, world: World, index: int) -> Successors:
     return [("done is appended", with_driver(world, index, driver))]
 
 
+def found(context: Context, world: World, index: int) -> Successors:
+    """It is appended that this run has found the batch written."""
+    driver = world.drivers[index]
+    if driver.seen is None:
+        raise ValueError("the log has been read")
+    if not context.may_append(world, index):
+        return [("the append of what was found is fenced", _fenced(context, world, index))]
+    again = with_driver(world, index, _again(driver))
+    if context.is_stale(world, index):
+        return [("the log has another end than before", again)]
+    appended = with_log(world, driver.seen)
+    listing = with_driver(appended, index, driver._replace(pc=Pc.LIST, first=None))
+    successors = [("that the batch was found is appended", listing)]
+    if world.budget.unclear:
+        left = world.budget._replace(unclear=world.budget.unclear - 1)
+        for label, unclear in (("appended", appended), ("lost", world)):
+            retried = with_driver(unclear._replace(budget=left), index, _again(driver))
+            successors.append((f"what was found is {label}, without an answer", retried))
+    return successors
+
+
 def list_orphans(context: Context, world: World, index: int) -> Successors:
     """ListTransactions."""
     driver = world.drivers[index]
@@ -141,12 +155,15 @@ def spark_log(context: Context, world: World, index: int) -> Successors:
             ("nobody hears that commit() has ended", with_driver(world, index, stopped(driver)))
         ]
     checkpoint = context.scenario.runners[index].checkpoint
-    batch = driver.batch
-    if world.spark[checkpoint] != batch:
+    batch, function = driver.batch, context.scenario.function
+    if function and batch + 1 < context.scenario.batches:
+        again = Driver(Pc.PLAN_READ, batch=batch + 1, run=driver.run)
+        return [("the function writes again", with_driver(world, index, again))]
+    if world.spark[checkpoint] != (0 if function else batch):
         failed = with_driver(world, index, stopped(driver))
         return [("another driver is in Spark's commit log already", failed)]
     spark = list(world.spark)
-    spark[checkpoint] += 1
+    spark[checkpoint] = batch + 1
     world = world._replace(spark=tuple(spark))
     last = batch + 1 == context.scenario.batches
     driver = Driver(Pc.FINISHED) if last else Driver(Pc.PLAN_READ, batch=batch + 1)
@@ -162,6 +179,7 @@ def raised(world: World, index: int) -> World:
         Pc.RAISED,
         batch=driver.batch,
         nonce=driver.nonce,
+        run=driver.run,
         messages=driver.messages,
         complete=True,
     )
@@ -193,7 +211,23 @@ def _ask(context: Context, world: World, index: int) -> World:
             return _fenced(context, world, index)
         pc = context.rules.deciding[0]
         return with_driver(world, index, _carry_out(driver, step.decided, pc))
+    if isinstance(step, AlreadyDone) and step.found is not None:
+        return with_driver(world, index, driver._replace(pc=Pc.FOUND, seen=step.found))
     return with_driver(world, index, driver._replace(pc=Pc.LIST))
+
+
+def _again(driver: Driver) -> Driver:
+    """As the driver begins again, where it does not know what has become of an append."""
+    return Driver(
+        Pc.COMMIT_FIRST,
+        batch=driver.batch,
+        nonce=driver.nonce,
+        run=driver.run,
+        messages=driver.messages,
+        complete=driver.complete,
+        unclear=True,
+        ghost=driver.ghost,
+    )
 
 
 def _all_open(context: Context, world: World, ours: tuple[Transaction, ...]) -> bool:

@@ -24,6 +24,7 @@ _COMMIT = frozenset(
         Pc.ROLL,
         Pc.END,
         Pc.DONE,
+        Pc.FOUND,
         Pc.LIST,
         Pc.SWEEP,
     }

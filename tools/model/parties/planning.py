@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.protocol import finished, next_planning_step
 from tools.model.context import reads
+from tools.model.normal import plannings_of
 from tools.model.world import Driver, Pc, with_driver
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def start(context: Context, world: World, index: int) -> Successors:
             )
         ]
     driver = Driver(Pc.PLAN_READ, batch=batch)
+    if context.scenario.function:
+        driver = driver._replace(run=_unused(f"r{index + 1}", _known_runs(world)))
     return [(f"is started with batch {batch}", with_driver(world, index, driver))]
 
 
@@ -61,7 +64,17 @@ def _tasks(world: World, index: int, driver: Driver) -> World:
     used = {each.nonce for each, _ in world.transactions}
     used.update(each.nonce for each in world.zombies)
     used.update(each.nonce for each in world.drivers)
-    names = (f"d{index + 1}.{planning}" for planning in count())
-    nonce = next(name for name in names if name not in used)
+    used.update(each.nonce for each in plannings_of(world))
+    nonce = _unused(f"d{index + 1}", used)
     driver = driver._replace(pc=Pc.TASKS, nonce=nonce, decided=None)
     return with_driver(world, index, driver)
+
+
+def _known_runs(world: World) -> set[str]:
+    live = {each.run for each in world.drivers}
+    return live | {each.run for each in plannings_of(world)}
+
+
+def _unused(who: str, used: set[str]) -> str:
+    """The first name of a driver's that nobody knows."""
+    return next(name for name in (f"{who}.{each}" for each in count()) if name not in used)

@@ -42,7 +42,7 @@ _QUERY = st.none() | _TEXT
 _RETIRED = st.lists(_QUERY, max_size=3).map(tuple)
 _ROWS = st.none() | _LONG
 _NONCES = st.lists(_TEXT, max_size=3).map(tuple)
-_PLANNING = st.none() | st.builds(Planning, _TEXT, _TEXT)
+_PLANNINGS = st.lists(st.builds(Planning, _TEXT, _TEXT), max_size=2).map(tuple)
 DECIDED = st.builds(
     Decided,
     _QUERY,
@@ -50,7 +50,7 @@ DECIDED = st.builds(
     st.lists(_TRANSACTIONS, max_size=4).map(tuple),
     _RETIRED,
     _ROWS,
-    _PLANNING,
+    _PLANNINGS,
 )
 
 
@@ -62,7 +62,7 @@ def records(draw: st.DrawFn) -> Record:
         nothing = draw(st.builds(Nothing, _NONCES))
         return Record(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
-        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNING))
+        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNINGS))
         return Record(state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG))
     decided = draw(DECIDED)
     count = len(decided.transactions)
