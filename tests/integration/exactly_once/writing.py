@@ -12,6 +12,7 @@ from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
+from spark_kafka_sink.exactly_once.protocol import Caller
 from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
@@ -56,6 +57,8 @@ class Writes:
     timeout_ms: int = 60_000
     rows: int | None = None
     """What each task says that Spark has handed it."""
+    run_id: str | None = None
+    """Of the query, where a function of foreachBatch writes."""
     options: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -76,6 +79,16 @@ class Writes:
     def committer(self) -> BatchCommitter:
         """As planning and commit processes make it, each time anew."""
         return BatchCommitter(self.config, self.scope)
+
+    def caller(self, batch: str, nonce: str) -> Caller:
+        """Who asks for a batch of a planning."""
+        return Caller(
+            query=self.query,
+            batch=batch,
+            single=self.scope.kind is not ScopeKind.STREAM,
+            nonces=frozenset({nonce}),
+            run=self.run_id,
+        )
 
     def tasks(self, batch: str, tasks: int = 3, nonce: str | None = None) -> list[TaskResult]:
         """Run one attempt of so many tasks; each leaves its transaction open."""
@@ -113,7 +126,12 @@ class Writes:
     ) -> TaskResult:
         """What a task hands the driver."""
         return TaskResult(
-            outcome=outcome, query_id=self.query, batch=batch, transaction=task, rows=self.rows
+            outcome=outcome,
+            query_id=self.query,
+            batch=batch,
+            transaction=task,
+            rows=self.rows,
+            run_id=self.run_id,
         )
 
     def settle(self) -> None:

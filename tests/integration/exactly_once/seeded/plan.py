@@ -10,6 +10,8 @@ from tests.integration.exactly_once.crashing import STEPS
 
 BATCHES = 3
 TASKS = 3
+WRITES = 2
+"""Of a function, to a topic each."""
 TASK_APIS = ("find_coordinator", "init_producer_id", "produce", "metadata")
 DRIVER_APIS = (
     "find_coordinator",
@@ -54,6 +56,8 @@ class Attempt:
     then: Then = Then.RESTART
     comes_late: bool = False
     """Its messages are committed once more, batches later."""
+    write: int = 0
+    """Which of the function's writes this happens to; the other one has no trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class Plan:
     """The attempts of each batch before one in which nothing goes wrong."""
 
     batches: tuple[tuple[Attempt, ...], ...]
+    function: bool = False
+    """A function of foreachBatch writes each batch to two topics."""
 
 
 def draw(seed: int) -> Plan:
@@ -74,7 +80,7 @@ def draw(seed: int) -> Plan:
             tuple(_attempt(rng, seed + batch + number, empty) for number in range(count))
             + (Attempt(empty=empty),)
         )
-    return Plan(tuple(batches))
+    return Plan(tuple(batches), function=seed % 3 == 2)
 
 
 def _attempt(rng: Random, turn: int, empty: tuple[int, ...]) -> Attempt:
@@ -88,6 +94,7 @@ def _attempt(rng: Random, turn: int, empty: tuple[int, ...]) -> Attempt:
         step=STEPS[turn % len(STEPS)] if rng.random() < 0.8 else None,
         then=rng.choice(tuple(Then)),
         comes_late=rng.random() < 0.2,
+        write=turn % WRITES,
     )
 
 

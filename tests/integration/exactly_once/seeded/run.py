@@ -1,23 +1,26 @@
-"""One run: a stream's batches one after the other, until Spark's commit log has them all."""
+"""One run: a query's batches one after the other, until Spark's commit log has them all.
+
+The query is a stream, or a function of foreachBatch writes each batch to two topics.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import protocol
-from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict
+from spark_kafka_sink.exactly_once.protocol import Refusal, Verdict
+from spark_kafka_sink.exactly_once.scope import Scope, Target
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce, nonces_of
 from tests.integration.exactly_once.crashing import CrashError, stepped_driver
-from tests.integration.exactly_once.seeded.plan import TASKS, Then, draw
+from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, Then, draw
 from tests.integration.exactly_once.writing import (
     PARTITIONS,
-    QUERY,
     ROWS,
     first_of,
     stream,
@@ -26,7 +29,7 @@ from tests.integration.exactly_once.writing import (
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
-    from tests.integration.exactly_once.seeded.plan import Attempt, Plan
+    from tests.integration.exactly_once.seeded.plan import Plan
     from tests.integration.exactly_once.writing import Writes
 
 _OPTIONS = {
@@ -55,71 +58,99 @@ def run(broker: EmbeddedBroker, seed: int) -> Result:
     return Result(problem, sum(len(attempts) for attempts in plan.batches))
 
 
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """What an attempt has left, to be committed once more."""
+
+    write: Writes
+    batch: str
+    results: list[TaskResult]
+
+
 def _problem(broker: EmbeddedBroker, topic: str, plan: Plan) -> str | None:
-    broker.create_topic(topic, PARTITIONS)
+    topics = (topic, f"{topic}-other")
+    for each in topics:
+        broker.create_topic(each, PARTITIONS)
     query = stream(broker.bootstrap_servers, topic, topic, **_OPTIONS)
-    late: list[tuple[str, list[TaskResult]]] = []
+    late: list[_Late] = []
     expected: Counter[int] = Counter()
     try:
         for number, attempts in enumerate(plan.batches):
-            batch = str(number)
-            if not _run_batch(broker, query, batch, attempts, late):
-                return f"batch {batch} is never committed"
-            expected += _rows(batch, attempts[-1].empty)
-        for batch, results in late:
+            writes = _writes(query, topics, str(number)) if plan.function else (query,)
+            if not any(_attempt(broker, writes, str(number), each, late) for each in attempts):
+                return f"batch {number} is never committed"
+            expected += _rows(str(number), attempts[-1].empty)
+        for again in late:
             with suppress(KafkaProdError):
-                query.committer.commit(batch, results)
+                again.write.committer.commit(again.batch, again.results)
     except TornTransactionError as error:
         return f"torn without a timeout: {error}"
     finally:
         broker.faults.clear()
-    return _difference(query.visible(), expected)
+    found = [replace(query, topic=each).visible() for each in topics[: 1 + plan.function]]
+    return next(filter(None, (_difference(each, expected) for each in found)), None)
 
 
-def _run_batch(
-    broker: EmbeddedBroker,
-    query: Writes,
-    batch: str,
-    attempts: tuple[Attempt, ...],
-    late: list[tuple[str, list[TaskResult]]],
-) -> bool:
-    return any(_attempt(broker, query, batch, each, late) for each in attempts)
+def _writes(query: Writes, topics: tuple[str, ...], batch: str) -> tuple[Writes, ...]:
+    """Those of a function that is called with a batch."""
+    return tuple(
+        replace(query, topic=each, scope=Scope.batch(query.scope.prefix, batch, Target(topic=each)))
+        for each in topics
+    )
 
 
 def _attempt(
     broker: EmbeddedBroker,
-    query: Writes,
+    writes: tuple[Writes, ...],
     batch: str,
     attempt: Attempt,
-    late: list[tuple[str, list[TaskResult]]],
+    late: list[_Late],
 ) -> bool:
-    """Whether the batch got into Spark's commit log."""
-    results = _tasks(broker, query, batch, attempt)
+    """Whether all writes of the batch came to their end, so that it is in Spark's commit log."""
+    run_id = new_nonce() if len(writes) > 1 else None
+    return all(
+        _write(
+            broker,
+            replace(write, run_id=run_id),
+            batch,
+            attempt if attempt.write % len(writes) == number else Attempt(empty=attempt.empty),
+            late,
+        )
+        for number, write in enumerate(writes)
+    )
+
+
+def _write(
+    broker: EmbeddedBroker, query: Writes, batch: str, attempt: Attempt, late: list[_Late]
+) -> bool:
+    nonce = new_nonce()
+    results = _tasks(broker, query, batch, attempt, nonce)
     if attempt.comes_late:
-        late.append((batch, results))
+        late.append(_Late(query, batch, results))
     try:
-        _commit(broker, query, batch, attempt, results)
+        _commit(broker, query, batch, attempt, results, nonce)
     except TornTransactionError:
         raise
     except (CrashError, KafkaProdError):
         broker.faults.clear()
         if attempt.then is Then.ABORT:
-            query.committer.abort(batch, results, complete=True)
+            query.committer.abort(batch, results, complete=True, nonce=nonce)
         return False
     broker.faults.clear()
     return True
 
 
-def _tasks(broker: EmbeddedBroker, query: Writes, batch: str, attempt: Attempt) -> list[TaskResult]:
+def _tasks(
+    broker: EmbeddedBroker, query: Writes, batch: str, attempt: Attempt, nonce: str
+) -> list[TaskResult]:
     """Planning and the tasks, each in a second attempt where the first one is lost."""
-    verdict = protocol.judge(query.committer.recover(), Caller(query=QUERY, batch=batch))
+    verdict = protocol.judge(query.committer.recover(), query.caller(batch, nonce))
     if isinstance(verdict, Refusal):
         raise TypeError(f"batch {batch} is refused: {verdict}")
     if verdict is Verdict.SKIP:
         return [query.result(TaskOutcome.SKIPPED, batch)] * TASKS
     if attempt.task_fault is not None:
         broker.faults.add(attempt.task_fault)
-    nonce = new_nonce()
     results = []
     for task in range(TASKS):
         if task in attempt.empty:
@@ -138,22 +169,25 @@ def _commit(
     batch: str,
     attempt: Attempt,
     results: list[TaskResult],
+    nonce: str,
 ) -> None:
     tasks = tuple(each.transaction for each in results if each.transaction is not None)
-    caller = Caller(query=QUERY, batch=batch, nonces=nonces_of(tasks))
 
     def happens() -> None:
         if attempt.then is Then.RIVAL:
-            query.committer.commit(batch, _tasks(broker, query, batch, attempt))
+            other = new_nonce()
+            rival = replace(query, run_id=query.run_id and other)
+            tasks = _tasks(broker, rival, batch, attempt, other)
+            rival.committer.commit(batch, tasks, other)
         elif attempt.then is Then.GHOST:
-            query.committer.abort(batch, results, complete=True)
+            query.committer.abort(batch, results, complete=True, nonce=nonce)
         else:
             raise CrashError(attempt.step)
 
     if attempt.commit_fault is not None:
         broker.faults.add(attempt.commit_fault)
     with stepped_driver(query, attempt.step or "", happens) as driver:
-        commit_batch(driver, caller, tasks)
+        commit_batch(driver, query.caller(batch, nonce), tasks)
     if attempt.then is Then.GHOST and attempt.step is not None:
         raise CrashError("Spark does not wait for this commit() any more")
 
