@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
 from spark_kafka_sink.exactly_once.steps.shared import abort_shared, begin_shared, commit_shared
-from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of, topics_of
 from spark_kafka_sink.exactly_once.transactional_id import nonces_of
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class BatchCommitter:
             self._caller(_query_of(results), batch, nonces_of(tasks) | _nonces(nonce)),
             run=_run_of(results),
             rows=rows_of(results),
+            topics=topics_of(results),
             skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
         )
         with connected_driver(self._config, self._scope) as driver:
@@ -132,7 +133,12 @@ class BatchCommitter:
             if abort_needs_fence(complete=complete):
                 query = results[0].query_id if results else None
                 caller = self._caller(query, batch, nonces | nonces_of(transactions))
-                counted = replace(caller, run=_run_of(results), rows=rows_of(results))
+                counted = replace(
+                    caller,
+                    run=_run_of(results),
+                    rows=rows_of(results),
+                    topics=topics_of(results),
+                )
                 return abort_batch(driver, counted, transactions)
             return abort_undecided(driver, batch, transactions, nonces)
 

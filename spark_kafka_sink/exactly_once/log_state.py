@@ -60,6 +60,8 @@ class Decided(Generic[T_co]):
     """What Spark handed its tasks, dead letters and dropped rows included; None if not counted."""
     plannings: tuple[Planning, ...] = ()
     """Of a batch that foreachBatch writes: that which wrote it, and those that found it written."""
+    topics: tuple[str, ...] | None = None
+    """That its rows name, sorted; None where they name none, or too many."""
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -79,6 +81,8 @@ class Done:
     rows: int | None = None
     """As `Decided` has it."""
     plannings: tuple[Planning, ...] = ()
+    """As `Decided` has it."""
+    topics: tuple[str, ...] | None = None
     """As `Decided` has it."""
 
 

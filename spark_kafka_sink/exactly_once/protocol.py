@@ -78,6 +78,8 @@ class Caller:
     """Of the query, where foreachBatch writes; None if it is not known."""
     rows: int | None = None
     """What Spark handed the tasks; None before they have run, or where one did not count."""
+    topics: tuple[str, ...] | None = None
+    """That these rows name, as `Decided` has them."""
 
     @property
     def planning(self) -> Planning | None:
@@ -164,7 +166,8 @@ def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusa
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
     """To skip a batch would lose the rows that it did not have when it was written."""
-    return None not in {state.rows, caller.rows} and state.rows != caller.rows
+    pairs = ((state.rows, caller.rows), (state.topics, caller.topics))
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
@@ -297,6 +300,7 @@ def finished(decided: Decided[T_co]) -> Done:
         decided.retired,
         rows=decided.rows,
         plannings=decided.plannings,
+        topics=decided.topics,
     )
 
 
@@ -315,7 +319,15 @@ def _decided(
     if isinstance(state, Done) and state.query != caller.query:
         retired = (*retired, state.query)
     plannings = () if caller.planning is None else (caller.planning,)
-    return Decided(caller.query, caller.batch, transactions, retired, caller.rows, plannings)
+    return Decided(
+        caller.query,
+        caller.batch,
+        transactions,
+        retired,
+        caller.rows,
+        plannings,
+        caller.topics,
+    )
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:

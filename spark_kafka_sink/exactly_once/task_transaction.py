@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _NAMED: Final = 100_000
 """Partitions of all tasks that a decision names: 3 MB of JSON, which the driver appends in one
 transaction of seconds. One of each task tells how its transaction has ended."""
+MAX_TOPICS: Final = 100
+"""Topics that a record of the decision log names."""
 
 
 class TaskOutcome(StrEnum):
@@ -96,6 +98,8 @@ class TaskResult:
     transaction: TaskTransaction | None = None
     rows: int | None = None
     """What Spark handed the task, written or not; None where it did not count them."""
+    topics: frozenset[str] | None = None
+    """That the rows of a write with a batchId name; None without, or where they are too many."""
     run_id: str | None = None
     """Of the query, where foreachBatch writes; None if it is not known."""
     shared: OpenTransaction | None = None
@@ -116,3 +120,10 @@ def rows_of(results: Sequence[TaskResult]) -> int | None:
     """The rows that Spark handed all tasks; None where one has not counted its own."""
     counts = [each.rows for each in results if each.rows is not None]
     return sum(counts) if len(counts) == len(results) else None
+
+
+def topics_of(results: Sequence[TaskResult]) -> tuple[str, ...] | None:
+    """The topics that the rows of all tasks name, sorted; None where one has not told its own."""
+    names = [each.topics for each in results if each.topics is not None]
+    every = frozenset[str]().union(*names)
+    return tuple(sorted(every)) if len(names) == len(results) and len(every) <= MAX_TOPICS else None

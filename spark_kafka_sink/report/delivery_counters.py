@@ -65,10 +65,9 @@ class DeliveryCounters:
     """Whether nothing was sent, and all counters are of what would have been (dryRun=true)."""
     transaction_outcome: str = ""
     """How a batch that is written exactly once came to be in Kafka: `committed`, `rolled forward`
-    (decided by an earlier driver), `already written` (with both numbers where a `batchId` comes
-    with other rows), `empty`, or `aborted`, whose records count as `persisted`, though consumers
-    with isolation.level=read_committed get none of them; empty otherwise.
-    If transactions may still be open it names them, and why."""
+    (decided by an earlier driver), `already written`, `empty`, or `aborted`,
+    whose records count as `persisted`, though consumers with isolation.level=read_committed get
+    none of them; empty otherwise. If transactions may still be open it names them, and why."""
     query_name: str = ""
     """The streaming query's name; empty without one, and of a batch write."""
     query_id: str = ""

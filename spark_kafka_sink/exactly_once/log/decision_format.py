@@ -13,7 +13,8 @@ Version 1, one object per record, without line breaks::
 
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
-"rows" is what Spark handed the tasks, and missing where they did not count; "plannings" has run
+"rows" is what Spark handed the tasks, and missing where they did not count; "topics" are those
+that the rows of a write with a batchId name; "plannings" has run
 and nonce of those in which foreachBatch wrote or found the batch. A partition is its
 number, its records, and its first and last offset or null; a transaction with very many has
 "unnamed", how many more, and their records. A torn decision has "fates", one for
@@ -71,6 +72,7 @@ def _to_json(record: Record) -> dict[str, object]:
         "retired": state.retired,
         "at": record.at_ms,
         **({} if state.rows is None else {"rows": state.rows}),
+        **({} if state.topics is None else {"topics": state.topics}),
         **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
     }
     if isinstance(state, Done):
@@ -106,8 +108,7 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
 
 def _from_json(fields: JsonObject) -> Record:
     kind = fields.text("type")
-    marks = fields.array("given_up") if fields.has("given_up") else ()
-    given_up = tuple(text_of(each, "a nonce") for each in marks)
+    given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
         at_ms = fields.number("at")
         return Record(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
@@ -115,9 +116,10 @@ def _from_json(fields: JsonObject) -> Record:
     retired = tuple(_text_or_none(each) for each in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
     plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
+    topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
         return Record(
-            state=Done(query, batch, retired, given_up, rows, plannings),
+            state=Done(query, batch, retired, given_up, rows, plannings, topics),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -128,7 +130,12 @@ def _from_json(fields: JsonObject) -> Record:
     fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("fates of other transactions")
-    return Record.of(Decided(query, batch, transactions, retired, rows, plannings), at_ms, fates)
+    decided = Decided(query, batch, transactions, retired, rows, plannings, topics)
+    return Record.of(decided, at_ms, fates)
+
+
+def _texts(values: list[object], name: str) -> tuple[str, ...]:
+    return tuple(text_of(each, name) for each in values)
 
 
 def _plannings(values: list[object]) -> tuple[Planning, ...]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.scope import Scope
 
+_SHOWN: Final = 5
+"""Topics that an error names."""
 _RESET: Final = "resetTransactionalState=true"
 _NAME_IT: Final = (
     "set the option writeName on all but the first of several writes with one batchId, not on the "
@@ -58,6 +60,8 @@ def refusal_error(
     )
     if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
         known += f" with {plural(state.rows, 'row')}, now there are {caller.rows:,}"
+    if caller.topics is not None and isinstance(state, Done) and state.topics != caller.topics:
+        known += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
     if refusal is Refusal.ANOTHER_WRITE:
         known += _plannings(state, caller)
     return TransactionError(
@@ -77,6 +81,14 @@ def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
         f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
         f"'{driver_id(scope)}'` lets it count as written"
     )
+
+
+def _topics(names: tuple[str, ...] | None) -> str:
+    """Some of them."""
+    if names is None:
+        return "not known"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def _plannings(state: ScopeState, caller: Caller) -> str:

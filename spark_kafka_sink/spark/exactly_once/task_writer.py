@@ -6,12 +6,13 @@ atomicBatch=true all tasks write in one transaction, and each in one attempt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.claim import claim
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.task_transaction import (
+    MAX_TOPICS,
     TaskOutcome,
     TaskResult,
     TaskTransaction,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 SPECULATION = "spark.speculation"
+_LONGEST_NAME = 249
+"""Characters of a topic's name."""
 _ABORT_S = 5.0
 """Time that a failed task takes to abort its transaction; otherwise the driver does."""
 
@@ -69,19 +72,23 @@ class TransactionalTaskWriter(TaskWriter):
         if self.plan.shared is not None:
             _refuse_speculation()
         run_id = None if self.plan.scope.kind is ScopeKind.STREAM else current_run()
+        is_batch = self.plan.scope.kind is ScopeKind.BATCH
+        counted = _Counted(batches, self.contract.topic if is_batch else None)
         if not self.plan.must_write(query_id, batch, run_id):
             # Also, a Python worker that leaves rows unread is taken for crashed, at times.
+            for _ in counted:
+                pass
             skipped = TaskResult(
                 outcome=TaskOutcome.SKIPPED,
                 query_id=query_id,
                 batch=batch,
-                rows=sum(each.num_rows for each in batches),
+                rows=counted.rows,
+                topics=counted.topics,
                 run_id=run_id,
                 shared=self.plan.shared,
             )
             report = self.origin.of_task(DeliveryReport())
             return TransactionMessage(report, skipped, self.plan.nonce)
-        counted = _Counted(batches)
         report, transaction = self._write(counted, query_id, batch)
         result = TaskResult(
             outcome=TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY,
@@ -89,6 +96,7 @@ class TransactionalTaskWriter(TaskWriter):
             batch=batch,
             transaction=transaction,
             rows=counted.rows,
+            topics=counted.topics,
             run_id=run_id,
             shared=self.plan.shared,
         )
@@ -171,16 +179,32 @@ def _refuse_speculation() -> None:
 
 
 class _Counted:
-    """Arrow batches, and how many rows they have had so far."""
+    """Arrow batches, and how many rows they have had so far, for which topics.
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+    Args:
+        batches: of the task.
+        topic: the column whose names are kept, if any is.
+    """
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], topic: int | None) -> None:
         self._batches = batches
+        self._topic = topic
         self.rows = 0
+        self.topics: frozenset[str] | None = None if topic is None else frozenset()
+        """None if they are not kept, or are too many or too long for topics."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
             self.rows += batch.num_rows
+            if self._topic is not None and self.topics is not None:
+                self.topics = _with_topics(self.topics, batch.column(self._topic))
             yield batch
+
+
+def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
+    found = known.union(name for name in column.unique().to_pylist() if name is not None)
+    is_small = len(found) <= MAX_TOPICS and all(len(name) <= _LONGEST_NAME for name in found)
+    return found if is_small else None
 
 
 def _abort(session: ProducerSession) -> None:

@@ -65,9 +65,15 @@ def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None
     console.wait_for("batchId 2026-11-20 is already written", mark)
     with pytest.raises(Exception, match="with 100 rows, now there are 110"):
         once.write(once.numbers(0, 110), batchId="2026-11-20")
-    other = once.write(once.numbers(100, 150), batchId="2026-11-21")
-    assert (other.transaction_outcome, other.persisted) == ("committed", 50)
+    by_column = {"batchId": "2026-11-20", "writeName": "by column"}
+    rows = once.numbers(100, 150)
+    once.by_column(rows.selectExpr("value", f"'{once.topic}' AS topic"), **by_column)
+    with pytest.raises(Exception, match=f"for topics {once.topic}, now for another"):
+        once.by_column(rows.selectExpr("value", "'another' AS topic"), **by_column)
     assert once.read() == list(range(150))
+    other = once.write(once.numbers(150, 200), batchId="2026-11-21")
+    assert (other.transaction_outcome, other.persisted) == ("committed", 50)
+    assert once.read() == list(range(200))
 
 
 def test_dead_letters_are_in_the_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:

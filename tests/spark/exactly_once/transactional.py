@@ -50,6 +50,11 @@ class ExactlyOnce:
         frame.write.format("kafkaprod").mode("append").options(**self.options, **named).save()
         return self.report()
 
+    def by_column(self, frame: DataFrame, **more: str) -> None:
+        """Append a frame whose rows name their topics."""
+        options = {name: value for name, value in self.options.items() if name != "topic"}
+        frame.write.format("kafkaprod").mode("append").options(**options, **more).save()
+
     def report(self) -> DeliveryReport:
         """Of the last write."""
         return DeliveryReport.from_json(read_report(str(self.folder / "report.json")))

@@ -187,6 +187,7 @@ def job(query: str | None = None, rows: int | None = None) -> Caller:
     return Caller(query=query, batch="7", single=True, rows=rows)
 
 
+TO_A = Done(None, "7", rows=10, topics=("a",))
 FOUND = Done(QUERY, "7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
 
 
@@ -223,6 +224,9 @@ def test_a_write_that_is_found_belongs_to_the_run_of_the_query_that_has_found_it
         (Done(QUERY, "7", rows=10), job(rows=20), Refusal.OTHER_JOBS_ROWS),
         (Done(QUERY, "7", rows=10), job(QUERY, rows=20), Refusal.OTHER_JOBS_ROWS),
         (Done(QUERY, "7", rows=10), job(QUERY, rows=10), Verdict.SKIP),
+        (TO_A, replace(job(rows=10), topics=("a",)), Verdict.SKIP),
+        (TO_A, replace(job(rows=10), topics=("a", "b")), Refusal.OTHER_JOBS_ROWS),
+        (TO_A, job(rows=10), Verdict.SKIP),
         (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"n"})), Verdict.SKIP),
         (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"m"})), Refusal.ANOTHER_WRITE),
         (FOUND, replace(job(QUERY), run="r"), Refusal.ANOTHER_WRITE),

@@ -43,6 +43,7 @@ _RETIRED = st.lists(_QUERY, max_size=3).map(tuple)
 _ROWS = st.none() | _LONG
 _NONCES = st.lists(_TEXT, max_size=3).map(tuple)
 _PLANNINGS = st.lists(st.builds(Planning, _TEXT, _TEXT), max_size=2).map(tuple)
+_TOPICS = st.none() | st.lists(_TEXT, max_size=2).map(tuple)
 DECIDED = st.builds(
     Decided,
     _QUERY,
@@ -51,6 +52,7 @@ DECIDED = st.builds(
     _RETIRED,
     _ROWS,
     _PLANNINGS,
+    _TOPICS,
 )
 
 
@@ -62,7 +64,7 @@ def records(draw: st.DrawFn) -> Record:
         nothing = draw(st.builds(Nothing, _NONCES))
         return Record(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
-        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNINGS))
+        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNINGS, _TOPICS))
         return Record(state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG))
     decided = draw(DECIDED)
     count = len(decided.transactions)

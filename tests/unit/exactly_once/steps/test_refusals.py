@@ -2,12 +2,28 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log_state import Done, Nothing
+from spark_kafka_sink.exactly_once.log_state import Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal
+from spark_kafka_sink.exactly_once.scope import Scope, Target
 from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
 from tests.unit.exactly_once.log.decisions import ORDERS
 
 CALLER = Caller(query="new", batch="3")
+
+
+def test_both_writes_of_a_batch_id_are_named() -> None:
+    scope = Scope.batch("orders", "7", Target(name="late"))
+    caller = Caller(query=None, batch="7", single=True, rows=10, topics=("c",))
+    written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
+    text = str(refusal_error(Refusal.OTHER_JOBS_ROWS, scope, written, caller))
+    assert "batch 7 of orders named late to the topics of its rows" in text
+    assert "10 rows, now there are 10, for topics a, b, d, e, f and 2 more, now for c" in text
+    assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
+    found = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
+    caller = Caller(query="q", batch="7", single=True, run="r", nonces=frozenset({"o"}))
+    text = str(refusal_error(Refusal.ANOTHER_WRITE, scope, found, caller))
+    assert "from planning n; this one is o" in text
+    assert "writeName" in text
 
 
 @pytest.mark.parametrize("refusal", Refusal)
