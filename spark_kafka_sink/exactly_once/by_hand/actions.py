@@ -86,7 +86,7 @@ def accept_loss(driver: Driver) -> Finished:
     owner = driver.fence()
     record = driver.read_fenced()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
-        uncounted = replace(record, state=replace(record.state, rows=None))
+        uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
         driver.append(owner, uncounted, "done", APPEND_SECONDS)
         return _finished(str(driver.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):

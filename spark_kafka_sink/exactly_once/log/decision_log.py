@@ -102,7 +102,7 @@ class DecisionLog:
         EndTxn is answered before the markers are written, so that they may be committed already.
         """
         keys = (each.key for pending in self._pending for each in pending.records)
-        return any(scope_of(key) == scope for key in keys)
+        return any(scope_of(key) in {scope, scope.undistinguished or scope} for key in keys)
 
     def append(
         self,

@@ -137,7 +137,9 @@ def _commit(call: _Call) -> CommitOutcome:
         raise
     if isinstance(step, Refuse):
         call.abort_ours(read)
-        raise refusal_error(step.refusal, driver.scope, state, caller)
+        raise refusal_error(
+            step.refusal, driver.scope, state, caller, is_earlier=driver.holds_earlier
+        )
     return _already_done(driver, state, rolled, record, call.tasks)
 
 

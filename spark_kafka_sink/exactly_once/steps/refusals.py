@@ -22,6 +22,10 @@ _NAME_IT: Final = (
     "set the option writeName on all but the first of several writes with one batchId, not on the "
     "one that is written already"
 )
+_EARLIER: Final = (
+    "An earlier version of this package has decided the batchId, and not noted for which topic: if "
+    "that was another write, run that one first, which takes the decision over. Otherwise: "
+)
 _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query wrote at least once before, or its decision log is lost "
     "and you know that this batch is not in the topic, start it with ",
@@ -50,9 +54,22 @@ _HINTS: Final = {
 
 
 def refusal_error(
-    refusal: Refusal, scope: Scope, state: ScopeState, caller: Caller
+    refusal: Refusal,
+    scope: Scope,
+    state: ScopeState,
+    caller: Caller,
+    *,
+    is_earlier: bool = False,
 ) -> TransactionError:
-    """The error for a batch that may not be written."""
+    """The error for a batch that may not be written.
+
+    Args:
+        refusal: why.
+        scope: of the write.
+        state: what the log has.
+        caller: who was refused.
+        is_earlier: the log has it from a version that did not tell the writes of a batch apart.
+    """
     known = (
         "the decision log has no record"
         if isinstance(state, Nothing)
@@ -67,7 +84,7 @@ def refusal_error(
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",
-        hint=_HINTS[refusal] + _what(refusal, scope, caller),
+        hint=(_EARLIER if is_earlier else "") + _HINTS[refusal] + _what(refusal, scope, caller),
     )
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
+from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log_state import Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import Caller
 from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind, Target
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.exactly_once.transactional_id import driver_id
 from tests.integration.exactly_once.crashing import (
     DECIDED,
     STEPS,
@@ -351,12 +353,28 @@ def test_a_write_with_other_rows_does_not_take_what_an_earlier_version_has_decid
     earlier = written(query, None, rows=20)  # of each of three tasks
     earlier.committer.commit("7", earlier.tasks("7"))
     other = written(query, Target(topic="other"), rows=20)
-    with pytest.raises(TransactionError, match="with 60 rows, now there are 20"):
+    assert other.committer.recover() == Done(None, "7", rows=60)
+    with pytest.raises(TransactionError, match="with 60 rows, now there are 20") as caught:
         other.committer.commit("7", [other.result(TaskOutcome.SKIPPED, "7")])
+    assert "run that one first" in str(caught.value)
     ours = written(query, Target(topic=query.topic), rows=60)
     skipped = [ours.result(TaskOutcome.SKIPPED, "7")]
     assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
     assert other.committer.recover() == Nothing()
+
+
+def test_a_batch_with_other_rows_or_topics_counts_as_written_once_its_loss_is_accepted(
+    query: Writes,
+) -> None:
+    ours = replace(written(query, Target(), rows=20), topics=frozenset({"a"}))
+    ours.committer.commit("7", ours.tasks("7"))
+    for other in (replace(ours, rows=50), replace(ours, rows=60, topics=frozenset({"b"}))):
+        skipped = [other.result(TaskOutcome.SKIPPED, "7")]
+        with pytest.raises(TransactionError, match="was written with other rows"):
+            ours.committer.commit("7", skipped)
+    TransactionOperator(query.config).accept_loss(driver_id(ours.scope))
+    assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
+    assert query.visible() == rows_of("7")
 
 
 def test_a_run_without_a_batch_id_that_died_is_finished_by_the_next(query: Writes) -> None:

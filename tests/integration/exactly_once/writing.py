@@ -57,6 +57,8 @@ class Writes:
     timeout_ms: int = 60_000
     rows: int | None = None
     """What each task says that Spark has handed it."""
+    topics: frozenset[str] | None = None
+    """That each task says its rows name."""
     run_id: str | None = None
     """Of the query, where a function of foreachBatch writes."""
     options: dict[str, str] = field(default_factory=dict)
@@ -131,6 +133,7 @@ class Writes:
             batch=batch,
             transaction=task,
             rows=self.rows,
+            topics=self.topics,
             run_id=self.run_id,
         )
 
