@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.call import Answer, Call
@@ -317,9 +316,8 @@ class BlockingClient:
             )
 
     def _throttle(self, completion: Completion) -> None:
-        pause = getattr(completion.response, "throttle_time", None)
-        if isinstance(pause, timedelta) and pause > timedelta(0):
-            seconds, address = pause.total_seconds(), str(completion.node)
+        if pause_ms := completion.throttle_ms:
+            seconds, address = pause_ms / 1000, str(completion.node)
             self._throttled_s[address] = self._throttled_s.get(address, 0.0) + seconds
             self._network.throttle(completion.node.node_id, seconds, self.now())
 

@@ -176,6 +176,14 @@ class BrokerConnection:
             self.last_used = now
         self.flush()
 
+    def owes_since(self) -> float | None:
+        """When request.timeout.ms of the oldest request began; None without requests under way.
+
+        A broker that throttles reads nothing until the pause has passed that it asked for.
+        """
+        oldest = self.connection.oldest_sent()
+        return None if oldest is None else max(oldest, self.throttled_until)
+
     def due(self, patience: float) -> Iterator[float]:
         """When something here may time out, or be tried again; also what is past already.
 
@@ -186,8 +194,8 @@ class BrokerConnection:
             yield self.connect_by
         yield self.retry_at
         yield self.throttled_until
-        if oldest := self.connection.oldest_sent():
-            yield oldest + patience
+        if since := self.owes_since():
+            yield since + patience
 
     def take_over(self) -> list[InFlightRequest]:
         """Forget the connection; the requests that will get no answer any more."""

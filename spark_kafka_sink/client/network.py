@@ -163,8 +163,14 @@ class Network:
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
         """Leave a broker alone for so long, as it asked (KIP-219)."""
         if broker := self._brokers.get(node_id):
+            self.outages.throttled(broker, seconds, now)
             broker.throttled_until = max(broker.throttled_until, now + seconds)
             self.metrics.throttled(broker, seconds)
+
+    def throttled_until(self, node_id: int) -> float:
+        """The end of the latest pause that a broker asked for; 0 if there was none."""
+        broker = self._brokers.get(node_id)
+        return 0.0 if broker is None else broker.throttled_until
 
     def disconnect(self, node_id: int, why: str, now: float) -> None:
         """Close a connection; what was in flight there completes without a response."""
@@ -344,7 +350,7 @@ class Network:
         patience = self._config.request_timeout_ms / 1000
         idle = self._config.connections_max_idle_ms / 1000
         for broker in list(self._brokers.values()):
-            oldest = broker.connection.oldest_sent()
+            oldest = broker.owes_since()
             if broker.connect_by and now >= broker.connect_by:
                 self._fail(broker, TimeoutError(_TOO_LATE[broker.connection.state]), now)
             elif oldest is not None and now >= oldest + patience:

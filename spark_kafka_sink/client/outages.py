@@ -131,6 +131,20 @@ class OutageLog:
         plan = f"the connection is given up after request.timeout.ms = {patience * 1000:.0f}"
         self._say(broker, f"{what}; {plan}", now)
 
+    def throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
+        """A broker has asked for a pause; logged once this has gone on for `SILENCE`."""
+        what = f"{_key(broker)} throttled"
+        if now - broker.throttled_until > SILENCE:
+            self._outages.end(what)  # an earlier throttling is over
+        if self._outages.observe(what, now, SILENCE) is not None:
+            _LOG.warning(
+                "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
+                _name(broker),
+                broker.client_id,
+                seconds,
+                self._outages.omitted_note(),
+            )
+
     def answered(self, broker: BrokerConnection, now: float) -> None:
         """A broker has connected, or answered."""
         if not self._outages:

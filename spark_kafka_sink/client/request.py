@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -84,3 +85,11 @@ class Completion(NamedTuple):
     latency: float
     correlation_id: int = 0
     written: bool = True
+
+    @property
+    def throttle_ms(self) -> int:
+        """Milliseconds for which the broker throttles this client, as its response says."""
+        pause = getattr(self.response, "throttle_time", None)
+        if isinstance(pause, timedelta):
+            return round(pause / timedelta(milliseconds=1))
+        return int(getattr(self.response, "throttle_ms", 0))  # of Produce

@@ -98,9 +98,7 @@ class TopicMetadata:
         earlier = metadata.requests  # their answers may be older than what is asked about
         metadata.refresh()
         self._client.network.wakeup()
-        return self._state.wait_for(
-            lambda: metadata.answered > earlier, self._config.max_block_ms / 1000
-        )
+        return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
         """What the cluster says of each topic, or why its rows can't be written.
@@ -145,8 +143,12 @@ class TopicMetadata:
 
         if not done(cluster, names):
             patience = self._patience(names)
-            self._state.wait_for(look, patience if longest is None else min(patience, longest))
+            self._wait_for(look, patience if longest is None else min(patience, longest))
         return cluster
+
+    def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
+        """As `SessionState.wait_for`; nothing is asked during a pause that a broker asked for."""
+        return self._state.wait_for(done, seconds, lambda: self._state.throttled_until)
 
     def want(self, names: tuple[str, ...]) -> None:
         """Have the metadata cover these topics, without waiting for it."""

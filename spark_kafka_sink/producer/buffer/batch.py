@@ -69,6 +69,7 @@ class ProducerBatch:
     `label` is a number of the session's own, and one more for each split; `order` the same among
     the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
+    `timed_from` is the beginning of delivery.timeout.ms of a batch that was sent, see `expiry`.
     `topic_id` is that of the topic when it was last sent, and `by_name` whether some request named
     the topic by its name alone, which a new one may have answered to. `completed`:
     it was acknowledged or has failed. `restamped`: dead letters whose own times were refused.
@@ -93,6 +94,7 @@ class ProducerBatch:
     ambiguous: bool = False
     refused: int = 0
     sent_at: float = 0.0
+    timed_from: float = 0.0
     label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None

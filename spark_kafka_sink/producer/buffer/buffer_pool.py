@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BufferTimeoutError
+from spark_kafka_sink.producer.buffer.session_state import throttled_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,32 +47,46 @@ class BufferPool:
         self._waits = 0
         self._waited = 0.0
         self._waiting_since: float | None = None
+        self._freed_at = 0.0
 
     # Writer thread only.
 
     def reserve(self, size: int) -> None:
-        """Charge `size` bytes; waits while the buffer is full, at most max.block.ms.
+        """Charge `size` bytes; waits while the buffer is full.
+
+        A chunk is larger than the record that Java's producer waits with: max.block.ms begins again
+        whenever memory is freed.
 
         Raises:
-            BufferTimeoutError: the buffer stayed full.
+            BufferTimeoutError: nothing was freed for max.block.ms.
         """
         with self._state.lock:
             self._state.raise_error()
-            if not self.fits(size) and not self.wait_for_room(lambda: self.fits(size), size):
+            if not self.fits(size) and not self.wait_for_room(
+                lambda: self.fits(size), size, lambda: self._freed_at
+            ):
                 raise self._stayed_full(size)
             self.charge(size)
 
-    def wait_for_room(self, done: Callable[[], bool], size: int) -> bool:
+    def wait_for_room(
+        self, done: Callable[[], bool], size: int, since: Callable[[], float] = lambda: 0.0
+    ) -> bool:
         """Wait for room for `size` bytes, until `done`, at most max.block.ms.
 
-        Meanwhile the accumulator closes batches that linger; see `waiting_since`.
+        max.block.ms begins at `since` or at the end of the pause that a broker asked for, if that
+        is later than now. Meanwhile the accumulator closes batches that linger; see
+        `waiting_since`.
         """
         started = self._state.clock.monotonic()
         with self._state.lock:
             self._waiting_since = started
         self._state.wake_sender()
         try:
-            return self._state.wait_for(done, self._max_block_ms / 1000)
+            return self._state.wait_for(
+                done,
+                self._max_block_ms / 1000,
+                lambda: max(since(), self._state.throttled_until),
+            )
         finally:
             took = self._state.clock.monotonic() - started
             with self._state.lock:
@@ -109,6 +124,7 @@ class BufferPool:
         """Free `size` bytes that were charged."""
         with self._state.lock:
             self._used -= size
+            self._freed_at = self._state.clock.monotonic()
 
     def release(self, charges: list[Charge]) -> None:
         """One holder of each charge is done with it; the list is emptied."""
@@ -116,7 +132,7 @@ class BufferPool:
             for charge in charges:
                 charge.holders -= 1
                 if charge.holders == 0:
-                    self._used -= charge.size
+                    self.free(charge.size)
             charges.clear()
 
     def measure(self, meters: MetricsRecorder) -> None:
@@ -128,7 +144,8 @@ class BufferPool:
     def _stayed_full(self, size: int) -> BufferTimeoutError:
         return BufferTimeoutError(
             f"no room for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
-            f"{self.used:,} of {self.limit:,} bytes wait for acknowledgement",
+            f"{self.used:,} of {self.limit:,} bytes wait for acknowledgement"
+            + throttled_note(self._state.throttled_ms),
             hint="check that the brokers take data; "
             "raise kafka.buffer.memory or kafka.max.block.ms",
         )

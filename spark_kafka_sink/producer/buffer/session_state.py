@@ -41,6 +41,8 @@ class SessionState:
         self._error: BaseException | None = None
         self._incomplete = 0
         self._batch_failed = False
+        self._throttled_until = 0.0
+        self._throttled_ms = 0
 
     # Any thread.
 
@@ -55,6 +57,18 @@ class SessionState:
         """Batches that are neither acknowledged nor failed, open ones included."""
         with self.lock:
             return self._incomplete
+
+    @property
+    def throttled_until(self) -> float:
+        """The end of the latest pause that a broker asked for; 0 if there was none."""
+        with self.lock:
+            return self._throttled_until
+
+    @property
+    def throttled_ms(self) -> int:
+        """Milliseconds of all pauses that brokers asked for."""
+        with self.lock:
+            return self._throttled_ms
 
     def raise_error(self) -> None:
         """Raise what ended the session, if anything has."""
@@ -72,6 +86,13 @@ class SessionState:
         with self.lock:
             self._incomplete -= 1
             self.changed.notify_all()
+
+    def throttled(self, pause_ms: int) -> None:
+        """A broker has asked for a pause that begins now."""
+        with self.lock:
+            until = self.clock.monotonic() + pause_ms / 1000
+            self._throttled_until = max(self._throttled_until, until)
+            self._throttled_ms += pause_ms
 
     def mark_failed(self) -> None:
         """A batch has failed for good: from now on flush waits for the error that says so."""
@@ -91,19 +112,32 @@ class SessionState:
 
     # Writer thread only.
 
-    def wait_for(self, done: Callable[[], bool], seconds: float | None) -> bool:
+    def wait_for(
+        self,
+        done: Callable[[], bool],
+        seconds: float | None,
+        since: Callable[[], float] = lambda: 0.0,
+    ) -> bool:
         """Wait until `done`, called under the lock, is true; False after so many seconds.
+
+        Args:
+            done: ends the wait.
+            seconds: None for no limit.
+            since: called under the lock: a time from which the seconds are counted, if that is
+                later than now.
 
         Raises:
             BaseException: what ended the session.
         """
-        deadline = None if seconds is None else self.clock.monotonic() + seconds
+        started = self.clock.monotonic()
         with self.lock:
             while True:
                 self.raise_error()
                 if done():
                     return True
-                left = None if deadline is None else deadline - self.clock.monotonic()
+                left = None
+                if seconds is not None:
+                    left = max(started, since()) + seconds - self.clock.monotonic()
                 if left is not None and left <= 0:
                     return False
                 if not self.changed.wait(LOOK_EVERY if left is None else min(left, LOOK_EVERY)):
@@ -112,3 +146,10 @@ class SessionState:
     def wait_until_complete(self) -> None:
         """Wait until every batch is acknowledged; raises what ended the session otherwise."""
         self.wait_for(lambda: self._incomplete == 0 and not self._batch_failed, None)
+
+
+def throttled_note(pause_ms: int) -> str:
+    """Tell in an error for how long brokers have throttled the task; "" if none has."""
+    if not pause_ms:
+        return ""
+    return f"; a quota of the brokers has throttled this task for {pause_ms:,} ms"

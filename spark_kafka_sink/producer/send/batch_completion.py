@@ -35,6 +35,7 @@ class BatchCompletion:
         self._context = context
         self._accumulator = context.accumulator
         self._in_flight = context.in_flight
+        self._made_progress = context.progress
         self._client = context.session.client
         self._events = context.session.events
         self._report = context.session.report
@@ -44,6 +45,7 @@ class BatchCompletion:
         self, batches: InFlightBatches, batch: ProducerBatch, response: PartitionResponse
     ) -> None:
         """The broker has appended the batch, or had it already."""
+        self._progress(batches)
         batches.completed(batch)
         if self._transactions is not None:
             self._transactions.acknowledged()
@@ -52,9 +54,14 @@ class BatchCompletion:
 
     def complete_unacknowledged(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
         """acks=0: the batch is on the wire, and that is all that will be known."""
+        self._progress(batches)
         batches.completed(batch)
         self._report.sent(batch_done(batch))
         self._accumulator.complete(batch)
+
+    def _progress(self, batches: InFlightBatches) -> None:
+        """The partition's leader takes batches."""
+        self._made_progress[batches.leader] = self._client.clock.monotonic()
 
     def complete_dry_run(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
         """A dry run: the batch would be on the wire now, and goes nowhere."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
 from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,
     ClientErrorCode,
@@ -64,6 +65,10 @@ _HINTS: Mapping[int, str] = {
         "correct the records that are named, or the topic's settings (compaction needs keys)"
     ),
 }
+_THROTTLED = (
+    "raise the quota of this user or client.id (producer_byte_rate, request_percentage), run fewer "
+    "tasks at once, or raise kafka.delivery.timeout.ms"
+)
 _UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
 
 
@@ -90,18 +95,26 @@ def batch_error(
 
 
 def timeout_error(
-    batch: ProducerBatch, timeout_ms: int, reasons: Mapping[str, str]
+    batch: ProducerBatch, timeout_ms: int, reasons: Mapping[str, str], throttled_ms: int = 0
 ) -> DeliveryError:
-    """A batch was overtaken by delivery.timeout.ms; `reasons` says why connections failed."""
+    """A batch was overtaken by delivery.timeout.ms.
+
+    Args:
+        batch: the first one.
+        timeout_ms: delivery.timeout.ms.
+        reasons: why connections failed, by address.
+        throttled_ms: for how long brokers have throttled the task.
+    """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
     return DeliveryError(
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
         + (f"; the latest answer was {error_name(batch.refused)}" if batch.refused else "")
-        + (f" ({seen})" if seen else ""),
+        + (f" ({seen})" if seen else "")
+        + throttled_note(throttled_ms),
         topic=batch.partition.topic,
         partition=batch.partition.partition,
         error=error_name(batch.refused) if batch.refused else None,
-        hint=_HINTS.get(batch.refused, _UNREACHED),
+        hint=_HINTS.get(batch.refused, _THROTTLED if throttled_ms else _UNREACHED),
     )
 
 

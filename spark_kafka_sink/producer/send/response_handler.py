@@ -16,11 +16,13 @@ from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
+from spark_kafka_sink.producer.send.expiry import is_expired
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
 from spark_kafka_sink.producer.send.renumbering import renumber
 from spark_kafka_sink.producer.send.splitter import split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.produce.response_reader import TOPIC_IDS, PartitionResponse
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +95,7 @@ class ResponseHandler:
                 renumber(self._context, self._completion, batches)
         if response is not None:
             self._report.request_latency(completion.latency)
-            self._obey_throttling(completion, response.throttle_ms, now)
+            self._report.meters.brokers.of(completion.node).throttle.add(response.throttle_ms)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """acks=0: the request is on the wire, and there is no response."""
@@ -143,7 +145,7 @@ class ResponseHandler:
             head=batches.is_head(batch),
             records=batch.records,
             ambiguous=batch.ambiguous,
-            expired=now >= batch.created + self._config.delivery_timeout_ms / 1000,
+            expired=is_expired(self._context, batch, now),
             attempts_left=batch.attempts <= self._config.retries,
             gapless=self._config.enable_gapless_guarantee,
             transactional=self._context.session.transactions is not None,
@@ -218,13 +220,17 @@ class ResponseHandler:
             nodes = {node_id: Node(node_id, host, port) for node_id, host, port in response.nodes}
             self._client.metadata.learn_nodes(nodes)
 
-    def _obey_throttling(self, completion: Completion, pause_ms: int, now: float) -> None:
-        self._report.meters.brokers.of(completion.node).throttle.add(pause_ms)
-        if pause_ms:
-            self._report.throttled(pause_ms)
-            self._breakers.throttled(now)
-            if completion.request.version >= _CLIENT_THROTTLES:
-                self._client.network.throttle(completion.node.node_id, pause_ms / 1000, now)
+    def obey_throttling(self, completion: Completion, now: float) -> None:
+        """Note the pause that a broker asks for in any of its responses, and send nothing in it."""
+        pause_ms = completion.throttle_ms
+        if not pause_ms:
+            return
+        self._report.throttled(pause_ms)
+        self._breakers.throttled(now)
+        request = completion.request
+        if request.api is not ApiKey.PRODUCE or request.version >= _CLIENT_THROTTLES:
+            self._client.network.throttle(completion.node.node_id, pause_ms / 1000, now)
+            self._accumulator.state.throttled(pause_ms)
 
     # Topics that are refused while batches wait for them.
 

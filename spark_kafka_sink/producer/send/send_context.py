@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SendContext:
-    """`in_flight` has the partitions to which anything was ever sent in this session."""
+    """`in_flight` has the partitions to which anything was ever sent in this session.
+
+    `progress` is when each broker last acknowledged a batch, by its id.
+    """
 
     session: SessionContext
     accumulator: Accumulator
     in_flight: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
+    progress: dict[int, float] = field(default_factory=dict)
 
     @property
     def metadata(self) -> Metadata:

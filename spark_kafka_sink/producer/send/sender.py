@@ -23,7 +23,7 @@ from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.expiry import expire_batches
+from spark_kafka_sink.producer.send.expiry import expire_batches, timed_from
 from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce import produce_request
 from spark_kafka_sink.producer.send.renumbering import renumber
@@ -180,6 +180,8 @@ class Sender:
                 )
                 batch.number(*sequence)
                 self._events.sequence_assigned(batch)
+            if not batch.attempts:
+                batch.timed_from = timed_from(self._context, batch)
             batch.attempts += 1
             batch.sent_at = now
         self._connect_attempts.pop(node_id, None)
@@ -241,6 +243,7 @@ class Sender:
     def _complete(self, completion: Completion) -> None:
         now = self._client.clock.monotonic()
         request = completion.request
+        self._responses.obey_throttling(completion, now)
         if request.api is ApiKey.PRODUCE:
             self._complete_produce(completion, request.context, now)
             return

@@ -227,3 +227,40 @@ def test_outages_are_told_by_the_clock() -> None:
     assert (ended.since, ended.times) == (1.0, 4)
     assert outages.observe("a", 5.0 + INTERVAL) is None
     assert outages.end("a") is None
+
+
+def test_a_quota_is_named_instead_of_silence(log: pytest.LogCaptureFixture) -> None:
+    with world(client_id="etl", max_in_flight_requests_per_connection=1) as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(*[Fault(throttle_ms=40_000)] * 3)
+        one.send_batches(4)
+        one.finish(0.25)
+        told = lines(log)
+    assert told == [f"{BROKER}: a quota throttles client.id etl or its user: pause of 40.0 s"] * 2
+
+
+def test_a_single_pause_is_not_logged(log: pytest.LogCaptureFixture) -> None:
+    with world(FakeCluster(topics={"t": 1})) as one:
+        for _ in range(2):
+            one.fault(Fault(throttle_ms=9_000))
+            one.send_batches(2)
+            one.finish(0.25)
+            one.steps(100, 0.25)
+        assert lines(log) == []
+
+
+def test_a_request_in_a_muted_channel_is_not_given_up() -> None:
+    """KIP-219: the broker reads what was sent before the pause when the pause has ended."""
+    cluster = FakeCluster(topics={"t": 4})
+    with world(cluster, request_timeout_ms=10_000, max_request_size=1_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(Fault(throttle_ms=60_000), Fault(hold=True))
+        for partition in range(1, 3):
+            one.send_batches(1, partition)
+        one.steps(260, 0.25)
+        assert len(cluster.seen) == 3
+        cluster.release()
+        one.finish()
+        assert one.report().retries == 0

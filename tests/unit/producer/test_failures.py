@@ -80,6 +80,50 @@ def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:
         assert "refused" in str(error)
 
 
+def test_delivery_timeout_does_not_count_the_wait_for_others_of_the_leader() -> None:
+    """Ten batches, each acknowledged after 20 s: the last one waits for longer than the timeout."""
+    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as one:
+        one.fault(*[Fault(hold=True)] * 10)
+        one.send_batches(10)
+        for _ in range(10):
+            one.steps(100, 0.2)
+            one.cluster.release()
+        one.finish()
+        one.check_accounts()
+
+
+def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
+    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as one:
+        one.fault(*[Fault(throttle_ms=50_000)] * 10)
+        one.send_batches(10)
+        one.finish(0.2)
+        one.check_accounts()
+        assert one.report().throttle_ms == 500_000
+
+
+def test_delivery_timeout_after_refusals_counts_pauses_and_the_error_tells_of_them() -> None:
+    with world(delivery_timeout_ms=31_000) as one:
+        one.fault(*[Fault(error=19, throttle_ms=2_000)] * 1_000)
+        one.send_batches(1)
+        begun = one.clock.monotonic()
+        error = fails(one, 0.25)
+        assert one.clock.monotonic() - begun < 36
+        assert (
+            f"a quota of the brokers has throttled this task for {one.report().throttle_ms:,}"
+            in (str(error))
+        )
+
+
+def test_a_throttled_broker_that_hangs_is_noticed_after_its_pause() -> None:
+    with world(FakeCluster(topics={"t": 1}), delivery_timeout_ms=31_000) as one:
+        one.fault(Fault(throttle_ms=100_000), *[Fault(hold=True)] * 50)
+        one.send_batches(3)
+        begun = one.clock.monotonic()
+        error = fails(one, 0.25)
+        assert 131 <= one.clock.monotonic() - begun < 165
+        assert "producer_byte_rate" in str(error.hint)
+
+
 @pytest.mark.parametrize(
     ("code", "name"),
     [(2, "CORRUPT_MESSAGE"), (6, "NOT_LEADER"), (7, "REQUEST_TIMED_OUT"), (19, "NOT_ENOUGH_REP")],

@@ -1,0 +1,68 @@
+"""Quotas of a real Kafka: what they slow down is delivered, and reported as throttled."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.report.advisor import advise
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.support.producing import rows, session
+from tests.support.kafka.java import run_tool
+
+if TYPE_CHECKING:
+    import pytest
+
+    from spark_kafka_sink import DeliveryReport
+    from tests.support.kafka.broker import KafkaCluster
+
+RATE = 100_000
+"""Bytes a second; Kafka admits ten seconds' worth at once."""
+VALUES = [Random(number).randbytes(1_000) for number in range(1_000)]
+TIGHT = {
+    "request_timeout_ms": 2_000,
+    "delivery_timeout_ms": 3_000,
+    "max_block_ms": 1_000,
+    "batch_size": 100_000,
+}
+
+
+def limit(kafka: KafkaCluster, client_id: str, **limits: int) -> None:
+    """Set the quotas of a client id, by Kafka's names."""
+    given = ",".join(f"{name}={value}" for name, value in limits.items())
+    run_tool(
+        "kafka.admin.ConfigCommand",
+        *("--bootstrap-server", kafka.bootstrap_servers, "--alter", "--entity-type", "clients"),
+        *("--entity-name", client_id, "--add-config", given),
+    )
+
+
+def write(kafka: KafkaCluster, topic: str, **options: Any) -> DeliveryReport:
+    """The report of a task that writes a megabyte."""
+    with session(kafka.bootstrap_servers, **TIGHT | options) as producer:
+        producer.append(rows(topic, VALUES))
+        producer.flush()
+        return producer.report(TaskInfo())
+
+
+def test_two_tasks_outlast_delivery_timeout_under_a_quota(
+    real_kafka: KafkaCluster, unique_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One holds all of its rows in the buffer, the other waits for room for longer."""
+    caplog.set_level(logging.WARNING, "spark_kafka_sink")
+    real_kafka.admin.create_topic(unique_topic, 3)
+    limit(real_kafka, unique_topic, producer_byte_rate=RATE)
+    task = partial(write, real_kafka, unique_topic, client_id=unique_topic)
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [pool.submit(task, buffer_memory=size) for size in (64 << 20, 400_000)]
+        reports = [task.result() for task in tasks]
+    for report in reports:
+        assert (report.persisted, report.retries) == (1_000, 0)
+        assert report.throttle_ms > TIGHT["delivery_timeout_ms"]
+        advice = advise(report)
+        assert advice[0].setting == "the brokers' quota"
+        assert "buffer.memory" not in {each.setting for each in advice}
+    assert "no answer" not in caplog.text
