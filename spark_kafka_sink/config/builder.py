@@ -29,7 +29,11 @@ from spark_kafka_sink.config.enums import (
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.options import (
+    BATCH_WRITE_LINGER_MS,
+    PRODUCER_OPTIONS,
+    SINK_OPTIONS,
+)
 from spark_kafka_sink.config.parser import parse_values, wrong_value
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, largest_request, longest_linger
@@ -111,7 +115,7 @@ def _producer_fields(
         )
     values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
     if batch_write and "linger.ms" not in given:
-        values["linger.ms"] = longest_linger(values)
+        values["linger.ms"] = longest_linger(values, BATCH_WRITE_LINGER_MS)
     codec = Codec.named(values["compression.type"])
     plain = {
         _FIELDS.get(option.name, option.field): values[option.name]

@@ -43,7 +43,7 @@ class ProducerConfig:
     """Bytes, uncompressed, the batch's header included."""
     batch_num_messages: int
     """Records of a batch."""
-    linger_ms: int
+    linger_ms: float
     buffer_memory: int
     """Bytes."""
     compression_type: Codec

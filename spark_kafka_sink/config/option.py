@@ -19,7 +19,7 @@ PREFIX = "kafka."
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 
-Value = str | int | bool | None
+Value = str | int | float | bool | None
 
 
 class Kind(Enum):
@@ -51,8 +51,10 @@ class Option:
         java: Java's default; None where there is none.
         doc: one line on what it does.
         bulk: our default where a bulk writer needs another than Java's; None where it does not.
+        batch_write: the default of a batch write, where that is another one.
         low: smallest number allowed.
         high: largest number allowed; None for the largest of the kind.
+        fractional: whether a number may have decimals, as librdkafka's floats.
         also: a single number allowed although it lies outside low..high.
         choices: the only texts allowed; empty for any text.
         hints: what to write instead of a text that is none of them, by that text; "" for any other.
@@ -65,8 +67,10 @@ class Option:
     java: Value
     doc: str
     bulk: Value = None
+    batch_write: Value = None
     low: int = 0
     high: int | None = None
+    fractional: bool = False
     also: int | None = None
     choices: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -85,7 +89,7 @@ class Option:
 
     @property
     def is_number(self) -> bool:
-        """Whether the value is a whole number."""
+        """Whether the value is a number, a whole one unless it is `fractional`."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property
@@ -105,6 +109,6 @@ class Option:
         span = f"{self.low} to {self.top}"
         return span if self.also is None else f"{self.also} or {span}"
 
-    def accepts(self, number: int) -> bool:
+    def accepts(self, number: float) -> bool:
         """Whether a number is allowed."""
         return number == self.also or self.low <= number <= self.top

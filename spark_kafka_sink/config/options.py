@@ -23,6 +23,7 @@ from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topics.creation import TOPIC_CREATION_OPTIONS
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
+BATCH_WRITE_LINGER_MS = 1_000
 
 
 def _int(name: str, java: Value, doc: str, **more: Any) -> Option:
@@ -65,7 +66,8 @@ _DELIVERY = (
     _int(
         "delivery.timeout.ms",
         120_000,
-        "Time from handing a record over until its delivery has succeeded or failed.",
+        "Time from handing a record over until its delivery has succeeded or failed. It begins "
+        "again while its broker acknowledges records before it, or asks for pauses (a quota).",
     ),
     _int("request.timeout.ms", 30_000, "Time to wait for the answer to one request."),
     _long(
@@ -118,8 +120,10 @@ _BATCHING = (
     _long(
         "linger.ms",
         5,
-        "Time a batch may wait for more records; if not set, 1,000 in batch writes.",
+        "Time a batch may wait for more records; decimals are allowed, as in 0.5.",
         bulk=50,
+        batch_write=BATCH_WRITE_LINGER_MS,
+        fractional=True,
     ),
     _long(
         "buffer.memory",
@@ -131,7 +135,8 @@ _BATCHING = (
     _long(
         "max.block.ms",
         60_000,
-        "Time to wait for room in the buffer, or for the first metadata of a topic.",
+        "Time to wait for room in the buffer while none is freed, or for the first metadata of a "
+        "topic; pauses that brokers ask for (a quota) do not count.",
     ),
     _int(
         "max.request.size",

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.option import Option
 
-Parsed = str | int | bool | tuple[str, ...] | None
+Parsed = str | int | float | bool | tuple[str, ...] | None
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
 _LOGIN = ("security.", "sasl.")
 """Options beside those of passwords: what is no typo of a choice may be meant for another."""
 
@@ -77,9 +78,11 @@ def _choice(option: Option, text: str, key: str) -> str:
     return text
 
 
-def _number(option: Option, text: str, key: str) -> int:
+def _number(option: Option, text: str, key: str) -> int | float:
     if is_number(text) and option.accepts(int(text)):
         return int(text)
+    if option.fractional and _FRACTION.fullmatch(text) and option.accepts(float(text)):
+        return float(text)
     unit = unit_of(key)
     meant = None if unit is None else unit.number(text)
     hint = None if unit is None or meant is None or not option.accepts(meant) else unit.hint(text)

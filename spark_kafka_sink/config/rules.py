@@ -6,6 +6,7 @@ KafkaProducer.configureDeliveryTimeout, unless a rule says otherwise.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -21,7 +22,6 @@ IN_FLIGHT = "max.in.flight.requests.per.connection"
 MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
 MAX_REQUEST_SIZE = "max.request.size"
-BATCH_WRITE_LINGER_MS = 1000
 LARGEST_REQUEST = 4 << 20
 """Bytes. What a request takes to be put together and answered is shared by its batches; above this
 nothing more is won, and as much stays in the buffer until the answer."""
@@ -83,7 +83,7 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
     timeout, linger, request = (
         values[name] for name in ("delivery.timeout.ms", "linger.ms", "request.timeout.ms")
     )
-    least = min(linger + request, MAX_MS)
+    least = min(ceil(linger) + request, MAX_MS)
     if timeout >= least:
         return {}
     if "delivery.timeout.ms" in given:
@@ -95,15 +95,15 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
     return {"delivery.timeout.ms": least}
 
 
-def longest_linger(values: Values) -> int:
-    """linger.ms of a batch write that sets none: as long as `BATCH_WRITE_LINGER_MS` where it may.
+def longest_linger(values: Values, wanted: int) -> int:
+    """linger.ms of a batch write that sets none: as long as `wanted` where it may.
 
     Nobody sees such a write before its end, and full batches cost less; linger.ms and
     request.timeout.ms together stay within delivery.timeout.ms.
     """
     linger: int = values["linger.ms"]
     allowed: int = values["delivery.timeout.ms"] - values["request.timeout.ms"]
-    return max(linger, min(BATCH_WRITE_LINGER_MS, allowed))
+    return max(linger, min(wanted, allowed))
 
 
 def largest_request(values: Values, given: frozenset[str]) -> int:

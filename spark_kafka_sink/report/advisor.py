@@ -72,8 +72,10 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the brokers' quota",
         direction=Direction.CHECK,
-        figure=f"throttled {facts.report.throttle_ms:,} ms, {facts.throttled:.0%} of the time",
-        sentence="the brokers slow this client.id or user down; no setting here changes that",
+        figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled):.0%} of the "
+        "time",
+        sentence="a quota of this client.id or user slows the write down; raise it, or send fewer "
+        "bytes (kafka.compression.type)",
     )
 
 
@@ -220,13 +222,13 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
 
 def _linger(facts: PipelineFacts) -> Advice | None:
     """Rate x linger is far below batch.size: time runs out before batches are full."""
-    limit, linger = facts.number("batch.size"), facts.number("linger.ms")
+    limit, linger = facts.number("batch.size"), facts.linger_ms
     lingered = facts.metrics.closed_linger
     if _next_is_linger(facts):
         return Advice(
             setting="linger.ms",
             direction=Direction.RAISE,
-            figure=f"{plural(facts.lingered_bytes, 'byte')} came to a partition in {linger} ms",
+            figure=f"{plural(facts.lingered_bytes, 'byte')} came to a partition in {linger:g} ms",
             sentence="larger batches would leave almost empty after so short a time",
         )
     if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
@@ -242,14 +244,14 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         setting="linger.ms",
         direction=Direction.RAISE,
         figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} left after "
-        f"{linger} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
+        f"{linger:g} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
         sentence=f"batches leave almost empty; about {wanted:,.0f} ms would fill them better",
     )
 
 
 def _next_is_linger(facts: PipelineFacts) -> bool:
     """Batches are to be larger, which so short a linger.ms does not allow."""
-    is_short = facts.number("linger.ms") < SHORT_LINGER_MS
+    is_short = facts.linger_ms < SHORT_LINGER_MS
     return is_short and facts.lingered_bytes < SMALL_BATCH and _small_batches(facts) is not None
 
 
@@ -299,7 +301,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
 
 def _brokers(facts: PipelineFacts) -> Advice | None:
     """Closed batches wait much longer than linger, and neither codec, ceiling nor size is why."""
-    linger = facts.number("linger.ms") / 1000
+    linger = facts.linger_ms / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
     if facts.compressing >= 0.6 or facts.throttled >= WORTHWHILE:
@@ -311,7 +313,7 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
         setting="the brokers",
         direction=Direction.CHECK,
         figure=f"closed batches waited {facts.wait_after_close * 1000:,.1f} ms, linger.ms is "
-        f"{linger * 1000:,.0f}, a request took {facts.round_trip * 1000:,.1f} ms",
+        f"{facts.linger_ms:,g}, a request took {facts.round_trip * 1000:,.1f} ms",
         sentence="broker-bound: batches are ready sooner than they can be sent",
     )
 

@@ -46,6 +46,11 @@ class PipelineFacts:
         return int(dict(self.metrics.settings).get(name, 0))
 
     @property
+    def linger_ms(self) -> float:
+        """linger.ms."""
+        return float(dict(self.metrics.settings).get("linger.ms", 0))
+
+    @property
     def codec(self) -> str:
         """compression.type."""
         return dict(self.metrics.settings).get("compression.type", "none")
@@ -131,7 +136,7 @@ class PipelineFacts:
     def lingered_bytes(self) -> float:
         """What comes to an open batch of one task within linger.ms."""
         rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
-        return rate / max(1, self.open_batches) * self.number("linger.ms") / 1000
+        return rate / max(1, self.open_batches) * self.linger_ms / 1000
 
     @property
     def arrow_rows(self) -> float:

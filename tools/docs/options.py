@@ -112,7 +112,7 @@ def render_profiles() -> str:
     rows = (
         (
             f"`{_PREFIX}{option.name}`",
-            _default(option.default),
+            _defaults(option),
             *(_set(values[profile].get(option.name)) for profile in profiles),
         )
         for option in options
@@ -126,8 +126,15 @@ def _row(option: Option) -> tuple[str, ...]:
 
 
 def _ours(option: Option) -> str:
-    text = _default(option.default)
+    text = _defaults(option)
     return text if option.bulk is None else f"**{text}**"
+
+
+def _defaults(option: Option) -> str:
+    text = _default(option.default)
+    if option.batch_write is None:
+        return text
+    return f"{text}, in batch writes {_default(option.batch_write)}"
 
 
 def _allowed(option: Option) -> str:

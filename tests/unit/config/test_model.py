@@ -162,6 +162,14 @@ def test_numbers_as_java_reads_them(text: str) -> None:
     assert parse(kafka__linger__ms=text).producer.linger_ms == 5
 
 
+@pytest.mark.parametrize("text", ["0.5", ".5", "+0.50", " 0.5 "])
+@pytest.mark.parametrize("name", ["kafka.linger.ms", "kafka.queue.buffering.max.ms"])
+def test_linger_takes_decimals_as_librdkafka_does(name: str, text: str) -> None:
+    producer = parse(**{name.replace(".", "__"): text}).producer
+    assert producer.linger_ms == 0.5
+    assert dict(producer.pipeline())["linger.ms"] == "0.5"
+
+
 @pytest.mark.parametrize("text", ["yes", "on", "1", "t", "", "truee", "0"])
 @pytest.mark.parametrize("name", ["useTimestampColumn", "kafka.enable.idempotence"])
 def test_nothing_else_is_true_or_false(name: str, text: str) -> None:
@@ -270,7 +278,9 @@ def test_profile_is_kept_in_the_config() -> None:
             )
         ),
         *(("kafka.batch.size", text, "0 to 2147483647") for text in ("2147483648", "1.0", "16k")),
-        ("kafka.linger.ms", "7.5", "0 to 9223372036854775807"),
+        ("kafka.linger.ms", "7.5.1", "0 to 9223372036854775807"),
+        ("kafka.linger.ms", "-0.5", "0 to 9223372036854775807"),
+        ("kafka.max.block.ms", "7.5", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "-1", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "٣", "0 to 9223372036854775807"),

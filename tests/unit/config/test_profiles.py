@@ -42,7 +42,7 @@ def test_every_line_of_a_profile_is_explained(profile: Profile) -> None:
 
 def test_what_the_profiles_are_for() -> None:
     assert parse(profile="throughput").compression_type is Codec.ZSTD
-    assert parse(profile="throughput").linger_ms == 100
+    assert parse(profile="throughput").linger_ms == 1_000
     assert parse(profile="latency").linger_ms == 0
     assert not parse(profile="safe").allow_auto_create_topics
     assert parse(profile="safe").delivery_timeout_ms == 600_000

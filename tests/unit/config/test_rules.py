@@ -97,6 +97,7 @@ def test_never_becomes_a_time_that_timers_take(value: str) -> None:
     [
         ({}, 1000),
         ({"linger.ms": "20"}, 20),
+        ({"linger.ms": "0.5"}, 0.5),
         ({"queue.buffering.max.ms": "30"}, 30),
         ({"delivery.timeout.ms": "30300"}, 300),
         ({"delivery.timeout.ms": "30050"}, 50),
@@ -104,11 +105,18 @@ def test_never_becomes_a_time_that_timers_take(value: str) -> None:
     ],
 )
 def test_batches_of_a_batch_write_wait_longer_unless_told_otherwise(
-    options: dict[str, str], linger: int
+    options: dict[str, str], linger: float
 ) -> None:
     given = {f"kafka.{name}": value for name, value in options.items()}
     sink = SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | given, batch_write=True)
     assert sink.producer.linger_ms == linger
+
+
+def test_throughput_lets_batches_wait_as_long_as_no_profile_does() -> None:
+    options = {"kafka.bootstrap.servers": "b:1"}
+    with_profile = SinkConfig.parse(options | {"profile": "throughput"}, batch_write=True)
+    without = SinkConfig.parse(options, batch_write=True)
+    assert with_profile.producer.linger_ms >= without.producer.linger_ms
 
 
 def test_a_profile_says_how_long_batches_of_a_batch_write_wait() -> None:

@@ -106,6 +106,21 @@ def test_throttling() -> None:
     assert advise(report(throttle_ms=100)) == []
 
 
+def test_a_buffer_that_a_quota_keeps_full_is_not_advised_about() -> None:
+    waits = {"buffer_waits": 9, "buffer_wait": 9_000_000}
+    assert only(advise(report(**waits))) == ("buffer.memory", Direction.CHECK)
+    assert only(advise(report(throttle_ms=9_000, **waits))) == (
+        "the brokers' quota",
+        Direction.CHECK,
+    )
+
+
+def test_linger_with_decimals() -> None:
+    few = {"linger.ms": "0.5", "batch.size": "16384"}
+    advice = advise(report(few, closed_linger=BATCHES, partitions=parts(*[9_000] * 2)))
+    assert "0.5 ms" in " ".join(str(each) for each in advice)
+
+
 def test_retries() -> None:
     errors = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
     found = advise(report(retries=20, errors=errors))
@@ -306,8 +321,8 @@ def test_large_rows_in_batches_without_a_bound() -> None:
 
 def test_advice_is_one_line_for_a_human() -> None:
     assert str(advise(report(throttle_ms=2000))[0]) == (
-        "check the brokers' quota: the brokers slow this client.id or user down; no setting here "
-        "changes that (throttled 2,000 ms, 20% of the time)"
+        "check the brokers' quota: a quota of this client.id or user slows the write down; raise "
+        "it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the time)"
     )
 
 
