@@ -69,6 +69,9 @@ class _Queue:
     calls: deque[Call]
 
 
+ADMIN_CLIENT_ID = "kafkaprod-admin"
+
+
 class BlockingClient:
     """Used by one thread at a time; a context manager.
 
@@ -94,6 +97,7 @@ class BlockingClient:
         quiet = replace(config, allow_auto_create_topics=False)
         self._client = Client(quiet, clock, random, connect, resolver, logins)
         self._network = self._client.network
+        self._network.name_client(ADMIN_CLIENT_ID)
         self.metadata = self._client.metadata
         self.random = self._client.random
         self.coordinators = Coordinators()

@@ -143,6 +143,10 @@ class BrokerConnection:
         connection.connected(now)
         self.flush()
 
+    def rename(self, client_id: str) -> None:
+        """Let the headers of the next requests have this client id."""
+        self.client_id = self.connection.client_id = client_id
+
     def send(self, request: Request, now: float) -> InFlightRequest:
         """Queue a request and write what the socket takes; raises OSError if it is gone."""
         flight = self.connection.enqueue(request, now)

@@ -81,7 +81,7 @@ class Connection:
         """Responses received since somebody last took note and set it back."""
         self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
-        self._client_id = client_id
+        self.client_id = client_id
         self._login = login
         self._random = random
         self._authenticator: Authenticator | None = None
@@ -147,7 +147,7 @@ class Connection:
         """Put a request behind those that wait to be written."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
-        header = request_header(message, self._correlation_id, self._client_id)
+        header = request_header(message, self._correlation_id, self.client_id)
         parts = [view for part in request.body if (view := memoryview(part)).nbytes]
         size = len(header) + sum([part.nbytes for part in parts])
         self.out.append(memoryview(size.to_bytes(4, "big") + header))

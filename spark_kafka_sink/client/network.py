@@ -22,6 +22,7 @@ from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.client.dialer import Dialer
 from spark_kafka_sink.client.outages import OutageLog
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
+from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,6 +69,8 @@ class Network:
         self.outages = OutageLog()
         self.failures = ConnectionFailures(config.bootstrap_servers)
         """Any thread may copy its reasons."""
+        self.client_id = config.client_id or DEFAULT_CLIENT_ID
+        """What request headers call this client."""
         self._config = config
         self._random = random
         self._channels = ChannelBuilder(config.security)
@@ -80,6 +83,16 @@ class Network:
         self._wake_write.setblocking(False)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         self._done: list[Completion] = []
+
+    def name_client(self, client_id: str) -> None:
+        """Use this client id from the next request on, unless the user has given one.
+
+        Brokers read it from each request, so open connections serve. Any thread may call it while
+        no session sends.
+        """
+        self.client_id = self._config.client_id or client_id or DEFAULT_CLIENT_ID
+        for broker in self.brokers():
+            broker.rename(self.client_id)
 
     def is_ready(self, node: Node, now: float) -> bool:
         """Whether requests can go to this broker, at this address, now."""
@@ -99,7 +112,7 @@ class Network:
         if broker is None or broker.node != node:
             self._forget(node.node_id, "the broker has a new address", now)
             login = self._channels.login(node.host)
-            broker = BrokerConnection(node, self._config.client_id, login, self._random)
+            broker = BrokerConnection(node, self.client_id, login, self._random)
             self._brokers[node.node_id] = broker
         if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
             self._open(broker, now)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.debug_log import Context
 
+DEFAULT_CLIENT_ID = "kafkaprod"
+"""What brokers call clients for which neither the user nor Spark has a name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
@@ -65,6 +68,7 @@ class ProducerConfig:
     metadata_recovery_strategy: RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
+    """Empty where the user gave none."""
     partitioner: Partitioner
     partitioner_function: str | None
     """The user's own, "module:function", where `partitioner` is FUNCTION."""

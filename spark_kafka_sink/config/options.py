@@ -259,7 +259,13 @@ _CONNECTION = (
         importance=HIGH,
         doc="Brokers to ask first, host:port separated by commas. Required.",
     ),
-    _text("client.id", "", "Name under which the brokers log and limit this client."),
+    _text(
+        "client.id",
+        "",
+        "Name under which the brokers log, count and limit this client. If not set, tasks have "
+        "kafkaprod-APPLICATION, or kafkaprod-APPLICATION-QUERY in a query with a name, by "
+        "spark.app.name and queryName; the driver has kafkaprod-admin.",
+    ),
     _long(
         "reconnect.backoff.ms",
         50,

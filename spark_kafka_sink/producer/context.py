@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
@@ -77,13 +78,15 @@ def make_context(
     transactional_id = None if transaction is None else transaction.transactional_id
     id_prefix = None if transaction is None else transaction.id_prefix
     dead_letter_topic = settings.dead_letters.dead_letter_topic
+    client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
     acls = AclAdvisor.of(client, dead_letter_topic, transactional_id, id_prefix)
     return SessionContext(
         client=client,
         producer_state=producer_state,
         settings=settings,
         report=ReportBuilder(
-            config.pipeline() + settings.arrow_batch_limits, dry_run=settings.dry_run
+            config.pipeline() + settings.arrow_batch_limits + (("client.id", client_id),),
+            dry_run=settings.dry_run,
         ),
         events=ProducerEvents(new_id(), config.debug),
         bad_rows=BadRows(settings.dead_letters, acls),

@@ -88,6 +88,7 @@ class ProducerSession:
         self._sender = _make_sender(self.context, self._accumulator)
         self._slices = 0
         self.context.events.opened(client.name, client.config.buffer_memory)
+        client.network.name_client(self.context.settings.client_id)
         client.attach(self._sender)
         client.metadata.assume(self.context.settings.assumed_topics)
         if self.context.dead_letters is not None:

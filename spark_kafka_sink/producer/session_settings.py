@@ -14,6 +14,8 @@ class SessionSettings:
 
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
+    client_id: str = ""
+    """What the brokers call the session where the configuration names no client.id."""
     task: int = 0
     dry_run: bool = False
     """Make the batches and send none."""

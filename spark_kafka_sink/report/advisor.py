@@ -74,8 +74,8 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
         direction=Direction.CHECK,
         figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled):.0%} of the "
         "time",
-        sentence="a quota of this client.id or user slows the write down; raise it, or send fewer "
-        "bytes (kafka.compression.type)",
+        sentence=f"a quota of client.id {facts.client_id} or its user slows the write down; raise "
+        "it, or send fewer bytes (kafka.compression.type)",
     )
 
 

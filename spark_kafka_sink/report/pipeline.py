@@ -51,6 +51,11 @@ class PipelineFacts:
         return float(dict(self.metrics.settings).get("linger.ms", 0))
 
     @property
+    def client_id(self) -> str:
+        """What the brokers call the producers; "?" where the report does not know it."""
+        return dict(self.metrics.settings).get("client.id", "?")
+
+    @property
     def codec(self) -> str:
         """compression.type."""
         return dict(self.metrics.settings).get("compression.type", "none")

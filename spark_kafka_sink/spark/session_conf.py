@@ -9,6 +9,7 @@ import re
 
 from pyspark import TaskContext
 
+from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
@@ -24,6 +25,9 @@ JOB_GROUP = "spark.jobGroup.id"
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OTHER = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 100
 _UNITS = ("", "k", "m", "g", "t", "p")
 
 
@@ -31,6 +35,22 @@ def setting(name: str) -> str | None:
     """A setting of the session, None where it is not set, or outside of a task."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(name)
+
+
+def client_id(query_name: str = "") -> str:
+    """The client id of a task's producer: one for each application and each of its named queries.
+
+    Not for each run or task: quotas and metrics by client id need names that last. Spark names an
+    application by a random UUID if nobody does; that is left out.
+    """
+    application = setting("spark.app.name") or ""
+    names = ("" if _UUID.fullmatch(application) else application, query_name)
+    return "-".join([DEFAULT_CLIENT_ID, *filter(None, map(_as_client_id, names))])
+
+
+def _as_client_id(name: str) -> str:
+    """Only characters that metrics and quotas show as they are."""
+    return _OTHER.sub("_", name)[:_LONGEST_NAME].strip("_")
 
 
 def arrow_batch_limits() -> tuple[tuple[str, str], ...]:

@@ -111,11 +111,12 @@ class TaskWriter:
     def session_settings(self) -> SessionSettings:
         """What the session is told beside the producer's configuration."""
         from spark_kafka_sink.producer.session_settings import SessionSettings
-        from spark_kafka_sink.spark.session_conf import arrow_batch_limits
+        from spark_kafka_sink.spark.session_conf import arrow_batch_limits, client_id
 
         return SessionSettings(
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
+            client_id=client_id(self.origin.query_name),
             task=task_info().partition_id,
             dry_run=self.config.dry_run,
             assumed_topics=self.config.assumed_topics,

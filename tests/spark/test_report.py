@@ -47,6 +47,7 @@ def test_the_report_agrees_with_what_a_reader_finds(
     assert (report.tasks, report.persisted, report.records) == (4, 1000, 1000)
     assert report == last_report()
     assert report.duration_ms >= report.duration_max_ms > 0
+    assert dict(report.metrics.settings)["client.id"] == "kafkaprod-tests"
     assert {part.topic for part in report.partitions} == {topic}
     told = [(p.partition, p.persisted, p.first_offset, p.last_offset) for p in report.partitions]
     found = [

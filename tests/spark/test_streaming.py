@@ -41,6 +41,7 @@ def test_available_now_over_several_batches_and_a_restart(stream: Stream) -> Non
     last = stream.reports()[-1]
     assert last_report(query) == last_report(name) == last_report(query.id) == last
     assert (last.query_name, last.query_id, last.batch_id) == (name, query.id, 3)
+    assert dict(last.metrics.settings)["client.id"] == f"kafkaprod-tests-{name}"
     assert last.duration_ms > 0
     stream.run(stream.files())
     assert [report.persisted for report in stream.reports()] == [10, 10, 10, 1]

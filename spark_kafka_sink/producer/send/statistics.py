@@ -238,7 +238,7 @@ class Statistics:
             waiting, incomplete = self._waiting(), self._accumulator.state.incomplete
         return {
             "name": self._name,
-            "client_id": self._client.config.client_id,
+            "client_id": self._client.network.client_id,
             "type": "producer",
             "ts": int(now * 1_000_000),
             "time": self._client.clock.wall_ms() // 1000,

@@ -156,8 +156,8 @@ class FakeCluster:
         """Topics that the client lacks Create on."""
         self.metadata_refusals: deque[int] = deque()
         """For the next Metadata requests: the error code of the whole answer."""
-        self.asked_about: list[set[str]] = []
-        """The topics of each Metadata request."""
+        self.asked_about, self.client_ids = list[set[str]](), list[str | None]()
+        """The topics of each Metadata request, and the client id of every request."""
         self.sasl: FakeSasl | None = None
         """What the brokers ask of a login; None where they have no SASL."""
         self.creates_topics = False
@@ -264,6 +264,7 @@ class FakeCluster:
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.requests.append((peer.node, api))
         self.asked.add((api, header.version))
+        self.client_ids.append(header.client_id)
         if self.sasl is not None and not self.sasl.allows(api, logged_in=peer.logged_in):
             self._cut(peer)
             return

@@ -20,7 +20,10 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
+from tests.support.harness.world import world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,3 +100,37 @@ def test_what_a_session_is_kept_by_shows_no_secret(name: str) -> None:
     producer = settings(name, password=secret)
     client = client_of(producer)
     assert secret not in f"{producer!r} {client.config.security!r} {client.credentials!r}"
+
+
+def test_tasks_of_two_queries_share_a_client_under_their_own_names() -> None:
+    """Quotas and metrics by client id tell them apart; connections are not opened again."""
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, SessionSettings(client_id="kafkaprod-etl-clicks")) as one:
+        one.send_batches(1)
+        one.finish()
+        opened = cluster.connections
+        first = cluster.client_ids.copy()
+        one._settings = SessionSettings(client_id="kafkaprod-etl-orders")
+        one.next_session()
+        one.send_batches(1)
+        one.finish()
+        assert cluster.connections == opened
+        assert set(first) == {"kafkaprod-etl-clicks"}
+        assert set(cluster.client_ids[len(first) :]) == {"kafkaprod-etl-orders"}
+        assert dict(one.report().metrics.settings)["client.id"] == "kafkaprod-etl-orders"
+
+
+@pytest.mark.parametrize(
+    ("given", "of_task", "shown"),
+    [
+        ("mine", "kafkaprod-etl", "mine"),
+        ("", "kafkaprod-etl", "kafkaprod-etl"),
+        ("", "", "kafkaprod"),
+    ],
+)
+def test_the_users_client_id_wins(given: str, of_task: str, shown: str) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, SessionSettings(client_id=of_task), client_id=given) as one:
+        one.send_batches(1)
+        one.finish()
+        assert set(cluster.client_ids) == {shown}

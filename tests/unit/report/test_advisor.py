@@ -107,7 +107,7 @@ def test_throttling() -> None:
 
 
 def test_a_buffer_that_a_quota_keeps_full_is_not_advised_about() -> None:
-    waits = {"buffer_waits": 9, "buffer_wait": 9_000_000}
+    waits: dict[str, Any] = {"buffer_waits": 9, "buffer_wait": 9_000_000}
     assert only(advise(report(**waits))) == ("buffer.memory", Direction.CHECK)
     assert only(advise(report(throttle_ms=9_000, **waits))) == (
         "the brokers' quota",
@@ -320,9 +320,10 @@ def test_large_rows_in_batches_without_a_bound() -> None:
 
 
 def test_advice_is_one_line_for_a_human() -> None:
-    assert str(advise(report(throttle_ms=2000))[0]) == (
-        "check the brokers' quota: a quota of this client.id or user slows the write down; raise "
-        "it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the time)"
+    assert str(advise(report({"client.id": "etl"}, throttle_ms=2000))[0]) == (
+        "check the brokers' quota: a quota of client.id etl or its user slows the write down; "
+        "raise it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the "
+        "time)"
     )
 
 

@@ -1,0 +1,26 @@
+"""What a task takes from the settings of its Spark session."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.spark import session_conf
+
+
+@pytest.mark.parametrize(
+    ("application", "query", "expected"),
+    [
+        ("etl", "", "kafkaprod-etl"),
+        ("etl", "clicks", "kafkaprod-etl-clicks"),
+        (None, "", "kafkaprod"),
+        (None, "clicks", "kafkaprod-clicks"),
+        ("nightly: load (2)/ä", "a b", "kafkaprod-nightly_load_2-a_b"),
+        ("0b0b6bd2-64d3-4cf1-8b2b-0f3c64f6ef4f", "", "kafkaprod"),
+        ("x" * 300, "", f"kafkaprod-{'x' * 100}"),
+    ],
+)
+def test_the_client_id_names_application_and_query(
+    application: str | None, query: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_conf, "setting", {"spark.app.name": application}.get)
+    assert session_conf.client_id(query) == expected
