@@ -81,10 +81,6 @@ class ColumnError(KafkaProdError):
     """The DataFrame or one of its rows breaks the column contract."""
 
 
-class RecordTooLargeError(KafkaProdError):
-    """One record is larger than max.request.size or than the broker accepts."""
-
-
 class ProtocolError(KafkaProdError):
     """The bytes received are not what Kafka's protocol allows."""
 
@@ -134,6 +130,10 @@ class DeliveryError(KafkaProdError):
     ) -> None:
         super().__init__(message, **fields)
         self.statuses = statuses
+
+
+class RecordTooLargeError(DeliveryError):
+    """One record is larger than max.request.size or than the broker accepts."""
 
 
 class AuthorizationError(DeliveryError):

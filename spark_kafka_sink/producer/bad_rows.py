@@ -63,7 +63,7 @@ class BadRows:
             error = RowError(code)
             firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
             examples = [
-                f"{row_name(rows.first_row + row, rows.spark_partition)}: {error.message}"
+                f"{row_name(rows.number(row), rows.spark_partition)}: {error.message}"
                 f"{self._advice(error, rows, row)}"
                 for row in firsts
             ]

@@ -85,7 +85,9 @@ def make_context(
         producer_state=producer_state,
         settings=settings,
         report=ReportBuilder(
-            config.pipeline() + settings.arrow_batch_limits + (("client.id", client_id),),
+            tuple(
+                sorted((*config.pipeline(), *settings.arrow_batch_limits, ("client.id", client_id)))
+            ),
             dry_run=settings.dry_run,
         ),
         events=ProducerEvents(new_id(), config.debug),

@@ -41,7 +41,6 @@ HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]
 """Header columns in this shape can become dead letters."""
 
 _EVERY_PART = range(ALL_PARTS + 1)
-_OVERSIZED = (RowError.OVERSIZED, RowError.TOO_LARGE)
 _LONGEST_DETAILS = 500
 """Characters of what a broker says."""
 
@@ -75,7 +74,7 @@ class DeadLetterTopic:
         the dead letter topic could not take it either, and of one that is still too large its key
         or headers too. `details` is what a broker said of each.
         """
-        left_out = np.where(np.isin(errors, _OVERSIZED), np.int8(Part.VALUE), np.int8(Part.NONE))
+        left_out = np.where(errors == RowError.OVERSIZED, np.int8(Part.VALUE), np.int8(Part.NONE))
         keys, headers = _key_sizes(rows), _header_sizes(rows)
         while True:
             letters = self._without(rows, errors, left_out, details)
@@ -124,6 +123,7 @@ class DeadLetterTopic:
             ),
             topics=(self.name,),
             first_row=rows.first_row,
+            numbers=rows.numbers,
         )
 
     def _messages(

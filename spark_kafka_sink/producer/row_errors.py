@@ -28,17 +28,15 @@ class RowError(IntEnum):
     PARTITION_OUT_OF_RANGE = 3
     OVERSIZED = 4
     REFUSED = 5
-    """The broker named the record in its refusal (KIP-467), or it is too large for the broker."""
+    """The broker named the record in its refusal (KIP-467)."""
     BREAKER_OPEN = 6
     """The circuit breaker of its partition is open."""
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
     """No topic can have the name, or the broker says so."""
-    TOO_LARGE = 10
-    """A refused record that is larger than the broker accepts."""
-    INVALID_HEADER_KEY = 11
-    NEGATIVE_TIMESTAMP = 12
+    INVALID_HEADER_KEY = 10
+    NEGATIVE_TIMESTAMP = 11
 
     @property
     def error_class(self) -> str:
@@ -63,7 +61,6 @@ _ERROR_CLASSES = {
     RowError.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
     RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}AuthorizationError",
     RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
-    RowError.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
     RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
     RowError.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
 }
@@ -72,13 +69,12 @@ _MESSAGES = {
     RowError.NULL_TOPIC: "the topic is null",
     RowError.NULL_HEADER_KEY: "a header has no key",
     RowError.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
-    RowError.OVERSIZED: "the record is larger than max.request.size",
+    RowError.OVERSIZED: "the record is larger than max.request.size or than the broker accepts",
     RowError.REFUSED: "the broker refused the record",
     RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
     RowError.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
     RowError.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
     RowError.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
-    RowError.TOO_LARGE: "the record is larger than the broker accepts",
     RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 """Of a key that is no text, what an error shows."""
+UNKNOWN_ROW = -1
+"""In the place of a row's number."""
+
+
+class RowNumbers(NamedTuple):
+    """What errors call consecutive records: the numbers of their rows in a Spark partition."""
+
+    numbers: range | NDArray[np.int64]
+    spark_partition: int | None
+
+    def slice(self, start: int, stop: int) -> RowNumbers:
+        """Those of records start..stop."""
+        return RowNumbers(self.numbers[start:stop], self.spark_partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +41,8 @@ class Rows:
 
     `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
     `partition` is int32 with null where the partitioner is to decide (None: everywhere).
-    `first_row` is the number that errors give to the first row, counted in the task from 0;
+    `first_row` is the number that errors give to the first row, counted in the task from 0, and
+    `numbers` those of all rows, shape (n,), where they are not consecutive;
     `spark_partition` is that of the task, None outside of one. `errors` is a `RowError` per row,
     int8 of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
     before they were encoded, kept for dead letters, as is `topic_names`, the topic column's text.
@@ -39,6 +53,7 @@ class Rows:
     topic_of: NDArray[np.int32] | None = None
     partition: pa.Int32Array | None = None
     first_row: int = 0
+    numbers: NDArray[np.int64] | None = None
     spark_partition: int | None = None
     errors: NDArray[np.int8] | None = None
     header_lists: pa.ListArray[Any] | None = None
@@ -51,7 +66,11 @@ class Rows:
         """How errors call a row: its number and Spark partition, and its key if it has one."""
         column = self.columns.key
         key = None if column is None else column[row].as_py()
-        return row_name(self.first_row + row, self.spark_partition, key)
+        return row_name(self.number(row), self.spark_partition, key)
+
+    def number(self, row: int) -> int:
+        """The number that errors give to a row."""
+        return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
         """The same rows; only these numbers are left of the topics, and each row has one."""
@@ -71,6 +90,7 @@ class Rows:
             topic_of=None if self.topic_of is None else self.topic_of[start:stop],
             partition=None if self.partition is None else self.partition[start:stop],
             first_row=self.first_row + start,
+            numbers=None if self.numbers is None else self.numbers[start:stop],
             spark_partition=self.spark_partition,
             errors=None if self.errors is None else self.errors[start:stop],
             header_lists=None if lists is None else lists.slice(start, stop - start),
@@ -78,14 +98,14 @@ class Rows:
         )
 
     def take(self, numbers: NDArray[np.intp]) -> Rows:
-        """The rows with these numbers, copied; `first_row` no longer tells where they were."""
+        """The rows at these positions, copied."""
         lists, names = self.header_lists, self.topic_names
         return Rows(
             columns=self.columns.take(numbers),
             topics=self.topics,
             topic_of=None if self.topic_of is None else self.topic_of[numbers],
             partition=None if self.partition is None else self.partition.take(numbers),
-            first_row=self.first_row,
+            numbers=(numbers + self.first_row if self.numbers is None else self.numbers[numbers]),
             spark_partition=self.spark_partition,
             errors=None if self.errors is None else self.errors[numbers],
             header_lists=None if lists is None else lists.take(numbers),
@@ -95,7 +115,7 @@ class Rows:
 
 def row_name(number: int, spark_partition: int | None, key: str | bytes | None = None) -> str:
     """As "row 17 of Spark partition 3 (key 'k1')"; keys that are not UTF-8 in hexadecimal."""
-    name = f"row {number:,}"
+    name = "a row" if number == UNKNOWN_ROW else f"row {number:,}"
     if spark_partition is not None:
         name = f"{name} of Spark partition {spark_partition}"
     return name if key is None else f"{name} (key {_shown_key(key)})"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
@@ -57,8 +58,15 @@ def test_a_record_too_large_for_the_topic_is_a_dead_letter(
     ] * 39
     (dead,) = by_confluent(servers, letters)
     assert dead.value is None
+    assert (context(dead, "exception.class.name") or b"").endswith(b"RecordTooLargeError")
     assert report.persisted == 40
     assert report.splits > 0
+    (count,) = report.poison
+    assert (count.reason, count.dead_lettered) == ("OVERSIZED", 1)
+    named = r"row 7 is 5,0\d\d bytes when serialized, more than the broker accepts"
+    assert re.fullmatch(f"{unique_topic}-0: {named}", count.examples[0])
+    with pytest.raises(RecordTooLargeError, match=f"{named}.*MESSAGE_TOO_LARGE"):
+        write(servers, batch(large), {})
 
 
 def test_rows_of_a_partition_whose_breaker_is_open_are_dead_letters() -> None:

@@ -11,6 +11,7 @@ from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.rows import RowNumbers
 from spark_kafka_sink.records.encoder import encode_records, split_records
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.partitioner import Route
     from spark_kafka_sink.producer.append.planner import Segment
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+
+
+_NAMED_SIZE = 1024
+"""Bytes of a record above which the number of its row may be kept in memory that is not charged."""
 
 
 class ChunkEncoder:
@@ -59,7 +64,8 @@ class ChunkEncoder:
         views = split_records(encoded, [*starts, len(encoded)])
         charge = Charge(sum([view.nbytes for view in views]), holders=0)
         latest = _latest(timestamps, starts, layout.order)
-        return _slices(layout.segments, views, latest, names), charge
+        numbers = _row_numbers(chunk, layout.order)
+        return _slices(layout.segments, views, latest, names, numbers), charge
 
     def _names_of(self, route: Route) -> _TargetNames:
         """Those of the chunk before, if that went to the same topics as they are now."""
@@ -102,8 +108,23 @@ def _latest(
     return latest
 
 
+def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbers | None:
+    """The numbers of the rows in this order; None where they would take much memory."""
+    rows, partition = chunk.rows, chunk.rows.spark_partition
+    if order is None and rows.numbers is None:
+        return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
+    if chunk.size < len(rows) * _NAMED_SIZE:
+        return None
+    numbers = rows.numbers if rows.numbers is not None else rows.first_row + np.arange(len(rows))
+    return RowNumbers(numbers if order is None else numbers[order], partition)
+
+
 def _slices(
-    segments: list[Segment], views: list[memoryview], latest: list[int], names: _TargetNames
+    segments: list[Segment],
+    views: list[memoryview],
+    latest: list[int],
+    names: _TargetNames,
+    numbers: RowNumbers | None,
 ) -> list[EncodedSlice]:
     """The records of each segment, as a view of the chunk's."""
     return [
@@ -114,6 +135,7 @@ def _slices(
             segment.opens,
             segment.base_timestamp,
             max_timestamp,
+            None if numbers is None else numbers.slice(segment.start, segment.stop),
         )
         for segment, data, max_timestamp in zip(segments, views, latest, strict=True)
     ]

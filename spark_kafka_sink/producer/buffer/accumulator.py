@@ -314,7 +314,7 @@ class Accumulator:
         else:
             chunk.holders += 1
             batch.charges.append(chunk)
-        batch.add(data, encoded.records, encoded.max_timestamp, now)
+        batch.add(data, encoded.records, encoded.max_timestamp, now, encoded.rows)
         self._events.appended(batch, encoded.records)
         return batch, closes, copied
 

@@ -12,8 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.producer.rows import UNKNOWN_ROW, RowNumbers
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import (
     HEADER_SIZE,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 class EncodedSlice(NamedTuple):
     """Encoded records for one batch, as planned: `data` is the slice of the chunk's buffer.
 
-    `opens`: the slice begins a new batch. Timestamps in milliseconds.
+    `opens`: the slice begins a new batch. Timestamps in milliseconds. `rows`: None if unknown.
     """
 
     partition: TopicPartition
@@ -47,6 +50,7 @@ class EncodedSlice(NamedTuple):
     opens: bool
     base_timestamp: int
     max_timestamp: int
+    rows: RowNumbers | None = None
 
 
 class OpenBatch(NamedTuple):
@@ -64,7 +68,7 @@ class ProducerBatch:
     `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
     bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
     answer never came, so the log may hold it.
-    `arrivals` is when its records came, and how many each time.
+    `arrivals` is when its records came, and how many each time; `rows` is which rows they were.
     `refused` is the error of the latest answer after which it went again, 0 if there was none.
     `label` is a number of the session's own, and one more for each split; `order` the same among
     the batches that its partition has sent, empty until then.
@@ -80,6 +84,7 @@ class ProducerBatch:
     base_timestamp: int
     max_timestamp: int
     arrivals: list[tuple[float, int]] = field(default_factory=list)
+    rows: list[RowNumbers | None] = field(default_factory=list)
     parts: list[Buffer] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     held: int = 0
@@ -105,13 +110,21 @@ class ProducerBatch:
     reason: CloseReason = CloseReason.FLUSH
     compression: float | None = None
 
-    def add(self, part: Buffer, records: int, max_timestamp: int, now: float | None = None) -> None:
+    def add(
+        self,
+        part: Buffer,
+        records: int,
+        max_timestamp: int,
+        now: float | None = None,
+        rows: RowNumbers | None = None,
+    ) -> None:
         """Append encoded records; `now` is when they came, if that is not when it was created."""
         size = memoryview(part).nbytes
         self.parts.append(part)
         self.held += size
         self.records += records
         self.arrivals.append((self.created if now is None else now, records))
+        self.rows.append(rows)
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
@@ -127,6 +140,17 @@ class ProducerBatch:
         # A codec shrinks a buffer as large as the input: what is left behind it would lie idle
         # beside the payload for as long as that waits, several times its size.
         return bytes(memoryview(compress(codec, whole, level)))
+
+    def row_numbers(self) -> RowNumbers | None:
+        """The rows of all records, `UNKNOWN_ROW` among them; None if none is known."""
+        known = [each for each in self.rows if each is not None]
+        if not known:
+            return None
+        numbers = [
+            np.full(records, UNKNOWN_ROW) if each is None else np.asarray(each.numbers)
+            for (_, records), each in zip(self.arrivals, self.rows, strict=True)
+        ]
+        return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Give it its place in the partition's sequence; it keeps it over all retries."""

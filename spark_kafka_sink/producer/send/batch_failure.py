@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    DeliveryError,
+    RecordTooLargeError,
+)
 from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
+from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,
+    RECORDS_TOO_LARGE,
     ClientErrorCode,
     ErrorCode,
     error_name,
 )
+from spark_kafka_sink.records.decoder import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,11 +79,32 @@ _THROTTLED = (
 _UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
 
 
+def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
+    """Tell of a batch of one record that the broker finds too large: row, key and size."""
+    (record,) = read_records(b"".join(bytes(part) for part in batch.encode()))
+    rows = batch.row_numbers()
+    number = UNKNOWN_ROW if rows is None else int(rows.numbers[0])
+    name = row_name(number, rows.spark_partition if rows else None, record.key)
+    sent = f" ({batch.size:,} compressed)" if batch.codec else ""
+    more = f": {response.message}" if response.message else ""
+    size = f"{batch.raw_size:,} bytes when serialized{sent}"
+    return f"{name} is {size}, more than the broker accepts{more}"
+
+
 def batch_error(
     batch: ProducerBatch, response: PartitionResponse, acls: AclAdvisor
 ) -> DeliveryError:
     """A batch failed for good with this response."""
     code, topic = response.code, batch.partition.topic
+    if code in RECORDS_TOO_LARGE and batch.records == 1 and not batch.ambiguous:
+        return RecordTooLargeError(
+            too_large(batch, response),
+            topic=topic,
+            partition=batch.partition.partition,
+            error=error_name(code),
+            hint="raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
+            "the row smaller",
+        )
     denied = code in AUTHORIZATION_FAILED
     details = [acls.denied(code, topic)] if denied else []
     details += [response.message] if response.message else []

@@ -17,6 +17,7 @@ from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.dead_letter import is_letter
 from spark_kafka_sink.producer.row_errors import TOPIC_ROW_ERRORS, RowError
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.send.batch_failure import too_large
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
     columns_of,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
     from spark_kafka_sink.records.decoder import Record
 
@@ -119,6 +121,7 @@ class RecordErrorHandler:
         if not kept:
             return [], refused
         rest = piece_of(batch, kept)
+        rest.rows = [_without(batch.row_numbers(), bad)]
         rest.label, rest.order, rest.attempts = batch.label, batch.order, batch.attempts
         recompress(rest, batch.codec, self._config.compression_level)
         return [rest], refused
@@ -130,7 +133,7 @@ class RecordErrorHandler:
         topic = self._context.dead_letters
         if topic is None:
             return []
-        flaw = RowError.TOO_LARGE if response.code in RECORDS_TOO_LARGE else _row_error(response)
+        flaw = _row_error(response)
         if response.code == ErrorCode.invalid_timestamp:
             refused = self._now(refused)
         rows = Rows(
@@ -200,6 +203,8 @@ class RecordErrorHandler:
         name = error_name(response.code)
         message = self._explained(batch, response).message
         texts = [text or name for _, text in response.record_errors] or [message or name]
+        if response.code in RECORDS_TOO_LARGE and count == batch.records == 1:
+            texts = [too_large(batch, response)]
         examples = [f"{place}: {text}" for text in texts]
         self._context.bad_rows.refused(_row_error(response), count, examples)
 
@@ -227,7 +232,16 @@ def _named(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
     return {index for index, _ in response.record_errors if 0 <= index < batch.records}
 
 
+def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
+    """The rows of the records that are not bad."""
+    if rows is None:
+        return None
+    return rows._replace(numbers=np.delete(np.asarray(rows.numbers), sorted(bad)))
+
+
 def _row_error(response: PartitionResponse) -> RowError:
+    if response.code in RECORDS_TOO_LARGE:
+        return RowError.OVERSIZED
     return TOPIC_ROW_ERRORS.get(response.code, RowError.REFUSED)
 
 

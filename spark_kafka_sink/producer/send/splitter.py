@@ -28,6 +28,7 @@ from spark_kafka_sink.records.record_batch import NO_SEQUENCE, BatchHeader
 if TYPE_CHECKING:
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.config.enums import Codec
+    from spark_kafka_sink.producer.rows import RowNumbers
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 
@@ -44,7 +45,8 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     limits = BatchLimits(size)
     targets = np.zeros(batch.records, np.int8)
     layout = plan(targets, found.sizes, 0, lambda _: None, limits)
-    pieces = [_part(batch, found, each.start, each.stop) for each in layout.segments]
+    rows = batch.row_numbers()
+    pieces = [_part(batch, found, each.start, each.stop, rows) for each in layout.segments]
     for number, piece in enumerate(pieces):
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
         piece.ambiguous, piece.by_name = batch.ambiguous, batch.by_name
@@ -55,7 +57,9 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     return pieces
 
 
-def _part(batch: ProducerBatch, found: RecordTails, start: int, stop: int) -> ProducerBatch:
+def _part(
+    batch: ProducerBatch, found: RecordTails, start: int, stop: int, rows: RowNumbers | None
+) -> ProducerBatch:
     """The records start..stop of a batch as one of their own."""
     deltas = found.time_deltas[start:stop]
     first, last = int(deltas[0]), int(deltas.max())
@@ -63,7 +67,8 @@ def _part(batch: ProducerBatch, found: RecordTails, start: int, stop: int) -> Pr
     piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
     encoded = reencode_records(found.tails.slice(start, stop - start), deltas - first)
     section = slice_records(encoded, 0, stop - start)
-    piece.add(section, stop - start, batch.base_timestamp + last)
+    numbers = None if rows is None else rows.slice(start, stop)
+    piece.add(section, stop - start, batch.base_timestamp + last, rows=numbers)
     return piece
 
 

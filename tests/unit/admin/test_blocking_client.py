@@ -86,6 +86,7 @@ def test_topics_are_never_made_by_asking() -> None:
         client.await_metadata(client.deadline(10))
     assert cluster.asked_about == [{"t"}]
     assert "t" not in cluster.ids
+    assert set(cluster.client_ids) == {"kafkaprod-admin"}
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from random import Random
 from threading import Thread
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
@@ -59,14 +60,32 @@ def test_an_unknown_error_leaves_doubt(code: int) -> None:
         assert one.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
-def test_one_record_too_large() -> None:
-    with world() as one:
-        one.cluster.logs["t", 0].max_batch = 300
-        one.send([b"small", b"x" * 290, b"small too"])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_one_record_too_large_is_named_as_the_client_names_one(codec: str) -> None:
+    """Rows of many partitions in turn, so that a batch has rows that do not follow each other."""
+    with world(batch_size=60_000, max_request_size=60_000, compression_type=codec) as one:
+        one.cluster.logs["t", 1].max_batch = 3_000
+        values = [Random(row).randbytes(4_000 if row == 41 else 1_200) for row in range(60)]
+        one.appended = len(values)
+        one.session.append(
+            Rows(
+                columns=Columns(
+                    value=pa.array(values, pa.binary()),
+                    key=pa.array([f"k{row}".encode() for row in range(60)], pa.binary()),
+                ),
+                topics=("t",),
+                partition=pa.array([row % 4 for row in range(60)], pa.int32()),
+                first_row=7_000,
+                spark_partition=3,
+            )
+        )
         error = fails(one)
+        assert isinstance(error, RecordTooLargeError)
         assert error.error == "MESSAGE_TOO_LARGE"
+        assert "row 7,041 of Spark partition 3 (key 'k41') is 4,0" in str(error)
+        assert "more than the broker accepts" in str(error)
         assert "max.message.bytes" in str(error)
-        assert one.statuses() == {PERSISTED: 1, NOT: 2}
+        assert one.statuses()[PERSISTED] + one.statuses()[NOT] == 60
 
 
 def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:

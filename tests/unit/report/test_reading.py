@@ -30,7 +30,7 @@ PART = PartitionReport(
 LETTERS = PartitionReport(topic="dlq", partition=0, persisted=7)
 POISON = (
     PoisonCount(reason="NULL_VALUE", dead_lettered=7),
-    PoisonCount(reason="TOO_LARGE", dropped=3),
+    PoisonCount(reason="REFUSED", dropped=3),
 )
 REPORT = DeliveryReport(
     tasks=2, partitions=(PART, LETTERS), poison=POISON, duration_ms=2000, duration_max_ms=500
