@@ -22,6 +22,8 @@ IN_FLIGHT = "max.in.flight.requests.per.connection"
 MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
 MAX_REQUEST_SIZE = "max.request.size"
+SMALLEST_BATCH = 68
+"""Bytes of a batch with one empty record."""
 LARGEST_REQUEST = 4 << 20
 """Bytes. What a request takes to be put together and answered is shared by its batches; above this
 nothing more is won, and as much stays in the buffer until the answer."""
@@ -132,8 +134,14 @@ def _backoff(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _memory(values: Values, given: frozenset[str]) -> Changes:
-    """A batch must fit into the buffer; Java finds that out at the first record."""
+    """A record and a batch must fit into the buffer; Java fails at the first record."""
     batch, buffer = values["batch.size"], values["buffer.memory"]
+    if buffer < SMALLEST_BATCH:
+        raise ConfigError(
+            f"option kafka.buffer.memory is {buffer}: no record fits, as a batch of one empty "
+            f"record has {SMALLEST_BATCH} bytes",
+            hint="Give the size in bytes, or leave the option out.",
+        )
     if batch <= buffer:
         return {}
     if "batch.size" in given:

@@ -5,8 +5,10 @@ A wrong option or column fails here, before any task runs.
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
         ExactlyOnceWriter,
     )
 
+_LOG = logging.getLogger("spark_kafka_sink")
 _PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
@@ -53,6 +56,7 @@ def batch_writer(
     warn_of_misnamed_columns(*schema.names)
     warn_of_shown_secrets(options)
     _check_statistics_path(config)
+    _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     check_security(config.producer)
     check_brokers(config, contract)
     planned = None
@@ -99,6 +103,7 @@ def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, 
     refuse_continuous()
     warn_of_shown_secrets(options)
     _check_statistics_path(config)
+    _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     check_security(config.producer, of_stream=True)
     check_report_folder(config)
     check_brokers(config, contract, of_stream=True)
@@ -110,6 +115,18 @@ def _check_statistics_path(config: SinkConfig) -> None:
         from spark_kafka_sink.report.location import ReportLocation  # seldom needed
 
         ReportLocation.of(config.statistics_path, "the statistics")
+
+
+@cache
+def _warn_of_small_buffer(buffer: int, largest: int) -> None:
+    """Warn, once per process, that rows fail which max.request.size allows; Java accepts it."""
+    if buffer < largest:
+        _LOG.warning(
+            "kafka.buffer.memory = %s is less than kafka.max.request.size = %s: a row above "
+            "kafka.buffer.memory fails the write",
+            f"{buffer:,}",
+            f"{largest:,}",
+        )
 
 
 def _exactly_once(

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_records, slice_records
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 
@@ -85,6 +90,15 @@ def test_a_batch_must_fit_into_the_buffer() -> None:
     text = failure({"batch.size": "2000", "buffer.memory": "1000"})
     assert "kafka.batch.size is 2000, more than kafka.buffer.memory, 1000" in text
     assert parse({"buffer.memory": "1000"}).batch_size == 1000
+
+
+def test_the_buffer_must_hold_one_record() -> None:
+    columns = Columns(value=pa.array([None], pa.binary()))
+    record = encode_records(columns, np.zeros(1, np.int32), None)
+    least = HEADER_SIZE + len(slice_records(record, 0, 1))
+    text = failure({"buffer.memory": str(least - 1)})
+    assert f"kafka.buffer.memory is {least - 1}: no record fits" in text
+    assert parse({"buffer.memory": str(least)}).batch_size == least
 
 
 @pytest.mark.parametrize("value", [str(2**63 - 1), "-1"])

@@ -37,3 +37,16 @@ def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver()
 def test_an_overwrite_says_what_spark_has_done_to_the_table() -> None:
     with pytest.raises(ConfigError, match=r"overwritten.*dropped the table.*saveAsTable"):
         SOURCE.writer(StructType([]), overwrite=True)
+
+
+def test_a_buffer_that_is_smaller_than_a_record_may_be_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    schema = StructType([StructField("value", StringType())])
+    for memory in ("900000", "1048576"):
+        options = {**SOURCE.options, "kafka.buffer.memory": memory, "preflight": "off"}
+        KafkaProdDataSource(options).writer(schema, overwrite=False)
+    assert [record.getMessage() for record in caplog.records] == [
+        "kafka.buffer.memory = 900,000 is less than kafka.max.request.size = 1,048,576: a row above "
+        "kafka.buffer.memory fails the write"
+    ]
