@@ -1,7 +1,9 @@
 """The idempotent producer's identity: producer id, epoch, and each partition's next sequence.
 
 Owned by the sender thread. A healthy session hands its `ProducerState` to the next one, so that a
-worker process that runs many tasks leaves one producer state on each broker and not many.
+worker process that runs many tasks leaves one producer state on each broker and not many. Each
+session numbers its records from 0 in an epoch of its own: brokers accept that whatever they
+remember, forget, or miss of earlier sessions.
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """
 
@@ -18,8 +20,6 @@ from spark_kafka_sink.records.record_batch import (
 )
 
 if TYPE_CHECKING:
-    import uuid
-
     from spark_kafka_sink.client.topic_partition import TopicPartition
 
 LAST_EPOCH = (1 << 15) - 1
@@ -50,15 +50,11 @@ class BatchSequence(NamedTuple):
 
 @dataclass(slots=True)
 class Sequence:
-    """One partition's next sequence: the epoch it has adopted and the sequence of its next record.
-
-    `topic_id` is that of the topic that took the latest batch.
-    """
+    """The epoch that a partition has adopted, and the sequence of its next record."""
 
     producer_id: int
     epoch: int
     next: int = 0
-    topic_id: uuid.UUID | None = None
 
 
 @dataclass(slots=True)
@@ -85,15 +81,18 @@ class ProducerState:
         self.transition_to(ProducerIdState.KNOWN)
         self.producer_id, self.epoch = producer_id, epoch
 
-    def assign_sequence(
-        self, partition: TopicPartition, records: int, topic_id: uuid.UUID | None
-    ) -> BatchSequence:
+    def begin_session(self) -> None:
+        """Start every partition over in a new epoch, unless no batch was numbered yet."""
+        if self.sequences:
+            self.sequences.clear()
+            self._next_epoch()
+
+    def assign_sequence(self, partition: TopicPartition, records: int) -> BatchSequence:
         """The sequence of a batch that was never sent; retries keep theirs.
 
         Args:
             partition: where the batch goes.
             records: how many it has.
-            topic_id: that of the partition's topic.
         """
         if self.state is not ProducerIdState.KNOWN:
             raise AssertionError("a batch can't have a sequence without a producer id")
@@ -102,7 +101,6 @@ class ProducerState:
             sequence = self.sequences[partition] = Sequence(self.producer_id, self.epoch)
         assigned = BatchSequence(sequence.producer_id, sequence.epoch, sequence.next)
         sequence.next = next_sequence(sequence.next, records)
-        sequence.topic_id = topic_id
         return assigned
 
     def rewind(self, partition: TopicPartition, sequence: int) -> None:
@@ -113,9 +111,12 @@ class ProducerState:
         """Start a partition over in a new epoch: sequence 0, nothing of it may be in flight.
 
         Other partitions keep the epoch that they have, as the brokers judge each on its own.
-        After the last epoch a new producer id is needed.
         """
         self.sequences.pop(partition, None)
+        self._next_epoch()
+
+    def _next_epoch(self) -> None:
+        """Increment the epoch; after the last one a new producer id is needed."""
         if self.state is not ProducerIdState.KNOWN:
             return  # a new producer id is on its way
         if self.epoch >= LAST_EPOCH:

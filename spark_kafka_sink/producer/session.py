@@ -73,6 +73,7 @@ class ProducerSession:
     ) -> None:
         self.client = client
         self.producer_state = producer_state or ProducerState()
+        self.producer_state.begin_session()
         self.context = make_context(
             client, self.producer_state, settings or SessionSettings(), transaction
         )

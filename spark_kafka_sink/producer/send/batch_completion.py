@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import removed_partition_error
+from spark_kafka_sink.producer.send.batch_failure import order_error, removed_partition_error
 from spark_kafka_sink.producer.transactions.errors import poison
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.builder import BatchDone
@@ -42,11 +42,16 @@ class BatchCompletion:
         self._transactions = context.session.transactions
 
     def acknowledge(
-        self, batches: InFlightBatches, batch: ProducerBatch, response: PartitionResponse
+        self,
+        batches: InFlightBatches,
+        batch: ProducerBatch,
+        response: PartitionResponse,
+        now: float,
     ) -> None:
         """The broker has appended the batch, or had it already."""
         self._progress(batches)
-        batches.completed(batch)
+        if not batches.acknowledged(batch, response.base_offset, now):
+            self.fail_session(order_error(batches.partition))
         if self._transactions is not None:
             self._transactions.acknowledged()
         self._report.acknowledged(batch_done(batch, response), response.base_offset)

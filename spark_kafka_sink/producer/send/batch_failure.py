@@ -156,6 +156,18 @@ def recreated_topic_error(partition: TopicPartition) -> DeliveryError:
     )
 
 
+def order_error(partition: TopicPartition) -> DeliveryError:
+    """A broker forgot the producer, and accepted a batch before the one that precedes it."""
+    return DeliveryError(
+        "the broker no longer knew this producer and accepted its batches out of order",
+        topic=partition.topic,
+        partition=partition.partition,
+        error=error_name(ErrorCode.out_of_order_sequence_number),
+        hint="run the write again; brokers forget a producer that is idle, or whose records have "
+        "timestamps older, than producer.id.expiration.ms",
+    )
+
+
 def gap_error(partition: TopicPartition) -> DeliveryError:
     """In a transaction: the log may hold what was sent behind a batch that was refused."""
     return DeliveryError(

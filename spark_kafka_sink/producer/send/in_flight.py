@@ -5,8 +5,11 @@ Rules that keep sequences gapless and records in order:
 - batches to be retried go first, lowest sequence first, each alone: brokers remember a producer's
   last five batches, and take one that lies further back for out of order;
 - a partition that has moved waits until its old leader has answered;
-- a partition's first batch goes alone: a broker that is only just becoming its leader may refuse
-  the first and take the second, as it knows no sequence yet, and then never takes the first;
+- a partition's first batch goes alone, in each session, after a pause, and to each new leader: a
+  broker that does not know the producer accepts any sequence, so it may refuse the first and accept
+  the second. Brokers forget a producer after producer.id.expiration.ms, counted from the newest
+  timestamp of its records, and a replica that has none of its records does not know it;
+- a batch that a later one has overtaken all the same is not sent again: the session fails;
 - the partition of a topic that was deleted and made anew starts over in a new epoch: what is
   retried and what the old topic has acknowledged would leave a gap in the new one;
 - where records were taken out of a batch that was refused, what follows starts over once nothing is
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.records.record_batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
     import uuid
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+
+
+_REMEMBERED_S = 1.0
+"""Seconds without an acknowledgement after which the next batch goes alone."""
 
 
 class Gap(NamedTuple):
@@ -45,8 +53,8 @@ class InFlightBatches:
 
     `leader` is where the batches in flight were sent. `bump_epoch`: a new epoch begins once nothing
     is in flight, in a transaction new sequences after the `gap`. `passed_gap`: a broker has taken a
-    batch behind it. `acknowledged_once`: the brokers have taken a batch of this producer here.
-    `topic_id` is that of the newest topic of this name, None where the brokers tell none.
+    batch behind it. `topic_id` is that of the newest topic of this name, None where the brokers
+    tell none.
     `recreated`: that topic has taken nothing yet, and a new epoch begins once nothing that it may
     hold is retried. `outdated`: the metadata has an older topic again, to which nothing is sent.
     """
@@ -57,12 +65,16 @@ class InFlightBatches:
     retry_at: float = 0.0
     leader: int = NO_LEADER
     bump_epoch: bool = False
-    acknowledged_once: bool = False
     recreated: bool = False
     outdated: bool = False
     topic_id: uuid.UUID | None = None
     gap: Gap | None = None
     passed_gap: bool = False
+    _known_by: int = NO_LEADER
+    """The leader that acknowledged a batch of this epoch last, at `_known_at`."""
+    _known_at: float = 0.0
+    _last: tuple[tuple[int, ...], int] = ((), -1)
+    """The order and the base offset of the acknowledged batch that is last in order."""
     _former: set[uuid.UUID] = field(default_factory=set)
     _drained: int = 0
 
@@ -94,7 +106,7 @@ class InFlightBatches:
         return True
 
     def _start_over(self) -> None:
-        self.acknowledged_once, self.recreated = False, True
+        self._known_by, self._last, self.recreated = NO_LEADER, ((), -1), True
         for batch in self.retry_queue + self.in_flight:
             if not batch.by_name:
                 batch.ambiguous = False  # only a topic that is gone can have it
@@ -131,14 +143,16 @@ class InFlightBatches:
             return False
         if not self.in_flight:
             return True
-        if not self.acknowledged_once or self.retry_queue or self.bump_epoch or self._retrying:
+        if self.retry_queue or self.bump_epoch or leader != self.leader:
             return False
-        return leader == self.leader
+        return self._may_be_followed(self.in_flight[0])
 
-    @property
-    def _retrying(self) -> bool:
-        """Nothing may follow a batch that was sent before: see the rule on five batches."""
-        return self.in_flight[0].attempts > 1
+    def _may_be_followed(self, first: ProducerBatch) -> bool:
+        """See the rules on five batches and on brokers that don't know the producer."""
+        if first.attempts > 1:
+            return False
+        known = self.leader == self._known_by and first.sent_at <= self._known_at + _REMEMBERED_S
+        return known or first.sequence == NO_SEQUENCE
 
     def is_head(self, batch: ProducerBatch) -> bool:
         """No earlier batch of the partition is incomplete, or has left a gap in the sequences."""
@@ -165,10 +179,26 @@ class InFlightBatches:
     def completed(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
         self.in_flight.remove(batch)
+
+    def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> bool:
+        """A broker has appended the batch at `offset`, or had it already.
+
+        Returns False if the log is not in the order of the batches: a batch that precedes this one
+        was refused, or this one was appended behind one that follows it.
+        """
+        self.completed(batch)
         if self.gap is not None and batch.order > self.gap.order:
             self.passed_gap = True
-        if batch.topic_id in {None, self.topic_id}:
-            self.acknowledged_once = True
+        if batch.sequence == NO_SEQUENCE or batch.topic_id not in {None, self.topic_id}:
+            return True
+        self._known_by, self._known_at = self.leader, now
+        last_order, last_offset = self._last
+        if batch.order > last_order:
+            self._last = batch.order, offset
+            return not any(
+                each.order < batch.order and not each.ambiguous for each in self.retry_queue
+            )
+        return not 0 <= last_offset < offset
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""
@@ -197,8 +227,8 @@ class InFlightBatches:
 
     def epoch_bumped(self) -> None:
         """A new epoch has begun: what is retried gets new sequences, and the first goes alone."""
-        self.bump_epoch = self.recreated = self.acknowledged_once = False
-        self.gap = None
+        self.bump_epoch = self.recreated = False
+        self._known_by, self.gap = NO_LEADER, None
         for batch in self.retry_queue:
             batch.unnumber()
 

@@ -127,7 +127,7 @@ class ResponseHandler:
         self._log(batch, response, completion, decision.action)
         match decision.action:
             case Action.COMPLETE:
-                self._completion.acknowledge(batches, batch, response)
+                self._completion.acknowledge(batches, batch, response, now)
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
                 self._retry(batches, batch, response, decision, now)
             case Action.SPLIT:

@@ -40,17 +40,11 @@ class SendContext:
         return self.session.client.metadata
 
     def batches_of(self, topic_partition: TopicPartition) -> InFlightBatches:
-        """The batches of a partition, which go on where an earlier session has ended."""
-        topic_id = self.metadata.cluster.topics[topic_partition.topic].topic_id
+        """The batches of a partition."""
         batches = self.in_flight.get(topic_partition)
         if batches is None:
-            batches = InFlightBatches(topic_partition)
-            known = self.session.producer_state.sequences.get(topic_partition)
-            if known is not None:
-                batches.topic_id = known.topic_id
-                batches.acknowledged_once = known.topic_id == topic_id
-            self.in_flight[topic_partition] = batches
-        batches.check_topic(topic_id)
+            batches = self.in_flight[topic_partition] = InFlightBatches(topic_partition)
+        batches.check_topic(self.metadata.cluster.topics[topic_partition.topic].topic_id)
         return batches
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:

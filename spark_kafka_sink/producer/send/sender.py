@@ -173,11 +173,9 @@ class Sender:
         self._connect_attempts[node_id] = attempts
 
     def _send(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        for batches, batch in drained:
+        for _, batch in drained:
             if self._config.enable_idempotence and batch.sequence < 0:
-                sequence = self._producer_state.assign_sequence(
-                    batch.partition, batch.records, batches.topic_id
-                )
+                sequence = self._producer_state.assign_sequence(batch.partition, batch.records)
                 batch.number(*sequence)
                 self._events.sequence_assigned(batch)
             if not batch.attempts:

@@ -39,13 +39,15 @@ class Fault:
 
     `error`: each partition is answered with this code, and nothing is appended. `append`: the
     records are appended all the same. `lose`: the connection is cut instead of an answer.
-    `hold`: the answer waits until `release`. `extra`: fields of the partition's answer.
+    `hold`: the answer waits until `release`. `extra`: fields of the partition's answer. `forget`:
+    the broker loses its producer state first, as after producer.id.expiration.ms.
     """
 
     error: int | None = None
     append: bool = False
     lose: bool = False
     hold: bool = False
+    forget: bool = False
     throttle_ms: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -214,6 +216,11 @@ class FakeCluster:
                 for frame in peer.frames.feed(data):
                     if peer in self._peers:
                         self._serve(peer, frame)
+
+    def forget_producers(self) -> None:
+        """No partition knows any producer any more."""
+        for log in self.logs.values():
+            log.producers.clear()
 
     def release(self) -> None:
         """Send every answer that was held."""

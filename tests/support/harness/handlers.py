@@ -118,6 +118,8 @@ def seen(cluster: FakeCluster, node: int, request: Any, size: int) -> Seen:
 
 
 def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict[str, Any]:
+    if fault.forget:
+        cluster.forget_producers()
     responses = [
         {
             "name": getattr(topic, "name", ""),

@@ -23,11 +23,15 @@ class ProducerState:
 
 @dataclass
 class FakeLog:
-    """One partition; `leader` is a node id."""
+    """One partition; `leader` is a node id.
+
+    `since_2_5`: any first sequence of an unknown producer is accepted; before Kafka 2.5 only 0 was.
+    """
 
     leader: int
     leader_epoch: int = 0
     max_batch: int = 1 << 30
+    since_2_5: bool = True
     batches: list[bytes] = field(default_factory=list)
     producers: dict[int, ProducerState] = field(default_factory=dict)
     end: int = 0
@@ -55,11 +59,9 @@ class FakeLog:
         self.batches.append(data)
         return 0, base
 
-    @staticmethod
-    def _judge(header: BatchHeader, known: ProducerState | None) -> tuple[int, int] | None:
+    def _judge(self, header: BatchHeader, known: ProducerState | None) -> tuple[int, int] | None:
         if known is None:
-            # Kafka takes any first sequence of a producer that it doesn't know.
-            return None
+            return None if self.since_2_5 or header.base_sequence == 0 else (59, -1)
         if header.producer_epoch < known.epoch:
             return 47, -1
         if header.producer_epoch > known.epoch:

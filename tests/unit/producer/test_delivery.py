@@ -179,14 +179,14 @@ def test_compressed_batches(codec: str) -> None:
         one.check_accounts()
 
 
-def test_a_healthy_identity_goes_on_in_the_next_session() -> None:
+def test_the_next_session_has_the_producer_id_and_a_new_epoch() -> None:
     with world() as one:
         one.send_batches(2)
         one.finish()
         one.next_session()
         one.send_batches(2)
         one.finish()
-        assert sequences(one) == [(0, 3 * number, 3) for number in range(4)]
+        assert sequences(one) == [(0, 0, 3), (0, 3, 3), (1, 0, 3), (1, 3, 3)]
         asked = [api for _, api in one.cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
         assert asked == 1
 

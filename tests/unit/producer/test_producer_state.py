@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from uuid import UUID
 
 import pytest
 
@@ -11,7 +10,6 @@ from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.producer.producer_state import LAST_EPOCH, ProducerIdState, ProducerState
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
-TOPIC_ID = UUID(int=7)
 ALLOWED = {
     (ProducerIdState.MISSING, ProducerIdState.REQUESTED),
     (ProducerIdState.REQUESTED, ProducerIdState.KNOWN),
@@ -40,32 +38,42 @@ def test_only_these_transitions_are_made(before: ProducerIdState, after: Produce
 
 def test_each_partition_has_sequences_of_its_own() -> None:
     state = known()
-    assert state.assign_sequence(FIRST, 10, TOPIC_ID) == (7, 0, 0)
-    assert state.assign_sequence(FIRST, 5, TOPIC_ID) == (7, 0, 10)
-    assert state.assign_sequence(SECOND, 1, None) == (7, 0, 0)
+    assert state.assign_sequence(FIRST, 10) == (7, 0, 0)
+    assert state.assign_sequence(FIRST, 5) == (7, 0, 10)
+    assert state.assign_sequence(SECOND, 1) == (7, 0, 0)
     assert state.sequences[FIRST].next == 15
-    assert (state.sequences[FIRST].topic_id, state.sequences[SECOND].topic_id) == (TOPIC_ID, None)
 
 
 def test_sequences_wrap_after_31_bits() -> None:
     state = known()
-    state.assign_sequence(FIRST, (1 << 31) - 10, None)
-    assert state.assign_sequence(FIRST, 20, None).base_sequence == (1 << 31) - 10
-    assert state.assign_sequence(FIRST, 1, None).base_sequence == 10
+    state.assign_sequence(FIRST, (1 << 31) - 10)
+    assert state.assign_sequence(FIRST, 20).base_sequence == (1 << 31) - 10
+    assert state.assign_sequence(FIRST, 1).base_sequence == 10
 
 
 def test_without_a_producer_id_there_are_no_sequences() -> None:
     with pytest.raises(AssertionError, match="without a producer id"):
-        ProducerState().assign_sequence(FIRST, 1, None)
+        ProducerState().assign_sequence(FIRST, 1)
 
 
 def test_an_epoch_bump_starts_one_partition_over() -> None:
     state = known()
-    state.assign_sequence(FIRST, 10, None)
-    state.assign_sequence(SECOND, 10, None)
+    state.assign_sequence(FIRST, 10)
+    state.assign_sequence(SECOND, 10)
     state.bump_epoch(FIRST)
-    assert state.assign_sequence(FIRST, 1, None) == (7, 1, 0)
-    assert state.assign_sequence(SECOND, 1, None) == (7, 0, 10)
+    assert state.assign_sequence(FIRST, 1) == (7, 1, 0)
+    assert state.assign_sequence(SECOND, 1) == (7, 0, 10)
+
+
+def test_a_session_starts_all_partitions_over() -> None:
+    state = known()
+    state.begin_session()
+    assert state.assign_sequence(FIRST, 10) == (7, 0, 0)
+    assert state.assign_sequence(SECOND, 10) == (7, 0, 0)
+    state.bump_epoch(FIRST)
+    state.begin_session()
+    assert state.assign_sequence(FIRST, 1) == (7, 2, 0)
+    assert state.assign_sequence(SECOND, 1) == (7, 2, 0)
 
 
 def test_after_the_last_epoch_a_new_producer_id_is_needed() -> None:

@@ -1,0 +1,169 @@
+"""Real brokers that forget a producer between two tasks of a worker: the rows keep their order."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition as ForeignPartition
+
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.admin.conftest import connected
+from tests.integration.support.producing import config, rows
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.broker import KafkaCluster
+from tests.support.kafka.node import free_port
+from tools.torture.network.faults import Fault, Schedule
+from tools.torture.network.proxy import HOST, Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+
+    from spark_kafka_sink import DeliveryReport
+    from tests.support.kafka.node import KafkaNode
+
+NOT_ENOUGH_REPLICAS = 19
+PATIENCE_S = 60
+FORGETFUL = {"producer.id.expiration.ms": "500", "producer.id.expiration.check.interval.ms": "50"}
+VALUES = [b"%02d" % number + b"." * 398 for number in range(40)]
+"""In batches of two."""
+
+
+class Refusals(Schedule):
+    """These happen to the next Produce requests; a refused one never reaches the broker."""
+
+    def __init__(self, *faults: Fault | None) -> None:
+        super().__init__(seed=0, kinds=(), rate=0)
+        self.next = deque(faults)
+
+    def draw(self, node: int, *, produce: bool) -> Fault | None:  # noqa: ARG002
+        return self.next.popleft() if produce and self.next else None
+
+    def code(self, node: int, fault: Fault) -> int:  # noqa: ARG002
+        return NOT_ENOUGH_REPLICAS
+
+
+class ProxiedCluster(KafkaCluster):
+    """Two nodes; clients that start at `proxied` reach both through proxies."""
+
+    def __init__(self) -> None:
+        super().__init__(nodes=2, config=FORGETFUL)
+        self._ports = {node.node_id: free_port() for node in self.nodes}
+        self.proxies = {number: Proxy(number, port) for number, port in self._ports.items()}
+
+    @property
+    def proxied(self) -> str:
+        """host:port of the proxies."""
+        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies.values())
+
+    def refuse(self, *faults: Fault | None) -> None:
+        """Let these happen to the next Produce requests to each broker."""
+        for proxy in self.proxies.values():
+            proxy.schedule = Refusals(*faults)
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
+        number = node.node_id
+        return {
+            "listeners": f"PLAINTEXT://{node.address},PROXIED://{HOST}:{self._ports[number]},"
+            f"CONTROLLER://{HOST}:{node.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{node.address},"
+            f"PROXIED://{HOST}:{self.proxies[number].port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT"
+            ),
+        }
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for proxy in self.proxies.values():
+            proxy.close()
+        super().__exit__(kind, error, trace)
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ProxiedCluster]:
+    with ProxiedCluster() as cluster:
+        yield cluster
+
+
+def task(
+    kafka: ProxiedCluster, topic: str, values: list[bytes], **options: object
+) -> DeliveryReport:
+    """Write as one Spark task does, with up to five batches in flight."""
+    given = {"batch_size": 900, "linger_ms": 1000, "client_id": topic, **options}
+    session = borrow_session(config(kafka.proxied, given))
+    try:
+        session.append(rows(topic, list(values)))
+        session.flush()
+    except BaseException:
+        discard_session(session)
+        raise
+    report = session.report(TaskInfo())
+    give_back_session(session)
+    return report
+
+
+def await_forgotten(kafka: ProxiedCluster, topic: str) -> None:
+    """Wait until the leader knows no producer of the topic."""
+    deadline, place = time.monotonic() + PATIENCE_S, TopicPartition(topic, 0)
+    with connected(kafka) as client:
+        admin = TransactionAdmin(client)
+        while admin.describe_producers([place], client.deadline(60))[place]:
+            assert time.monotonic() < deadline, "the leader still knows a producer"
+            time.sleep(0.05)
+
+
+def delete_all(kafka: ProxiedCluster, topic: str, count: int) -> None:
+    """DeleteRecords up to the end."""
+    client = kafka.admin.client()
+    asked = [ForeignPartition(topic, 0, count)]
+    for answer in client.delete_records(asked).values():
+        answer.result(PATIENCE_S)
+
+
+def expired(kafka: ProxiedCluster, topic: str) -> None:
+    """Nothing was written for longer than producer.id.expiration.ms."""
+    await_forgotten(kafka, topic)
+
+
+def moved(kafka: ProxiedCluster, topic: str) -> None:
+    """All is deleted, then a replica leads that has never seen the producer."""
+    delete_all(kafka, topic, len(VALUES))
+    kafka.admin.move_leader(topic, 0, 3 - kafka.admin.leader(topic))
+    await_forgotten(kafka, topic)
+
+
+def deleted(kafka: ProxiedCluster, topic: str) -> None:
+    """As by retention."""
+    delete_all(kafka, topic, len(VALUES))
+
+
+@pytest.mark.parametrize("lost", [expired, deleted, moved])
+def test_rows_keep_their_order_after_a_producer_was_forgotten(
+    kafka: ProxiedCluster, unique_topic: str, lost: Callable[[ProxiedCluster, str], None]
+) -> None:
+    """Although a broker refuses the first batch of the second task and accepts the others."""
+    kafka.admin.create_topic(unique_topic, 1)
+    kafka.refuse()
+    assert task(kafka, unique_topic, VALUES).persisted == len(VALUES)
+    lost(kafka, unique_topic)
+    kafka.refuse(Fault.REFUSE)
+    later = [b"later-" + value for value in VALUES]
+    assert task(kafka, unique_topic, later).persisted == len(later)
+    found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert found == [*(VALUES if lost is expired else []), *later]
