@@ -16,6 +16,7 @@ from spark_kafka_sink.producer.events import ProducerEvents
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
+from spark_kafka_sink.report.written_topics import WrittenTopics
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
@@ -34,6 +35,7 @@ class SessionContext:
     producer_state: ProducerState
     settings: SessionSettings
     report: ReportBuilder
+    written: WrittenTopics
     events: ProducerEvents
     bad_rows: BadRows
     dead_letters: DeadLetterTopic | None
@@ -90,6 +92,7 @@ def make_context(
             ),
             dry_run=settings.dry_run,
         ),
+        written=WrittenTopics(),
         events=ProducerEvents(new_id(), config.debug),
         bad_rows=BadRows(settings.dead_letters, acls),
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.task_report import TaskInfo
+    from spark_kafka_sink.report.written_topics import WrittenTopic
 
 
 ROWS_PER_SLICE = 64
@@ -180,6 +181,11 @@ class ProducerSession:
             meter.assigned_records = self._partitioner.assigned[name]
         report = self.context.report.build(task, int(duration * 1000))
         return replace(report, poison=self.context.bad_rows.build()).of_task(task)
+
+    @property
+    def written_topics(self) -> tuple[WrittenTopic, ...]:
+        """The topics that have acknowledged records of a flushed session, by name and id."""
+        return self.context.written.all()
 
     def progress(self) -> SessionProgress:
         """How far it has come; for any thread."""

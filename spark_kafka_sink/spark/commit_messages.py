@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -12,9 +12,12 @@ from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed.packed_report import AnyReport, PackedReport, merge_reports
+from spark_kafka_sink.report.written_topics import check_recreated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from spark_kafka_sink.report.written_topics import WrittenTopic
 
 CONTINUOUS_HINT = (
     "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
@@ -28,6 +31,8 @@ class DeliveryMessage(WriterCommitMessage):
 
     report: AnyReport
     """Packed when it has come from a task."""
+    written: tuple[WrittenTopic, ...] = field(default=(), kw_only=True)
+    """The topics that have acknowledged its rows."""
 
     def __getstate__(self) -> dict[str, object]:
         report = self.report
@@ -42,7 +47,8 @@ def committed_report(
 
     Raises:
         DeliveryError: a partition's rows have no delivery report, so that their delivery
-            is unknown: Spark never handed them over, or to something else.
+            is unknown: Spark never handed them over, or to something else. Or a topic was recreated
+            between two tasks.
     """
     unknown = [message for message in messages if not isinstance(message, DeliveryMessage)]
     if unknown:
@@ -52,6 +58,8 @@ def committed_report(
             f"({', '.join(kinds)}): their rows were not written, and nothing is committed",
             hint=CONTINUOUS_HINT,
         )
+    known = [message for message in messages if isinstance(message, DeliveryMessage)]
+    check_recreated(each for message in known for each in message.written)
     return finished_report(messages, tasks)
 
 

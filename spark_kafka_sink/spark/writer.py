@@ -88,8 +88,9 @@ class TaskWriter:
             if session is not None:
                 session_pool.discard_session(session)
             raise
+        written = session.written_topics
         session_pool.give_back_session(session)
-        return DeliveryMessage(self.origin.of_task(report))
+        return DeliveryMessage(self.origin.of_task(report), written=written)
 
     def read(
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0

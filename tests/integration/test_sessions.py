@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, DeliveryError
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
     give_back_session,
 )
 from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.written_topics import WrittenTopic, check_recreated
 from tests.integration.support.producing import config, numbered, rows
 from tests.support.clients import console
 from tests.support.clients.readers import by_confluent
@@ -97,6 +98,43 @@ def test_a_kept_client_survives_a_topic_that_was_made_anew(
     assert _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic).persisted == 10
     values = [record.value for record in by_confluent(servers, unique_topic)]
     assert values == [b"%d" % number for number in range(10, 20)]
+
+
+def test_a_topic_that_is_recreated_in_mid_write_fails_the_task(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    """What the deleted one has acknowledged is gone, and the error says how much."""
+    servers = real_kafka.bootstrap_servers
+    real_kafka.admin.create_topic(unique_topic, 2)
+    session = borrow_session(config(servers, {"client_id": unique_topic}))
+    try:
+        session.append(numbered(unique_topic, 0, 1_500, 2))
+        session.flush()
+        real_kafka.admin.delete_topic(unique_topic)
+        real_kafka.admin.create_topic(unique_topic, 2)
+        session.append(numbered(unique_topic, 1_500, 100, 2))
+        with pytest.raises(DeliveryError, match="deleted and recreated during the write") as caught:
+            session.flush()
+        assert "had acknowledged 1,500 records of it" in str(caught.value)
+        assert caught.value.topic == unique_topic
+    finally:
+        discard_session(session)
+
+
+def test_a_topic_that_is_recreated_between_tasks_fails_the_write(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    servers, written = real_kafka.bootstrap_servers, list[WrittenTopic]()
+    for rows_of_task in (300, 20):
+        real_kafka.admin.create_topic(unique_topic, 2)
+        session = borrow_session(config(servers, {"client_id": unique_topic}))
+        session.append(numbered(unique_topic, 0, rows_of_task, 2))
+        session.flush()
+        written += session.written_topics
+        give_back_session(session)
+        real_kafka.admin.delete_topic(unique_topic)
+    with pytest.raises(DeliveryError, match="had acknowledged 300 records of it"):
+        check_recreated(written)
 
 
 def test_a_kept_client_survives_a_topic_that_was_made_anew_with_fewer_partitions(

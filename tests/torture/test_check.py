@@ -130,3 +130,12 @@ def test_rows_that_nobody_counts() -> None:
 def test_records_of_a_session_that_never_was() -> None:
     told = violations(PLAN, [], _log([1]))
     assert told == ["records of session 0, which never was"]
+
+
+@pytest.mark.parametrize(("there", "is_lost"), [(0, False), (4, True), (ROWS, False)])
+def test_rows_of_a_recreated_topic_are_all_there_or_none(there: int, is_lost: bool) -> None:
+    """Of a session that succeeded."""
+    plan = replace(MAY_FAIL, troubles=(Trouble.RECREATE,))
+    said = violations(plan, [_written()], _log(list(range(there))))
+    assert [text for text in said if "LOST: 6 rows went to a topic" in text] == said
+    assert bool(said) == is_lost

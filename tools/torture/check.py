@@ -112,6 +112,8 @@ def _read(plan: Plan, one: Written, found: list[Found]) -> Iterator[str]:
         missing = set(range(one.tried)) - {record.number for record in found}
         if missing:
             yield f"{len(missing)} rows are nowhere, the first is {min(missing)}"
+    elif one.error is None and one.trouble is None and 0 < len(found) < one.tried:
+        yield f"LOST: {one.tried - len(found)} rows went to a topic that was deleted in mid-write"
     if any(record.number >= one.tried for record in found):
         yield "rows are there that were never appended"
     if len(found) != len({record.number for record in found}):

@@ -100,8 +100,9 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
         original(self, batches, batch, *rest)
         if batches.bump_epoch:
             in_flight, batches.in_flight = batches.in_flight, []
+            known_by = batches._known_by
             bump_epoch(self._context, self._completion, batches)
-            batches.in_flight, batches.acknowledged_once = in_flight, True
+            batches.in_flight, batches._known_by = in_flight, known_by
 
     with patch.object(ResponseHandler, "_retry", retry):
         yield

@@ -74,8 +74,7 @@ class ProducerBatch:
     the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
     `timed_from` is the beginning of delivery.timeout.ms of a batch that was sent, see `expiry`.
-    `topic_id` is that of the topic when it was last sent, and `by_name` whether some request named
-    the topic by its name alone, which a new one may have answered to. `completed`:
+    `topic_id` is that of the topic when it was last sent. `completed`:
     it was acknowledged or has failed. `restamped`: dead letters whose own times were refused.
     """
 
@@ -103,7 +102,6 @@ class ProducerBatch:
     label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
-    by_name: bool = False
     completed: bool = False
     restamped: bool = False
     closed: float = 0.0

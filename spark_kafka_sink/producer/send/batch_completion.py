@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import order_error, removed_partition_error
+from spark_kafka_sink.producer.send.batch_failure import removed_partition_error
 from spark_kafka_sink.producer.transactions.errors import poison
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.builder import BatchDone
+from spark_kafka_sink.report.written_topics import recreated_topic_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import KafkaProdError
@@ -50,12 +51,22 @@ class BatchCompletion:
     ) -> None:
         """The broker has appended the batch, or had it already."""
         self._progress(batches)
-        if not batches.acknowledged(batch, response.base_offset, now):
-            self.fail_session(order_error(batches.partition))
+        error = batches.acknowledged(batch, response.base_offset, now)
+        self._count_by_topic(batch)
+        if error is not None:
+            self.fail_session(error)
         if self._transactions is not None:
             self._transactions.acknowledged()
         self._report.acknowledged(batch_done(batch, response), response.base_offset)
         self._accumulator.complete(batch)
+
+    def _count_by_topic(self, batch: ProducerBatch) -> None:
+        topic, session = batch.partition.topic, self._context.session
+        if batch.topic_id is None:
+            return
+        session.written.add(topic, batch.topic_id, batch.records, session.clock.wall_ms())
+        if deleted := session.written.deleted_records(topic, batch.topic_id):
+            self.fail_session(recreated_topic_error(topic, deleted))
 
     def complete_unacknowledged(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
         """acks=0: the batch is on the wire, and that is all that will be known."""

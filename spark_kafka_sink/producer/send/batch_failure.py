@@ -146,13 +146,15 @@ def timeout_error(
     )
 
 
-def recreated_topic_error(partition: TopicPartition) -> DeliveryError:
-    """In a transaction: what the old topic has acknowledged is gone, and the rest can't follow."""
+def rewound_error(partition: TopicPartition, last: int, offset: int) -> DeliveryError:
+    """A batch was appended below one that was acknowledged before it."""
     return DeliveryError(
-        "the topic was deleted and made anew while rows were being written to it in a transaction",
+        f"the partition has lost acknowledged records during the write: a batch was appended at "
+        f"offset {offset}, after one at offset {last}",
         topic=partition.topic,
         partition=partition.partition,
-        hint="run the write again, if the records are meant for the new topic",
+        hint="the topic was deleted and recreated, or an unclean leader election lost records: run "
+        "the write again",
     )
 
 

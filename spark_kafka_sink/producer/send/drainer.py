@@ -41,7 +41,7 @@ class Drained:
     `room` is the bytes that each broker's request may still have, 0 where none can be sent now.
     `unready`: brokers that something waits for and that take no request before they are connected.
     `more`: something is left that may go with a request after these. `stale`: a partition has no
-    leader, or a broker tells of a topic that was replaced. `epoch_bumps`: partitions that send
+    leader. `epoch_bumps`: partitions that send
     nothing until they have a new epoch. `unavailable`: brokers that owe an
     answer for so long that no unassigned batch goes there. `new_partitions` must be added to the
     transaction before anything goes to them.
@@ -215,9 +215,6 @@ class Drainer:
 
     def _may_send(self, batches: InFlightBatches, drained: Drained) -> bool:
         """Whether the session may send to the partition; if not, note the reason in `drained`."""
-        if batches.outdated:
-            drained.stale = True
-            return False
         if batches.must_bump_epoch:
             drained.epoch_bumps[batches.partition] = batches
             return False

@@ -1,7 +1,6 @@
 """The epoch bump: a partition starts over at sequence 0 in a new producer epoch (KIP-360).
 
-Due after UNKNOWN_PRODUCER_ID, after records were taken out of a batch, and where a topic was
-deleted and made anew. Sender thread only.
+Due after UNKNOWN_PRODUCER_ID, and after records were taken out of a batch. Sender thread only.
 Source: ``TransactionManager.bumpIdempotentProducerEpoch``.
 """
 

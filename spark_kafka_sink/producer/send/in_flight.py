@@ -10,8 +10,6 @@ Rules that keep sequences gapless and records in order:
   the second. Brokers forget a producer after producer.id.expiration.ms, counted from the newest
   timestamp of its records, and a replica that has none of its records does not know it;
 - a batch that a later one has overtaken all the same is not sent again: the session fails;
-- the partition of a topic that was deleted and made anew starts over in a new epoch: what is
-  retried and what the old topic has acknowledged would leave a gap in the new one;
 - where records were taken out of a batch that was refused, what follows starts over once nothing is
   in flight: in a new epoch, or in a transaction, whose epoch stays, at that batch's sequence.
 
@@ -25,14 +23,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.producer.send.batch_failure import order_error, rewound_error
 from spark_kafka_sink.records.record_batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    import uuid
     from collections import deque
     from collections.abc import Callable
 
     from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.common.errors import DeliveryError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 
@@ -53,10 +52,7 @@ class InFlightBatches:
 
     `leader` is where the batches in flight were sent. `bump_epoch`: a new epoch begins once nothing
     is in flight, in a transaction new sequences after the `gap`. `passed_gap`: a broker has taken a
-    batch behind it. `topic_id` is that of the newest topic of this name, None where the brokers
-    tell none.
-    `recreated`: that topic has taken nothing yet, and a new epoch begins once nothing that it may
-    hold is retried. `outdated`: the metadata has an older topic again, to which nothing is sent.
+    batch behind it.
     """
 
     partition: TopicPartition
@@ -65,9 +61,6 @@ class InFlightBatches:
     retry_at: float = 0.0
     leader: int = NO_LEADER
     bump_epoch: bool = False
-    recreated: bool = False
-    outdated: bool = False
-    topic_id: uuid.UUID | None = None
     gap: Gap | None = None
     passed_gap: bool = False
     _known_by: int = NO_LEADER
@@ -75,7 +68,6 @@ class InFlightBatches:
     _known_at: float = 0.0
     _last: tuple[tuple[int, ...], int] = ((), -1)
     """The order and the base offset of the acknowledged batch that is last in order."""
-    _former: set[uuid.UUID] = field(default_factory=set)
     _drained: int = 0
 
     @property
@@ -83,44 +75,12 @@ class InFlightBatches:
         """Batches that are in flight or to be retried."""
         return len(self.in_flight) + len(self.retry_queue)
 
-    # Which topic of its name the partition belongs to.
-
-    def check_topic(self, topic_id: uuid.UUID | None) -> None:
-        """Note which topic the metadata has now: the newest one known, a newer, or an older."""
-        self.outdated = self.topic_id is not topic_id and not self._belongs_to(topic_id)
-
-    def _belongs_to(self, topic_id: uuid.UUID | None) -> bool:
-        """Whether this is the newest topic of its name that is known here.
-
-        An id that is new to this producer becomes the newest. An id that was replaced never does:
-        it comes from a broker with stale metadata.
-        """
-        if topic_id == self.topic_id or topic_id is None:
-            return True
-        if topic_id in self._former:
-            return False
-        if self.topic_id is not None:
-            self._former.add(self.topic_id)
-            self._start_over()
-        self.topic_id = topic_id
-        return True
-
-    def _start_over(self) -> None:
-        self._known_by, self._last, self.recreated = NO_LEADER, ((), -1), True
-        for batch in self.retry_queue + self.in_flight:
-            if not batch.by_name:
-                batch.ambiguous = False  # only a topic that is gone can have it
-
     # What may be sent.
 
     @property
     def must_bump_epoch(self) -> bool:
         """A new epoch is due and can begin now."""
-        if self.in_flight:
-            return False
-        return self.bump_epoch or (
-            self.recreated and not any(batch.ambiguous for batch in self.retry_queue)
-        )
+        return self.bump_epoch and not self.in_flight
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float
@@ -171,34 +131,30 @@ class InFlightBatches:
         self.in_flight.append(batch)
         self.leader = leader
 
-    def mark_ambiguous(self, batch: ProducerBatch) -> None:
-        """The partition's log may hold the batch: its latest request got no clear answer."""
-        if batch.by_name or batch.topic_id == self.topic_id:
-            batch.ambiguous = True
-
     def completed(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
         self.in_flight.remove(batch)
 
-    def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> bool:
-        """A broker has appended the batch at `offset`, or had it already.
+    def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
+        """A broker has appended the batch at `offset` (-1: unknown), or had it already.
 
-        Returns False if the log is not in the order of the batches: a batch that precedes this one
-        was refused, or this one was appended behind one that follows it.
+        Returns an error if the log is not in the order of the batches, or has lost some.
         """
         self.completed(batch)
         if self.gap is not None and batch.order > self.gap.order:
             self.passed_gap = True
-        if batch.sequence == NO_SEQUENCE or batch.topic_id not in {None, self.topic_id}:
-            return True
+        if batch.sequence == NO_SEQUENCE:
+            return None
         self._known_by, self._known_at = self.leader, now
         last_order, last_offset = self._last
-        if batch.order > last_order:
-            self._last = batch.order, offset
-            return not any(
-                each.order < batch.order and not each.ambiguous for each in self.retry_queue
-            )
-        return not 0 <= last_offset < offset
+        if batch.order < last_order:
+            return order_error(self.partition) if 0 <= last_offset < offset else None
+        self._last = batch.order, offset
+        if 0 <= offset < last_offset:
+            return rewound_error(self.partition, last_offset, offset)
+        refused = [each for each in self.retry_queue if not each.ambiguous]
+        overtaken = any(each.order < batch.order for each in refused)
+        return order_error(self.partition) if overtaken else None
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""
@@ -227,8 +183,7 @@ class InFlightBatches:
 
     def epoch_bumped(self) -> None:
         """A new epoch has begun: what is retried gets new sequences, and the first goes alone."""
-        self.bump_epoch = self.recreated = False
-        self._known_by, self.gap = NO_LEADER, None
+        self.bump_epoch, self._known_by, self.gap = False, NO_LEADER, None
         for batch in self.retry_queue:
             batch.unnumber()
 

@@ -68,9 +68,6 @@ def produce_request(
             error=error_name(ErrorCode.unsupported_version),
             hint="run the same release on every broker",
         )
-    if version <= _WITHOUT_TOPIC_IDS:
-        for _, batch in drained:
-            batch.by_name = True
     if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
         raise ProtocolError(
             f"the broker takes no batches compressed with zstd: Produce {version} is its newest",

@@ -180,7 +180,6 @@ class RecordErrorHandler:
         """A batch of as many records in the place of this one, with its sequences."""
         piece = piece_of(batch, records)
         piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
-        piece.by_name = batch.by_name
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
         recompress(piece, batch.codec, self._config.compression_level)
         return piece

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import gap_error, recreated_topic_error
+from spark_kafka_sink.producer.send.batch_failure import gap_error
 from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
@@ -28,8 +28,6 @@ def renumber(context: SendContext, completion: BatchCompletion, batches: InFligh
     """Give the partition the new epoch, or the new sequences, that it needs."""
     if context.session.transactions is None:
         bump_epoch(context, completion, batches)
-    elif batches.recreated or batches.gap is None:
-        completion.fail_session(recreated_topic_error(batches.partition))
     else:
         _close_gap(context, completion, batches)
 

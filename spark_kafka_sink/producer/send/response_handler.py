@@ -123,7 +123,7 @@ class ResponseHandler:
         if response.code != ErrorCode.none:
             decision = decide(response.code, self._facts(batches, batch, now))
             if is_unclear(response.code):
-                batches.mark_ambiguous(batch)
+                batch.ambiguous = True
         self._log(batch, response, completion, decision.action)
         match decision.action:
             case Action.COMPLETE:

@@ -44,7 +44,6 @@ class SendContext:
         batches = self.in_flight.get(topic_partition)
         if batches is None:
             batches = self.in_flight[topic_partition] = InFlightBatches(topic_partition)
-        batches.check_topic(self.metadata.cluster.topics[topic_partition.topic].topic_id)
         return batches
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:

@@ -33,6 +33,7 @@ from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.errors import given_up_error
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.report.written_topics import recreated_topic_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.request import Completion, Request
@@ -303,13 +304,11 @@ class Sender:
             self._responses.refuse_waiting(denied, self._context.session.acls.refused_write)
 
     def _check_topics(self) -> None:
-        """Find out about topics that were made anew also where nothing more is sent to them."""
-        topics = self._metadata.cluster.topics
-        for (topic, _), batches in self._context.in_flight.items():
-            if topic in topics:
-                batches.check_topic(topics[topic].topic_id)
-                if batches.recreated:
-                    renumber(self._context, self._completion, batches)
+        """Detect recreated topics even when nothing is left to send: nothing must be committed."""
+        written = self._context.session.written
+        for topic, info in self._metadata.cluster.topics.items():
+            if info.topic_id and (deleted := written.deleted_records(topic, info.topic_id)):
+                self._completion.fail_session(recreated_topic_error(topic, deleted))
 
     def _take_late(self) -> None:
         """A producer id that an earlier task asked for may have come after its end."""

@@ -49,7 +49,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     pieces = [_part(batch, found, each.start, each.stop, rows) for each in layout.segments]
     for number, piece in enumerate(pieces):
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
-        piece.ambiguous, piece.by_name = batch.ambiguous, batch.by_name
+        piece.ambiguous = batch.ambiguous
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.report.written_topics import WrittenTopic
     from spark_kafka_sink.spark.contract import Contract
     from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -89,7 +90,7 @@ class TransactionalTaskWriter(TaskWriter):
             )
             report = self.origin.of_task(DeliveryReport())
             return TransactionMessage(report, skipped, self.plan.nonce)
-        report, transaction = self._write(counted, query_id, batch)
+        report, transaction, written = self._write(counted, query_id, batch)
         result = TaskResult(
             outcome=TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY,
             query_id=query_id,
@@ -100,7 +101,8 @@ class TransactionalTaskWriter(TaskWriter):
             run_id=run_id,
             shared=self.plan.shared,
         )
-        return TransactionMessage(self.origin.of_task(report), result, self.plan.nonce)
+        report = self.origin.of_task(report)
+        return TransactionMessage(report, result, self.plan.nonce, written=written)
 
     def _identity(self) -> tuple[str | None, str]:
         """The query's id and the batch; a batch job has a query within foreachBatch alone."""
@@ -111,8 +113,8 @@ class TransactionalTaskWriter(TaskWriter):
 
     def _write(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
-    ) -> tuple[DeliveryReport, TaskTransaction | None]:
-        """The report of all rows, and the open transaction that they are in; None without any."""
+    ) -> tuple[DeliveryReport, TaskTransaction | None, tuple[WrittenTopic, ...]]:
+        """The report, the open transaction, None without rows, and the topics written to."""
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer)
 
@@ -126,7 +128,7 @@ class TransactionalTaskWriter(TaskWriter):
                     session.append(rows)
                 if session is None:
                     self._claim(config, query_id, batch)
-                    return DeliveryReport(), None
+                    return DeliveryReport(), None, ()
                 session.flush()
             report = session.report(task_info())
             transaction = self._left_open(session)
@@ -136,8 +138,9 @@ class TransactionalTaskWriter(TaskWriter):
             if session is not None:
                 _abort(session)
             raise
+        written = session.written_topics
         give_back_session(session)
-        return report, transaction
+        return report, transaction, written
 
     def _borrow(self, config: ProducerConfig, query_id: str | None, batch: str) -> ProducerSession:
         transaction = self.plan.transaction(query_id, batch, task_info())

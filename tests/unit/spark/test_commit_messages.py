@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
@@ -12,6 +13,7 @@ from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.written_topics import WrittenTopic
 from spark_kafka_sink.spark import commit_messages
 from spark_kafka_sink.spark.commit_messages import (
     DeliveryMessage,
@@ -21,6 +23,7 @@ from spark_kafka_sink.spark.commit_messages import (
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
+FIRST, SECOND = UUID(int=1), UUID(int=2)
 KNOWN = DeliveryMessage(DeliveryReport(tasks=1))
 UNKNOWN = (None, WriterCommitMessage(), "text", DeliveryReport())
 MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOWN]
@@ -84,3 +87,38 @@ def test_reports_that_do_not_add_up_are_counted() -> None:
     report = committed_report([KNOWN, broken, KNOWN])
     assert report.tasks == 2
     assert report.error.startswith("1 of 3 tasks' reports can't be added up: error ")
+
+
+def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> DeliveryMessage:
+    """As it comes from a task."""
+    message = DeliveryMessage(
+        DeliveryReport(tasks=1), written=(WrittenTopic(topic, topic_id, records, last_ms),)
+    )
+    return pickle.loads(pickle.dumps(message))  # type: ignore[no-any-return]
+
+
+def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
+    messages = [
+        _wrote("t", FIRST, 70, 1_000),
+        _wrote("t", SECOND, 20, 3_000),
+        _wrote("u", FIRST, 9, 3_000),
+        _wrote("t", FIRST, 6, 2_000),
+        KNOWN,
+    ]
+    lost = "had acknowledged 76 records of it"
+    with pytest.raises(DeliveryError, match=lost) as caught:
+        KafkaProdWriter(_task()).commit(messages)
+    assert caught.value.topic == "t"
+    with pytest.raises(DeliveryError, match=lost):
+        KafkaProdStreamWriter(_task()).commit(messages, 3)
+
+
+def test_topics_of_one_id_each_are_as_they_should_be() -> None:
+    messages = [_wrote("t", FIRST, 70, 1_000), _wrote("u", SECOND, 6, 2_000)] * 2
+    assert committed_report(messages).tasks == 4
+
+
+def test_messages_of_earlier_versions_name_no_topics() -> None:
+    message = DeliveryMessage(DeliveryReport(tasks=1))
+    del message.written
+    assert committed_report([message, _wrote("t", FIRST, 1, 1)]).tasks == 2

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made anew in mid-write: each partition starts over, in order."""
+"""A topic that is deleted and recreated in mid-write: no acknowledged record is lost unsaid."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 BY_NAME = VersionRange(0, 12)
+WITHOUT_IDS = VersionRange(0, 9)
 SLOW_RETRIES: dict[str, Any] = {"retry_backoff_ms": 500, "retry_backoff_max_ms": 500}
+
+
+def by_name() -> FakeCluster:
+    """Brokers that know no topic ids in Produce requests."""
+    cluster = FakeCluster(topics={"t": 1})
+    cluster.versions[ApiKey.PRODUCE] = BY_NAME
+    return cluster
+
+
+def without_ids() -> FakeCluster:
+    """Brokers before Kafka 2.8."""
+    cluster = by_name()
+    cluster.versions[ApiKey.METADATA] = WITHOUT_IDS
+    return cluster
 
 
 def begun(one: World, *faults: Fault | None) -> list[bytes]:
@@ -25,7 +40,7 @@ def begun(one: World, *faults: Fault | None) -> list[bytes]:
 
 
 def recreate(one: World) -> None:
-    """The topic is made anew, and the client has not heard of it."""
+    """The topic is recreated, and the client has not heard of it."""
     one.cluster.create("t", 4)
 
 
@@ -44,14 +59,16 @@ def log_of(one: World) -> list[bytes | None]:
     return one.cluster.logs["t", 0].values()
 
 
-def check_start(one: World) -> None:
-    """The new log begins at sequence 0 of one epoch and has no gap."""
-    found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
-    assert len({header.producer_epoch for header in found}) == 1
-    following = 0
-    for header in found:
-        assert header.base_sequence == following
-        following += header.record_count
+def check_failure(one: World, deleted: int) -> None:
+    """The write fails, says how many records are gone, and each one has an outcome."""
+    with pytest.raises(DeliveryError) as caught:
+        one.finish()
+    assert caught.value.topic == "t"
+    plural = "1 record of it, which is gone" if deleted == 1 else f"{deleted} records of it, which "
+    assert "was deleted and recreated during the write" in str(caught.value)
+    assert plural in str(caught.value)
+    assert sum(one.statuses().values()) == one.appended
+    one.check_accounts_of_memory()
 
 
 def all_delivered(one: World) -> None:
@@ -60,82 +77,78 @@ def all_delivered(one: World) -> None:
 
 
 @pytest.mark.parametrize("doubtful", [0, 1, 2])
-def test_what_goes_again_to_a_new_topic_is_not_numbered_after_the_old_one(doubtful: int) -> None:
-    """Those beside it were acknowledged by the old topic: the new one must not miss them."""
+def test_what_the_deleted_topic_has_acknowledged_fails_the_write(doubtful: int) -> None:
     with world(**SLOW_RETRIES) as one:
         begun(one, *[None] * doubtful, Fault(error=7, append=True))
         values = one.send_batches(5)
         one.run(lambda: len(one.cluster.seen) == 6)
         recreate(one)
         one.send([b"later"])
-        all_delivered(one)
-        assert log_of(one) == [*values[3 * doubtful : 3 * doubtful + 3], b"later"]
-        check_start(one)
+        check_failure(one, 15)
+        assert log_of(one) == values[3 * doubtful : 3 * doubtful + 3]
 
 
+def test_the_error_counts_a_single_record() -> None:
+    with world() as one:
+        one.send([b"first"])
+        one.finish()
+        recreate(one)
+        one.send([b"second"], 3)
+        check_failure(one, 1)
+
+
+def test_acks_1_fails_as_well() -> None:
+    with world(acks="1") as one:
+        begun(one)
+        recreate(one)
+        one.send([b"second"])
+        check_failure(one, 3)
+
+
+@pytest.mark.parametrize("kind", [FakeCluster, by_name, without_ids])
 @pytest.mark.parametrize("append", [True, False])
 @pytest.mark.parametrize("lost", [Fault(lose=True), Fault(hold=True)])
-def test_a_lost_answer_of_the_old_topic_is_no_doubt_about_the_new_one(
-    lost: Fault, append: bool
+def test_where_nothing_was_acknowledged_nothing_is_lost(
+    kind: Any, lost: Fault, append: bool
 ) -> None:
+    """The write goes on with the new topic, in order."""
     fault = lost if append else Fault(lose=lost.lose, hold=lost.hold, error=19)
-    with world(request_timeout_ms=1_000, **SLOW_RETRIES) as one:
-        begun(one, fault)
+    cluster = kind(topics={"t": 1}) if kind is FakeCluster else kind()
+    with world(cluster, request_timeout_ms=1_000, **SLOW_RETRIES) as one:
+        one.fault(fault)
         values = one.send_batches(4)
-        one.run(lambda: len(one.cluster.seen) >= 2)
+        one.run(lambda: len(one.cluster.seen) >= 1)
         recreate(one)
         all_delivered(one)
         assert log_of(one) == values
-        check_start(one)
-
-
-def test_an_answer_of_the_old_topic_proves_nothing_of_the_new_one() -> None:
-    """The new topic's first batch goes alone, whatever the old one has still to say."""
-    with world(metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as one:
-        begun(one, Fault(hold=True), None)
-        values = one.send_batches(6)
-        one.run(lambda: len(one.cluster.seen) == 3)
-        recreate(one)
-        learn(one)
-        one.cluster.release()
-        one.fault(Fault(error=19))
-        all_delivered(one)
-        assert log_of(one) == values[6:]
-        check_start(one)
 
 
 @pytest.mark.parametrize("code", [3, 6, 100, 103])
 def test_a_leader_that_does_not_have_the_new_topic_yet(code: int) -> None:
     with world() as one:
-        begun(one)
         recreate(one)
         learn(one)
         one.fault(*[Fault(error=code)] * 3)
         values = one.send_batches(5)
         all_delivered(one)
         assert log_of(one) == values
-        check_start(one)
 
 
-def test_nothing_of_the_old_numbering_is_under_way_when_the_new_one_begins() -> None:
-    """The old topic's answers come from another broker, which takes its time."""
+def test_a_late_acknowledgement_of_the_deleted_topic_counts() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    with world(cluster, metadata_max_age_ms=50, **SLOW_RETRIES) as one:
-        begun(one, Fault(hold=True, error=7, append=True))
-        values = one.send_batches(3)
-        one.run(lambda: len(cluster.seen) == 4)
+    with world(cluster, metadata_max_age_ms=50) as one:
+        one.fault(Fault(hold=True))
+        one.send_batches(1)
+        one.run(lambda: len(cluster.seen) == 1)
         cluster.create("t", 1)
-        cluster.move("t", 0, 2)
         learn(one)
-        one.steps(100)
-        assert {seen.node for seen in cluster.seen} == {1}
         cluster.release()
-        all_delivered(one)
-        assert log_of(one) == values[:3]  # the old topic has acknowledged the others
-        check_start(one)
+        one.send_batches(2)
+        check_failure(one, 3)
 
 
-def test_the_next_session_starts_over_too() -> None:
+def test_the_next_session_goes_on_with_the_new_topic() -> None:
+    """It has lost nothing of its own."""
     with world() as one:
         begun(one)
         recreate(one)
@@ -144,65 +157,72 @@ def test_the_next_session_starts_over_too() -> None:
         values = one.send_batches(4)
         all_delivered(one)
         assert log_of(one) == values
-        check_start(one)
 
 
 def test_metadata_that_lags_behind_does_not_bring_the_old_topic_back() -> None:
     """The answer is lost: under a new number the batch would be there twice."""
     with world(metadata_max_age_ms=50, **SLOW_RETRIES) as one:
-        begun(one)
         old = one.cluster.ids["t"]
         recreate(one)
         learn(one)
         one.fault(Fault(lose=True))
         values = one.send_batches(4)
-        one.run(lambda: len(one.cluster.seen) == 2)
+        one.run(lambda: len(one.cluster.seen) == 1)
         one.cluster.told_ids["t"] = old
         one.run(lambda: metadata_id(one) == old)
         one.steps(200)
         one.cluster.told_ids.clear()
         all_delivered(one)
         assert log_of(one) == values
-        check_start(one)
 
 
-def test_by_name_the_new_topic_may_have_what_was_sent_before_it_was_known() -> None:
-    """Brokers that know no topic ids in requests: the answer that was lost was the new topic's."""
-    cluster = FakeCluster(topics={"t": 1})
-    cluster.versions[ApiKey.PRODUCE] = BY_NAME
-    with world(cluster, **SLOW_RETRIES) as one:
-        begun(one, Fault(lose=True))
+def test_metadata_of_a_topic_that_was_deleted_before_the_write_fails_nothing() -> None:
+    with world(metadata_max_age_ms=50, **SLOW_RETRIES) as one:
+        old = one.cluster.ids["t"]
         recreate(one)
-        values = one.send_batches(4)
+        one.next_session()
+        learn(one)
+        values = begun(one)
+        one.cluster.told_ids["t"] = old
+        one.run(lambda: metadata_id(one) == old)
+        values += one.send_batches(4)
+        one.steps(200)
+        one.cluster.told_ids.clear()
         all_delivered(one)
         assert log_of(one) == values
 
 
 @pytest.mark.parametrize("code", [3, 5, 6])
 def test_by_name_a_topic_that_is_gone_for_a_while(code: int) -> None:
-    cluster = FakeCluster(topics={"t": 1})
-    cluster.versions[ApiKey.PRODUCE] = BY_NAME
-    with world(cluster, **SLOW_RETRIES) as one:
+    with world(by_name(), **SLOW_RETRIES) as one:
         begun(one, *[Fault(error=code)] * 5)
-        values = one.send_batches(5)
-        one.run(lambda: len(cluster.seen) == 6)
+        one.send_batches(5)
+        one.run(lambda: len(one.cluster.seen) == 6)
         recreate(one)
-        all_delivered(one)
-        assert log_of(one) == values
-        epochs = {BatchHeader.parse(d).producer_epoch for d in cluster.logs["t", 0].batches}
-        assert max(epochs) == 1 if code == 5 else max(epochs) <= 1
+        check_failure(one, 3)
 
 
-def test_by_name_what_is_clean_starts_over() -> None:
-    """Its neighbour was acknowledged by the old topic: the gap must not stay."""
-    cluster = FakeCluster(topics={"t": 1})
-    cluster.versions[ApiKey.PRODUCE] = BY_NAME
-    with world(cluster, max_in_flight_requests_per_connection=2, **SLOW_RETRIES) as one:
-        begun(one, Fault(error=7, append=True), None)
-        values = one.send_batches(6)
-        one.run(lambda: len(cluster.seen) == 3)
-        one.steps(4)
+@pytest.mark.parametrize("kind", [by_name, without_ids])
+def test_by_name_offsets_that_go_back_fail_the_write(kind: Any) -> None:
+    """The new topic answers to the name, and nothing else says that it is another one."""
+    with world(kind()) as one:
+        begun(one)
+        one.send([b"more"])
+        one.finish()
         recreate(one)
-        learn(one)
-        all_delivered(one)
-        assert log_of(one) == values[:3] + values[6:]
+        one.send([b"later"])
+        with pytest.raises(DeliveryError, match="has lost acknowledged records") as caught:
+            one.finish()
+        assert (caught.value.topic, caught.value.partition) == ("t", 0)
+        assert "at offset 0, after one at offset 3" in str(caught.value)
+
+
+def test_topics_that_a_session_has_written_to() -> None:
+    cluster = FakeCluster(topics={"t": 4, "u": 1})
+    with world(cluster) as one:
+        begun(one)
+        one.send([b"a"], 1)
+        one.send([b"b"], 0, "u")
+        one.finish()
+        found = {each.topic: (each.topic_id, each.records) for each in one.session.written_topics}
+        assert found == {"t": (cluster.ids["t"], 4), "u": (cluster.ids["u"], 1)}

@@ -59,8 +59,6 @@ def test_rows_that_go_again(fault: Fault) -> None:
 
 def test_rows_that_another_partition_can_take_go_there() -> None:
     with world(**SLOW_RETRIES, linger_ms=1_000) as one:
-        one.send_batches(1)
-        one.finish()
         one.send([b"a"], None)  # stays open, and so without a partition
         shrink(one)
         one.client.metadata.refresh()
