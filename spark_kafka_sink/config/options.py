@@ -150,7 +150,7 @@ _COMPRESSION = (
     _text(
         "compression.type",
         "none",
-        "Codec of the batches.",
+        "Codec of the batches; one that it makes larger is sent uncompressed.",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         importance=HIGH,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from random import randbytes
 from typing import TYPE_CHECKING
 
 import pytest
@@ -146,3 +147,17 @@ def test_the_report_agrees(written: Written, codec: Codec) -> None:
         assert part.bytes_sent == part.bytes_uncompressed
     else:
         assert part.bytes_sent < part.bytes_uncompressed / 2
+
+
+@pytest.mark.parametrize("sizes", [[1_048_480], [65_520] * 16], ids=["one", "many"])
+@pytest.mark.parametrize("codec", Codec)
+def test_rows_that_compression_would_make_too_large_are_sent_uncompressed(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, codec: Codec, sizes: list[int]
+) -> None:
+    """With the brokers' default for max.message.bytes, which the batch almost reaches."""
+    servers, values = any_kafka.bootstrap_servers, [randbytes(size) for size in sizes]
+    Admin(servers).create_topic(unique_topic, 1)
+    options = {"batch_size": 1_048_588, "compression_type": codec.name.lower()}
+    report = produce(servers, rows(unique_topic, values), **options)
+    assert (report.persisted, report.splits) == (len(values), 0)
+    assert [record.value for record in by_confluent(servers, unique_topic)] == values

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.send.error_policy import is_unclear
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -54,18 +53,6 @@ def play(one: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) 
     raise AssertionError("it takes for ever")
 
 
-def certain(
-    faults: list[Fault | None], moved: list[T], largest: int
-) -> tuple[list[Fault | None], list[T]]:
-    """Faults and moves, where all batches may pass; else those that leave no batch in doubt.
-
-    What the log may hold already is not split, and then ends as possibly persisted.
-    """
-    if largest >= PASSES:
-        return faults, moved
-    return [f for f in faults if f is None or not (f.lose or is_unclear(f.error or 0))], []
-
-
 def limit(cluster: FakeCluster, size: int) -> None:
     for log in cluster.logs.values():
         log.max_batch = size
@@ -96,9 +83,8 @@ def test_faults_that_pass_leave_every_record_once_and_in_order(
     with world(cluster, compression_type=codec[0]) as one:
         limit(cluster, codec[1])
         distinct(one)
-        certain_faults, certain_moves = certain(faults, moved, codec[1])
-        one.fault(*certain_faults)
-        play(one, list(todo), certain_moves)
+        one.fault(*faults)
+        play(one, list(todo), moved)
         for partition, total in enumerate(totals):
             found = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
             assert found == list(range(total))

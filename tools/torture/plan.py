@@ -114,8 +114,8 @@ class Plan:
     def is_fragile(self) -> bool:
         """A lost answer is a reason to fail.
 
-        What may be in the log is neither sent under a new epoch nor split, and a broker looks at
-        the size before it looks for duplicates.
+        What may be in the log is not sent under a new epoch. A broker looks at the size before it
+        looks for duplicates, and refuses the parts of what it has appended before its limit fell.
         """
         return Fault.FORGET in self.faults or Trouble.SMALL_MESSAGES in self.troubles
 

@@ -338,12 +338,14 @@ class Accumulator:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
-        self.pool.release(batch.charges)
-        self.quotas.change(batch.partition, len(payload) - batch.held)
-        batch.hold([payload])
-        batch.codec, batch.compression = self._compressor.codec, seconds
-        self._charge(batch, len(payload))
-        batch.ready = True
+        """A batch that its codec has made larger is sent as it was: it may fit only so."""
+        batch.compression, batch.ready = seconds, True
+        if len(payload) < batch.held:
+            self.pool.release(batch.charges)
+            self.quotas.change(batch.partition, len(payload) - batch.held)
+            batch.hold([payload])
+            batch.codec = self._compressor.codec
+            self._charge(batch, len(payload))
         self._events.compressed(batch)
         self.state.notify()
 

@@ -57,9 +57,9 @@ class Facts:
     """What the decision depends on beside the error code.
 
     `head`: no earlier batch of the partition is incomplete or left a gap. `ambiguous`: an earlier
-    attempt got no clear answer: the log may hold the batch, so it may go again only as it was, by
-    which a broker knows it. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is
-    not used up.
+    attempt got no clear answer: the log may hold the batch, so it may go again only with the
+    sequences that it had, by which a broker knows it. `expired`: delivery.timeout.ms has passed.
+    `attempts_left`: retries is not used up.
     `gapless`: enable.gapless.guarantee, by which nothing may go on after a batch that failed for
     good, unless it failed because its time was up. `transactional`: the records belong to a
     transaction, whose epoch can't be bumped.
@@ -105,10 +105,10 @@ def decide(code: int, facts: Facts) -> Decision:
 def _too_large(code: int, facts: Facts) -> Decision:
     """Splitting is no retry, so attempts don't count; a single record can't be split.
 
-    Without idempotence no broker knows a batch again, and the parts are as good as the whole.
+    The log may hold a batch that is ambiguous. Its parts have its sequences: a broker that has
+    appended the whole refuses the first part as out of order, and nothing is there twice.
     """
-    may_divide = not (facts.ambiguous and facts.idempotent)
-    if facts.records > 1 and may_divide and not facts.expired:
+    if facts.records > 1 and not facts.expired:
         return Decision(Action.SPLIT)
     gap = facts.gapless and not facts.expired
     return Decision(Action.FATAL if gap else Action.FAIL, _status(code, facts))

@@ -150,11 +150,18 @@ class InFlightBatches:
         if batch.order < last_order:
             return order_error(self.partition) if 0 <= last_offset < offset else None
         self._last = batch.order, offset
+        self._clear_doubt(batch)
         if 0 <= offset < last_offset:
             return rewound_error(self.partition, last_offset, offset)
         refused = [each for each in self.retry_queue if not each.ambiguous]
         overtaken = any(each.order < batch.order for each in refused)
         return order_error(self.partition) if overtaken else None
+
+    def _clear_doubt(self, piece: ProducerBatch) -> None:
+        """The broker has accepted a piece of a batch, so it never appended that batch whole."""
+        for each in self.retry_queue:
+            if each.order[0] == piece.order[0] and not each.attempts:
+                each.ambiguous = False
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""

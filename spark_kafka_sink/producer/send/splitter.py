@@ -78,9 +78,12 @@ def records_of(batch: ProducerBatch) -> list[Record]:
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
-    """Compress a piece as its batch was."""
-    if codec:
-        piece.hold([compress(codec, bytes(piece.parts[0]), level)])
+    """Compress a piece as its batch was, unless that makes it larger."""
+    if not codec:
+        return
+    payload = compress(codec, bytes(piece.parts[0]), level)
+    if len(payload) < piece.held:
+        piece.hold([payload])
         piece.codec = codec
 
 

@@ -1,4 +1,7 @@
-"""What the log may hold already goes again as it was or not at all, whatever is answered."""
+"""What the log may hold already goes again as it was or not at all, whatever is answered.
+
+One that is too large goes in parts, which have its sequences: the log takes none if it has it.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def check(one: World, doubtful: list[bytes]) -> None:
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("doubt", DOUBTS)
 @pytest.mark.parametrize("rows", [3, 1])
-def test_what_may_be_in_the_log_is_neither_divided_nor_numbered_anew(
+def test_what_may_be_in_the_log_is_not_appended_again(
     settings: SessionSettings, doubt: str, refusal: str, rows: int
 ) -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
@@ -86,7 +89,9 @@ def test_what_may_be_in_the_log_is_neither_divided_nor_numbered_anew(
         one.send(values)
         check(one, values)
         again = [place(data) for seen in cluster.seen[1:] for data in seen.batches.values()]
-        assert again == [again[0]] * 2
+        assert again[:2] == [again[0]] * 2
+        parts = [(*again[0][:3], 1)] if rows > 1 and refusal == "too large" else []
+        assert again[2:] == parts
 
 
 @pytest.mark.parametrize("refusal", ["invalid timestamp", "invalid record", "unnamed"])

@@ -12,6 +12,7 @@ from spark_kafka_sink.client.size_limits import DOUBLED_AFTER, BatchSizeLimits, 
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
@@ -20,10 +21,11 @@ from spark_kafka_sink.producer.send.splitter import (
     records_of,
     split,
 )
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
-from tests.support.harness.fake import FakeCluster
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
+from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
@@ -172,9 +174,11 @@ def test_parts_hold_what_the_whole_held(codec: Codec, size: int | None) -> None:
         assert [record.offset for record in records_of(one)] == list(range(one.records))
         assert one.max_timestamp == max(record.timestamp for record in records_of(one))
         assert (one.producer_id, one.epoch, one.sequence) == (7, 1, sequence)
-        assert one.codec is codec
+        assert one.codec is (codec if one.size < one.raw_size else Codec.NONE)
+        assert one.size <= one.raw_size
         sequence = one.next_sequence
     assert sequence == batch.next_sequence
+    assert size < 1_000 or any(one.codec is codec for one in pieces)
 
 
 @pytest.mark.parametrize("records", [2, 3, 17])
@@ -187,3 +191,92 @@ def test_even_two_records_are_taken_apart(records: int) -> None:
     pieces = split(batch, half(batch.raw_size), None)
     assert [record.value for one in pieces for record in records_of(one)] == rows
     assert len(pieces) >= 2
+
+
+# Batches that grow when they are compressed.
+
+
+def noise(size: int, seed: int = 1) -> bytes:
+    return np.random.default_rng(seed).bytes(size)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("sizes", [[100_000], [10_000] * 10], ids=["one", "many"])
+def test_what_fits_uncompressed_alone_is_sent_so(codec: str, sizes: list[int]) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, batch_size=1_000_000, compression_type=codec) as one:
+        log = cluster.logs["t", 0]
+        rows = [noise(size, seed) for seed, size in enumerate(sizes)]
+        one.send(rows)
+        ((_, batch),) = one.session._accumulator.open_batches()
+        log.max_batch = batch.raw_size
+        one.finish()
+        assert log.values() == rows
+        assert [BatchHeader.parse(data).codec for data in log.batches] == [Codec.NONE]
+        assert one.report().splits == 0
+        one.check_accounts()
+        one.send([b"." * 90_000])
+        one.finish()
+        assert BatchHeader.parse(log.batches[-1]).codec.name.lower() == codec
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_pieces_that_would_grow_stay_uncompressed(codec: Codec) -> None:
+    values = pa.array([noise(500), noise(500, 2), b"." * 500, b"." * 500], pa.binary())
+    columns = Columns(value=values, timestamps=np.zeros(4, np.int64))
+    batch = closed_batch(TopicPartition("t", 0), 0.0, columns)
+    recompress(batch, codec, None)
+    assert batch.codec is codec
+    pieces = split(batch, half(batch.raw_size), None)
+    assert [piece.codec for piece in pieces] == [Codec.NONE, codec]
+    assert [record.value for piece in pieces for record in records_of(piece)] == values.to_pylist()
+
+
+# The answer to a batch that is too large gets lost.
+
+
+@pytest.mark.parametrize("lost", [Fault(lose=True), Fault(error=7), Fault(error=20)], ids=str)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, batch_size=8_000, compression_type=codec) as one:
+        cluster.logs["t", 0].max_batch = LIMIT
+        one.fault(*[lost] * 3)
+        one.send(values(300))
+        one.finish()
+        assert cluster.logs["t", 0].values() == values(300)
+        assert one.statuses() == {DeliveryStatus.PERSISTED: 300}
+        one.check_accounts()
+
+
+@pytest.mark.parametrize("lost", [Fault(lose=True), Fault(error=7, append=True)], ids=str)
+def test_what_was_appended_before_the_limit_fell_is_not_appended_again(lost: Fault) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, batch_size=8_000) as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(lost)
+        one.send(values(60))
+        one.run(lambda: len(cluster.seen) == 2)
+        cluster.logs["t", 0].max_batch = LIMIT
+        with pytest.raises(DeliveryError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+            one.finish()
+        assert cluster.logs["t", 0].values() == [b"first", *values(60)]
+        statuses = one.statuses()
+        assert statuses == {DeliveryStatus.PERSISTED: 1, DeliveryStatus.POSSIBLY_PERSISTED: 60}
+        one.check_accounts()
+
+
+def test_a_piece_that_is_accepted_ends_the_doubt_about_the_others() -> None:
+    """What is refused of them is set aside, as of a batch that was never in doubt."""
+    tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
+    named = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]}
+    with world(FakeCluster(topics={"t": 1}), tolerant, batch_size=8_000) as one:
+        one.cluster.logs["t", 0].max_batch = 2_500
+        one.fault(Fault(lose=True), None, None, Fault(error=87, extra=named))
+        rows = values(60)
+        one.send(rows)
+        one.finish()
+        there = one.cluster.logs["t", 0].values()
+        assert len(there) == 59
+        assert there == [row for row in rows if row in set(there)]

@@ -1,9 +1,10 @@
-"""Real brokers that forget a producer between two tasks of a worker: the rows keep their order."""
+"""Real brokers that forget a producer between two tasks of a worker, or whose answers get lost."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from random import randbytes
 from typing import TYPE_CHECKING
 
 import pytest
@@ -167,3 +168,16 @@ def test_rows_keep_their_order_after_a_producer_was_forgotten(
     assert task(kafka, unique_topic, later).persisted == len(later)
     found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
     assert found == [*(VALUES if lost is expired else []), *later]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_size_limit_is_learned_also_if_answers_are_lost(
+    kafka: ProxiedCluster, unique_topic: str, codec: str
+) -> None:
+    kafka.admin.create_topic(unique_topic, 1, configs={"max.message.bytes": "1500"})
+    kafka.refuse(Fault.LOSE_RESPONSE, Fault.LOSE_RESPONSE)
+    values = [b"%03d" % number + randbytes(400) for number in range(60)]
+    options = {"batch_size": 8_000, "compression_type": codec}
+    assert task(kafka, unique_topic, values, **options).persisted == len(values)
+    found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert found == values
