@@ -21,12 +21,18 @@ from tools.torture.troubles import Nemesis, create
 from tools.torture.writing import Writer, forget_sessions
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from tests.support.clients.foreign import ForeignRecord
     from tools.torture.cluster import TortureCluster
 
 _LEAST_S = 1.5
 _IN_SYNC_S = 40
 _PATIENCE_S = 100
+_LOOK_S = 1.0
+"""Seconds between two looks at the brokers while the writer ends."""
+_LOG_END = 1_000
+"""Characters of a broker's log that a result quotes."""
 
 
 @dataclass(kw_only=True)
@@ -120,12 +126,30 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
             time.sleep(0.3)
             result.schedule.heal()
         try:
-            writing.result(_PATIENCE_S)
+            await_writer(writing, cluster, result)
         except TimeoutError:
             result.wrong.append("the writer hangs")
             _show_threads()
         finally:
             forget_sessions()
+
+
+def await_writer(writing: Future[None], cluster: TortureCluster, result: Result) -> None:
+    """Wait for the last sessions; restart brokers that end meanwhile, as no trouble does that.
+
+    Raises:
+        TimeoutError: the writer hangs.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        for node in cluster.nodes:
+            if not node.running:
+                end = node.log_end()[-_LOG_END:]
+                result.wrong.append(f"broker {node.node_id} has ended by itself: {end}")
+                cluster.restart(node.node_id)
+        with suppress(TimeoutError):
+            return writing.result(_LOOK_S)
+    raise TimeoutError
 
 
 def _show_threads() -> None:

@@ -26,6 +26,7 @@ HOST = "127.0.0.1"
 _UNSPECIFIED = struct.pack("H14x", socket.AF_UNSPEC)
 _LIBC = ctypes.CDLL(None)
 _CONNECT_S = 2.0
+_ACCEPT_AGAIN_S = 0.05
 _SWALLOW = frozenset({Fault.SWALLOW_REQUEST, Fault.SWALLOW_RESPONSE})
 
 
@@ -98,8 +99,10 @@ class Proxy:
         while not self._closed:
             try:
                 client, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:  # of this connection alone, unless the listener is closed
+                self.say(f"accept failed: {error}")
+                time.sleep(_ACCEPT_AGAIN_S)
+                continue
             Thread(target=self._open, args=(client,), daemon=True).start()
 
     def _open(self, client: socket.socket) -> None:

@@ -1,0 +1,58 @@
+"""The end of a run: brokers that have ended by themselves are named and restarted."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from tools.torture import run
+from tools.torture.network.faults import Schedule
+from tools.torture.plan import draw
+from tools.torture.run import Result, await_writer
+
+
+@dataclass
+class Node:
+    node_id: int
+    running: bool = True
+
+    def log_end(self) -> str:
+        return "No space left on device"
+
+
+@dataclass
+class Brokers:
+    """The writer ends once all of them run."""
+
+    nodes: list[Node]
+    writing: Future[None] = field(default_factory=Future)
+
+    def restart(self, node_id: int) -> None:
+        self.nodes[node_id - 1].running = True
+        if all(node.running for node in self.nodes):
+            self.writing.set_result(None)
+
+
+def result() -> Result:
+    return Result(plan=draw(1), schedule=Schedule(seed=1, kinds=(), rate=0))
+
+
+def test_brokers_that_have_ended_are_named_and_restarted() -> None:
+    brokers = Brokers([Node(1), Node(2, running=False), Node(3, running=False)])
+    found = result()
+    await_writer(brokers.writing, cast("Any", brokers), found)
+    assert found.wrong == [
+        f"broker {number} has ended by itself: No space left on device" for number in (2, 3)
+    ]
+
+
+def test_a_writer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(run, "_LOOK_S", 0.01)
+    found = result()
+    with pytest.raises(TimeoutError):
+        await_writer(Future(), cast("Any", Brokers([Node(1)])), found)
+    assert found.wrong == []
