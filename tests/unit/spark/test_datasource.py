@@ -46,7 +46,8 @@ def test_a_buffer_that_is_smaller_than_a_record_may_be_is_warned_of(
     for memory in ("900000", "1048576"):
         options = {**SOURCE.options, "kafka.buffer.memory": memory, "preflight": "off"}
         KafkaProdDataSource(options).writer(schema, overwrite=False)
-    (warning,) = (record.getMessage() for record in caplog.records)
-    assert warning.startswith(
-        "kafka.buffer.memory = 900,000 is less than kafka.max.request.size = 1,048,576"
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "kafka.buffer.memory = 900,000 is less than kafka.max.request.size = 1,048,576: a row "
+        "above kafka.buffer.memory fails the write"
     )
