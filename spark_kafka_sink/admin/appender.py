@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import ApiDriver, V
-from spark_kafka_sink.admin.denials import denied, on_topic
-from spark_kafka_sink.admin.handlers.append import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.admin.blocking_client import denied, on_topic
+from spark_kafka_sink.admin.handlers.log import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.admin.handlers.transactions import EndTxnHandler
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     FencedError,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.admin.api_driver import KeyResult
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
     KeyValue = tuple[bytes, bytes | None]
     """A key, and its value; None is a tombstone."""

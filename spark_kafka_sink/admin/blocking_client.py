@@ -1,42 +1,84 @@
-"""A client without a thread of its own: the caller's sends, waits and takes the answers.
+"""A Kafka client that runs on the caller's thread, and the idle clients of this process.
+
+A client without a thread of its own: the caller's sends, waits and takes the answers.
 
 Many requests to many brokers are in flight at once. Connections, TLS, SASL and metadata are those
 of `client`. Source: ``NetworkClient`` under ``KafkaAdminClient``.
+
+Clients across calls: a process keeps those that are healthy, one for each configuration.
+
+Spark's planning and commit processes live as long as a query, and run once in every micro-batch.
+Only connections and what was learned of the cluster are kept. A connection belongs to who has
+logged in, as in `producer.session_pool`.
+
+What brokers deny to whoever administers transactions and topics: which ACL is missing.
+
+Source: ``KafkaApis``.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.call import Answer, Call
-from spark_kafka_sink.admin.coordinators import Coordinators
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.common.errors import BrokerUnavailableError, ProtocolError
+from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import error_name
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
+from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
+from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from random import Random
     from types import TracebackType
     from typing import Self
 
-    from spark_kafka_sink.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.client.broker_connection import BrokerConnection, Connect
+    from spark_kafka_sink.client.channel.authenticator import LoginSteps
     from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
-    from spark_kafka_sink.client.channel.login_threads import LoginSteps
     from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster import Cluster, Node
-    from spark_kafka_sink.client.dialer import Connect
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.protocol.versions import ApiKey
-    from spark_kafka_sink.security.credentials_stamp import Stamp
+    from spark_kafka_sink.security.credentials import Stamp
+
+
+MAX_CACHED_COORDINATORS = 10_000
+"""Ids: most are used once, and then never again."""
+
+
+class Coordinators:
+    """The answers to FindCoordinator, those asked for longest ago dropped first."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+
+    def get(self, transactional_id: str) -> Node | None:
+        """The coordinator, None where nobody has asked yet or it has moved."""
+        return self._nodes.get(transactional_id)
+
+    def found(self, transactional_id: str, node: Node) -> None:
+        """A broker has named it."""
+        self._nodes.pop(transactional_id, None)
+        self._nodes[transactional_id] = node
+        if len(self._nodes) > MAX_CACHED_COORDINATORS:
+            del self._nodes[next(iter(self._nodes))]
+
+    def forget(self, transactional_id: str) -> None:
+        """The broker is no longer the coordinator, or does not answer."""
+        self._nodes.pop(transactional_id, None)
+
 
 MAX_IN_FLIGHT = 100
 """Requests in flight to one broker, which serves those of a connection one after the other."""
@@ -342,3 +384,91 @@ class BlockingClient:
                         written=False,
                     )
                 )
+
+
+MAX_IDLE_CLIENTS = 4
+"""Clients that a process keeps: the one unused longest goes first."""
+
+_lock = Lock()
+"""Guards `_cache`: a process may serve several queries, each in a thread of its own."""
+_cache: dict[tuple[int, ProducerConfig], BlockingClient] = {}
+"""Clients that nobody uses now, by process and configuration."""
+
+
+@contextmanager
+def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
+    """A client that an earlier call of this process left, or a new one.
+
+    One that an error has passed through is closed.
+    """
+    client = _take(config) or BlockingClient(config)
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
+    _keep(client)
+
+
+def close_clients() -> None:
+    """Close those that nobody uses now."""
+    with _lock:
+        unused = list(_cache.values())
+        _cache.clear()
+    for client in unused:
+        client.close()
+
+
+def _take(config: ProducerConfig) -> BlockingClient | None:
+    with _lock:
+        client = _cache.pop((os.getpid(), config), None)
+    if client is not None and client.credentials != credentials_stamp(config.security):
+        client.close()
+        return None
+    return client
+
+
+def _keep(client: BlockingClient) -> None:
+    if not client.is_quiet or client.failures.fatal is not None:
+        client.close()
+        return
+    client.forget_topics()
+    key = (os.getpid(), client.config)
+    with _lock:
+        unwanted = [_cache.pop(key)] if key in _cache else []
+        _cache[key] = client
+        unwanted += [_cache.pop(next(iter(_cache))) for _ in range(len(_cache) - MAX_IDLE_CLIENTS)]
+    for other in unwanted:
+        other.close()
+
+
+def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> AuthorizationError:
+    """The error for what was refused with an authorization error code.
+
+    Args:
+        client: who asked.
+        what: the request, such as "InitProducerId".
+        code: Kafka's error code.
+        acl: the right that is missing.
+    """
+    config = client.config
+    guide = AclGuide(config.security, config.bootstrap_servers[0])
+    topic = acl.name if acl.resource is ResourceType.TOPIC else None
+    return AuthorizationError(
+        f"{what} was refused: {acl} is denied to {guide.principal}",
+        topic=topic,
+        error=error_name(code),
+        hint=guide.grant(acl),
+    )
+
+
+def on_topic(operation: Operation, topic: str) -> Acl:
+    """A right on one topic."""
+    return Acl(operation, ResourceType.TOPIC, topic)
+
+
+def on_transactional_id(operation: Operation, name: str, prefix: str | None) -> Acl:
+    """A right on all transactional ids with a prefix where there is one, else on this id."""
+    if prefix is None:
+        return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)
+    return Acl(operation, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)

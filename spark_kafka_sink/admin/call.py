@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+    from spark_kafka_sink.protocol.transactions import TransactionVersion
     from spark_kafka_sink.protocol.versions import ApiKey
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic
 from zlib import crc32
 
 from spark_kafka_sink.admin.api_driver import LONGEST_WAIT, ApiDriver, K
-from spark_kafka_sink.admin.handlers.coordinators import FindCoordinatorHandler
+from spark_kafka_sink.admin.handlers.actions import FindCoordinatorHandler
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.client.cluster import TopicPartition
 
 _SOON = 0.02
 """Seconds between two looks for a broker that is being connected to."""

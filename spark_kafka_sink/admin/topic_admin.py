@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.denials import denied, on_topic
-from spark_kafka_sink.admin.handlers.describe_topics import DescribeTopicsHandler
-from spark_kafka_sink.admin.handlers.fetch import LATEST, ListOffsetsHandler
+from spark_kafka_sink.admin.blocking_client import denied, on_topic
+from spark_kafka_sink.admin.handlers.log import LATEST, ListOffsetsHandler
 from spark_kafka_sink.admin.handlers.topics import (
     ConfigResource,
     CreateTopicsHandler,
     DescribeConfigsHandler,
+    DescribeTopicsHandler,
     NewTopic,
 )
 from spark_kafka_sink.admin.lookups import (
@@ -20,7 +20,7 @@ from spark_kafka_sink.admin.lookups import (
     ControllerLookup,
     LeaderLookup,
 )
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType

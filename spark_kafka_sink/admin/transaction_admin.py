@@ -11,9 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.api_driver import ApiDriver, K, KeyResult, V
-from spark_kafka_sink.admin.denials import denied, on_topic, on_transactional_id
-from spark_kafka_sink.admin.handlers.producers import DescribeProducersHandler
+from spark_kafka_sink.admin.blocking_client import denied, on_topic, on_transactional_id
 from spark_kafka_sink.admin.handlers.transactions import (
+    DescribeProducersHandler,
     DescribeTransactionsHandler,
     EndTxnHandler,
     InitProducerIdHandler,
@@ -33,21 +33,20 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
-from spark_kafka_sink.protocol.transaction_state import OPEN_STATES
+from spark_kafka_sink.protocol.transactions import OPEN_STATES
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.transaction_states import (
+    from spark_kafka_sink.admin.handlers.transactions import (
         ActiveProducer,
         ListedTransaction,
         TransactionDescription,
     )
-    from spark_kafka_sink.client.topic_partition import TopicPartition
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-    from spark_kafka_sink.protocol.transaction_state import TransactionState
+    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
 
 _FENCING_TIMEOUT_MS = 10_000
 """The transaction.timeout.ms of ids that are fenced: nobody begins a transaction with them."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from spark_kafka_sink.common.extras import import_extra
-from spark_kafka_sink.records.control_batch import read_marker
-from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.decoder import read_marker, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:

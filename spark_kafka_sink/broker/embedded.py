@@ -7,16 +7,15 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from spark_kafka_sink.broker.cluster.new_topic import NewTopic
-from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.config import BrokerConfig, reachable
 from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
-from spark_kafka_sink.broker.faults.faults import Faults
-from spark_kafka_sink.broker.listeners import reachable
+from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.runtime import BrokerRuntime
 from spark_kafka_sink.broker.security.controls import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
-from spark_kafka_sink.common.similarity import did_you_mean
+from spark_kafka_sink.common.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

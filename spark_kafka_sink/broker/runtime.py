@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.broker.clock import JumpingClock
 from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
 from spark_kafka_sink.broker.cluster.storage_backend import is_remote, open_backend
-from spark_kafka_sink.broker.faults.injector import FaultInjector
-from spark_kafka_sink.broker.listeners import advertised
-from spark_kafka_sink.broker.net.loop_sockets import LoopSockets
-from spark_kafka_sink.broker.net.request_handler import RequestHandler
-from spark_kafka_sink.broker.net.server import Server
+from spark_kafka_sink.broker.config import advertised
+from spark_kafka_sink.broker.faults import FaultInjector
+from spark_kafka_sink.broker.net.dispatcher import RequestHandler
+from spark_kafka_sink.broker.net.server import LoopSockets, Server
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.state_lock import StateLock
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.faults.faults import Faults
+    from spark_kafka_sink.broker.faults import Faults
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
     from spark_kafka_sink.broker.topic_partition import TopicPartition

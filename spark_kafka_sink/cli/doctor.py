@@ -1,27 +1,51 @@
-"""`kafkaprod doctor`: look at the way to Kafka step by step, and say where it ends."""
+"""``kafkaprod doctor``: check the path to Kafka step by step and report where it fails."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path  # noqa: TC003 - typer reads it
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spark_kafka_sink.cli.failure import fail
-from spark_kafka_sink.cli.kafka_options import OptionsFile, kafka_options
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.cli.kafka_options import OptionsFile, fail, kafka_options
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
-from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.examination import Intent, connect, quiet_log
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
-from spark_kafka_sink.diagnostics.quiet_log import quiet_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_kafka_sink.config.model import ProducerConfig
+
+
+TIMEOUT_S: Final = SECONDS
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=0.1, metavar="SECONDS", help="Seconds in which a broker must answer."
+    ),
+]
+
+
+def reach(config: ProducerConfig, timeout: float) -> None:
+    """Wait until a broker has told of its cluster.
+
+    Raises:
+        KafkaProdError: none has within so many seconds; the message says why, and the hint what to
+            look at.
+    """
+    with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
+        failure = connect(client, timeout)
+    if failure is not None and failure.error is not None:
+        raise failure.error
+
 
 _STYLES = {
     Severity.OK: "green",

@@ -1,23 +1,65 @@
-"""Options for the commands that connect to a Kafka: --option and --config."""
+"""Options of commands that connect to Kafka, and how commands report failure."""
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.shown import shown_name
-from spark_kafka_sink.common.similarity import nearest
-from spark_kafka_sink.config.known_keys import SERIALIZERS
-from spark_kafka_sink.config.names import RECOGNISED, SINK_NAMES, is_kafka_option
+from spark_kafka_sink.common.text import nearest, shown_name
+from spark_kafka_sink.config.names import RECOGNISED, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
-from spark_kafka_sink.config.properties import parse_properties
-from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
+from spark_kafka_sink.config.profiles import parse_properties
+from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from spark_kafka_sink.common.errors import KafkaProdError
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """A function as typer wants it: where a parameter is a dataclass, one for each field."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+
+    def called(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+        function(**given)
+
+    called.__doc__ = function.__doc__
+    called.__name__ = function.__name__
+    called.__signature__ = Signature(list(_parameters(function, hints)))  # type: ignore[attr-defined]
+    return called
+
+
+def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterator[Parameter]:
+    for name, parameter in signature(function).parameters.items():
+        kind = hints[name]
+        if not is_dataclass(kind):
+            yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
+            continue
+        of_fields = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            default = Parameter.empty if field.default is MISSING else field.default
+            yield Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=of_fields[field.name],
+            )
+
+
+def fail(error: KafkaProdError) -> NoReturn:
+    """Say what went wrong on stderr, and end with status 1."""
+    typer.echo(f"kafkaprod: {error}", err=True)
+    raise typer.Exit(1)
+
 
 GivenOptions = Annotated[
     list[str] | None,

@@ -1,4 +1,6 @@
-"""What the brokers have said of the cluster: an immutable snapshot, replaced as a whole.
+"""An immutable snapshot of the cluster, replaced as a whole.
+
+What the brokers have said of the cluster: an immutable snapshot, replaced as a whole.
 
 The sender thread replaces it, any thread may read it. Source: ``MetadataResponse``, KIP-516
 (topic ids), KIP-951 (leaders named in a Produce response).
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -16,6 +18,19 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Collection, Iterable, Mapping
+
+
+UNASSIGNED = -1
+"""The partition of records that have none yet; failure reports of such records have it too, as
+Java's ``RecordMetadata.UNKNOWN_PARTITION``."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; `partition` is UNASSIGNED for records that have none yet."""
+
+    topic: str
+    partition: int
+
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20

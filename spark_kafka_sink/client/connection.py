@@ -10,23 +10,23 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.channel.authenticator import Authenticator
-from spark_kafka_sink.client.channel.state import NEXT_STATES, State
+from spark_kafka_sink.client.channel.transport import NEXT_STATES, State
 from spark_kafka_sink.client.request import InFlightRequest, Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.features import Features
 from spark_kafka_sink.protocol.frame import MAX_FRAME, FrameReader
 from spark_kafka_sink.protocol.messages import (
     read_correlation_id,
     read_response,
     request_header,
 )
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
+    Features,
     VersionRange,
     negotiate,
     request_type,

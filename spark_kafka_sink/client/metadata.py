@@ -1,4 +1,17 @@
-"""Keeping the cluster snapshot fresh without ever blocking the sender.
+"""Keep the cluster snapshot up to date without blocking the sender.
+
+Which right a refused topic lacks: to be seen, or to be created.
+
+To a Metadata request that may create topics, brokers answer TOPIC_AUTHORIZATION_FAILED for both.
+One that may not create them tells: a topic that may be seen and is not there is unknown. Source:
+``KafkaApis.handleTopicMetadataRequest``.
+
+When to forget all brokers and begin anew from the bootstrap servers. Pure: the clock comes in.
+
+Source: ``NetworkClient.DefaultMetadataUpdater``, KIP-899 (no broker can be asked any more) and
+KIP-1102 (metadata fails for too long, or a broker asks for it).
+
+Keeping the cluster snapshot fresh without ever blocking the sender.
 
 Metadata is asked for when a topic is new, when an error says that it is stale, and every
 metadata.max.age.ms. Source: ``Metadata``, ``DefaultMetadataUpdater``.
@@ -7,17 +20,15 @@ metadata.max.age.ms. Source: ``Metadata``, ``DefaultMetadataUpdater``.
 from __future__ import annotations
 
 import logging
-from dataclasses import is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node
 from spark_kafka_sink.client.outages import Outages
-from spark_kafka_sink.client.rebootstrap import Rebootstrap
-from spark_kafka_sink.client.removed_partitions import RemovedPartitions
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.client.topic_denials import TopicDenials
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
@@ -29,10 +40,122 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
+    from spark_kafka_sink.client.cluster import TopicInfo, TopicPartition
     from spark_kafka_sink.client.network import Network
     from spark_kafka_sink.client.request import Completion
-    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.config.model import ProducerConfig
+
+
+_DENIED = int(ErrorCode.topic_authorization_failed)
+_UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
+
+
+@dataclass(slots=True)
+class TopicDenials:
+    """The refused topics of a session; sender thread only, but `uncreatable` may be read by any."""
+
+    uncreatable: frozenset[str] = frozenset()
+    """Topics that are not there and may not be created."""
+    unclear: frozenset[str] = frozenset()
+    """Refused topics that the next request, which may not create any, is to tell of."""
+    _hidden: frozenset[str] = frozenset()
+    """Topics that may not be seen."""
+
+    def sort(self, told: Cluster, *, may_create: bool) -> Cluster:
+        """Take the answer to a request; the cluster without the refusals that are still unclear."""
+        denied = frozenset(name for name, code in told.errors.items() if code == _DENIED)
+        if may_create:
+            self.uncreatable, self._hidden = self.uncreatable & denied, self._hidden & denied
+            self.unclear = denied - self.uncreatable - self._hidden
+            return _with_errors(told, dict.fromkeys(self.unclear))
+        absent = {name for name in self.unclear if told.errors.get(name) == _UNKNOWN}
+        self.uncreatable |= absent
+        self._hidden |= denied
+        self.unclear = frozenset()
+        return _with_errors(told, dict.fromkeys(absent, _DENIED))
+
+
+def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
+    """The cluster with other errors for some topics, None for no error."""
+    if not changed:
+        return cluster
+    merged = {**cluster.errors, **changed}
+    errors = {name: code for name, code in merged.items() if code is not None}
+    return replace(cluster, errors=MappingProxyType(errors))
+
+
+PATIENCE = 5.0
+"""Seconds for which every answer must say so: a broker that lags behind may have the old topic."""
+
+
+@dataclass(slots=True)
+class RemovedPartitions:
+    """The most partitions that each topic had, held against what the metadata has now.
+
+    A topic that has the same id and fewer partitions has been told by a broker that lags behind;
+    so may one that has no id.
+    """
+
+    _known: dict[str, TopicInfo] = field(default_factory=dict)
+    """The most partitions that each topic had."""
+    _since: dict[str, float] = field(default_factory=dict)
+    """When a topic was first told of that has fewer, in seconds of a clock."""
+    _remaining: dict[str, int] = field(default_factory=dict)
+    """How many partitions it has."""
+
+    def __bool__(self) -> bool:
+        """Whether there may be any."""
+        return bool(self._since)
+
+    def update(self, cluster: Cluster, now: float) -> None:
+        """Take a new snapshot in."""
+        for name, told in cluster.topics.items():
+            known = self._known.get(name)
+            if known is None or told.partition_count >= known.partition_count:
+                self._known[name] = told
+            elif known.is_other(told.topic_id):
+                self._since.setdefault(name, now)
+                self._remaining[name] = told.partition_count
+                continue
+            self._since.pop(name, None)
+
+    def remaining(self, topic: str, partition: int, now: float) -> int | None:
+        """How many partitions the topic has now, where this one is gone for good."""
+        since = self._since.get(topic)
+        if since is None or now - since < PATIENCE or partition < self._remaining[topic]:
+            return None
+        return self._remaining[topic]
+
+
+@dataclass(slots=True)
+class Rebootstrap:
+    """`trigger`: seconds without an answer to any Metadata request; None: never begin anew."""
+
+    trigger: float | None
+    _since: float | None = None
+    _required: bool = False
+
+    def asking(self, now: float) -> None:
+        """Metadata is due, and a broker is asked or looked for."""
+        if self._since is None:
+            self._since = now
+
+    def answered(self) -> None:
+        """A broker has told the metadata."""
+        self._since = None
+
+    def require(self) -> None:
+        """A broker says that this client does not belong to it."""
+        self._required = True
+
+    def is_due(self, now: float) -> bool:
+        """Whether to begin anew; from then on the time counts from `now` again."""
+        overdue = self._since is not None and now - self._since >= (self.trigger or 0.0)
+        if self.trigger is None or not (self._required or overdue):
+            return False
+        self._since, self._required = now, False
+        return True
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,14 +12,11 @@ import socket
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.broker_connection import BrokerConnection
+from spark_kafka_sink.client.broker_connection import BrokerConnection, ConnectionMetrics, Dialer
+from spark_kafka_sink.client.channel.authenticator import LoginThreads
 from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
-from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
-from spark_kafka_sink.client.channel.diagnosis import diagnose
-from spark_kafka_sink.client.channel.login_threads import LoginThreads
-from spark_kafka_sink.client.channel.state import OPENING, State
-from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
-from spark_kafka_sink.client.dialer import Dialer
+from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures, diagnose
+from spark_kafka_sink.client.channel.transport import OPENING, State
 from spark_kafka_sink.client.outages import OutageLog
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
@@ -28,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from spark_kafka_sink.client.channel.login_threads import LoginSteps, StepResult
+    from spark_kafka_sink.client.broker_connection import Connect
+    from spark_kafka_sink.client.channel.authenticator import LoginSteps, StepResult
     from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.client.dialer import Connect
     from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
     from spark_kafka_sink.config.model import ProducerConfig
 

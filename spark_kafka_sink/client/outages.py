@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

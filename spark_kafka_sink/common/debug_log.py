@@ -22,8 +22,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.shown import shown
-from spark_kafka_sink.common.similarity import did_you_mean
+from spark_kafka_sink.common.text import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

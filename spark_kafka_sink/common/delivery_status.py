@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

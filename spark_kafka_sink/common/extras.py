@@ -1,7 +1,13 @@
-"""The package's extras: libraries that some options and tools need."""
+"""Optional dependencies, and the supported PySpark releases.
+
+Which PySpark the sink works with: the package does not require one of pip.
+
+Where Spark is a distribution or a managed platform, PySpark comes from there and pip doesn't know.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -109,3 +115,35 @@ def install_command(extra: str) -> str:
         return f"{named} (docs/install.md)"
     place = path if path.exists() else path.name
     return f"pip install {option}{shlex.quote(f'{place}[{extra}]')}"
+
+
+OLDEST: Final = (4, 1)
+"""The first release whose Python data sources write Arrow batches."""
+
+
+def missing() -> ModuleNotFoundError:
+    """What is raised where there is none."""
+    # merge  # seldom needed
+
+    return ModuleNotFoundError(
+        "this part of spark_kafka_sink needs PySpark, which this Python does not find: "
+        f"{install_command('spark')}, or start it by the spark-submit or the pyspark of the Spark "
+        "that you have",
+        name="pyspark",
+    )
+
+
+def refuse_older(version: str) -> None:
+    """Refuse a release before `OLDEST`.
+
+    Raises:
+        ImportError: it is older.
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found and (int(found[1]), int(found[2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise ImportError(
+            f"spark_kafka_sink needs PySpark {wanted} or newer, and this is {version}: its data "
+            "sources in Python do not write Arrow batches yet",
+            name="pyspark",
+        )

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import MAX_INT, PREFIX
-from spark_kafka_sink.config.parser import parse_value
+from spark_kafka_sink.config.option import MAX_INT, PREFIX, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

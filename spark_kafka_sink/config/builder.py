@@ -1,18 +1,18 @@
-"""Puts options together: names, then a profile below the user's values, then types, then rules."""
+"""Build the configuration: names, profile, types, rules, then security."""
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.common.credentials import refuse_credentials
 from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
-from spark_kafka_sink.common.shown import shown
-from spark_kafka_sink.common.similarity import did_you_mean
-from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.secret import refuse_credentials
+from spark_kafka_sink.common.text import TOPIC_NAMES, did_you_mean, is_topic_name, shown
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import (
@@ -28,23 +28,56 @@ from spark_kafka_sink.config.enums import (
 )
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.names import split_options
-from spark_kafka_sink.config.option import PREFIX
-from spark_kafka_sink.config.options import (
-    BATCH_WRITE_LINGER_MS,
-    PRODUCER_OPTIONS,
-    SINK_OPTIONS,
-)
-from spark_kafka_sink.config.parser import parse_values, wrong_value
+from spark_kafka_sink.config.option import PREFIX, parse_values, wrong_value
+from spark_kafka_sink.config.options import BATCH_WRITE_LINGER_MS, PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, largest_request, longest_linger
-from spark_kafka_sink.config.security.builder import build_security
+from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.config.security.sasl import sasl_config
+from spark_kafka_sink.config.security.tls import tls_config
+from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.throttling import ThrottlingConfig
-from spark_kafka_sink.config.topics.creation import TopicCreation
+from spark_kafka_sink.config.topic_creation import TopicCreation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.config.security.model import SecurityProtocol
+    from spark_kafka_sink.config.aliases import NamedOptions
+
+
+_HARMLESS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
+"""Commonly set for all clients alike; without TLS they are missed by nobody."""
+_logger = logging.getLogger(__name__)
+
+
+def build_security(given: NamedOptions) -> SecurityConfig:
+    """The security settings of a client.
+
+    As in Java, options that the protocol does not use are read, and have no effect; a warning
+    names them, as data may go where the user did not mean it to.
+
+    Raises:
+        ConfigError: a value is wrong, missing or at odds with another.
+    """
+    values = SecurityValues.parse(given)
+    protocol = SecurityProtocol(values.text("security.protocol"))
+    for option in given:
+        if (option.startswith("ssl.") and not protocol.uses_tls and option not in _HARMLESS) or (
+            option.startswith("sasl.") and not protocol.uses_sasl
+        ):
+            warn_unused(values.name(option), protocol.value)
+    return SecurityConfig(
+        protocol=protocol,
+        tls=tls_config(values) if protocol.uses_tls else None,
+        sasl=sasl_config(values) if protocol.uses_sasl else None,
+    )
+
+
+@cache
+def warn_unused(option: str, protocol: str) -> None:
+    """Say once per process, by name alone, that an option has no effect with a protocol."""
+    _logger.warning("Option %s has no effect as kafka.security.protocol is %s", option, protocol)
+
 
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")

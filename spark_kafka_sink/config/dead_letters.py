@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.shown import shown
+from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option import Importance, Kind, Option
 
 if TYPE_CHECKING:

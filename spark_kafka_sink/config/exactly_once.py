@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.shown import shown
-from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name, shown
 from spark_kafka_sink.config.option import Importance, Kind, Option
 
 if TYPE_CHECKING:

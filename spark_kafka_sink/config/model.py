@@ -19,7 +19,7 @@ from spark_kafka_sink.config.enums import (
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
-from spark_kafka_sink.config.topics.creation import TopicCreation
+from spark_kafka_sink.config.topic_creation import TopicCreation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

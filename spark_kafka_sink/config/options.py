@@ -20,7 +20,7 @@ from spark_kafka_sink.config.enums import (
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.option import MAX_INT, Importance, Kind, Option, Value
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
-from spark_kafka_sink.config.topics.creation import TOPIC_CREATION_OPTIONS
+from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 BATCH_WRITE_LINGER_MS = 1_000

@@ -1,17 +1,19 @@
-"""Reads the profiles: files of producer options in `conf/`, in Java's .properties syntax."""
+"""Profiles in `conf/` and Java's .properties syntax."""
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import Profile
-from spark_kafka_sink.config.properties import parse_properties
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
+
 
 PACKAGE = "spark_kafka_sink"
 FOLDER = "conf"
@@ -41,3 +43,58 @@ def find(name: str) -> Traversable:
         f"the file {FOLDER}/{name} is not where the package should have it",
         hint="Install the package again, or set its options one by one.",
     )
+
+
+_BLANK = " \t\f"
+_END = re.compile(r"\r\n|\n|\r")
+_CONTINUED = re.compile(r"(?<!\\)(\\\\)*\\$")
+_PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Read name=value lines; # and ! start comments, a backslash at its end continues a line.
+
+    Blanks round names and before values do not count; those after values do. A backslash stands
+    before what is meant literally; \t, \n, \r, \f and \u0041 are what they are in Java.
+
+    Raises:
+        ConfigError: an escape is not finished; the message does not repeat any value.
+    """
+    return dict(_pair(line) for line in _logical_lines(text))
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    begun = ""
+    for natural in _END.split(text):
+        line = natural.lstrip(_BLANK)
+        if not begun and (not line or line[0] in "#!"):
+            continue
+        if _CONTINUED.search(line):
+            begun += line[:-1]
+            continue
+        yield begun + line
+        begun = ""
+    if begun:
+        yield begun
+
+
+def _pair(line: str) -> tuple[str, str]:
+    match = _PAIR.match(line)
+    if match is None:
+        raise TypeError("every line has a name, an empty one at least")
+    name = _ESCAPE.sub(_unescaped, match["name"])
+    if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
+        raise ConfigError(
+            f"the value of {name[:100]} has a \\u that is not followed by four hexadecimal digits",
+            hint="In this file a backslash is written twice.",
+        )
+    return name, _ESCAPE.sub(_unescaped, match["value"])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    found = match[1]
+    if len(found) > 1:
+        return chr(int(found[1:], 16))
+    return _CONTROL.get(found, found)

@@ -1,7 +1,11 @@
-"""kafkaprod demo: flights from Spark into Kafka, read back and checked by another client."""
+"""``kafkaprod demo``: write flights to Kafka from Spark and check them with another client."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -17,11 +21,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.extras import require_extra
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import SecurityProtocol
-from spark_kafka_sink.demo.check import check, check_report
-from spark_kafka_sink.demo.java import require_java
+from spark_kafka_sink.demo.topic import check, check_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_report
@@ -32,9 +35,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_kafka_sink.config.security.model import SecurityConfig
-    from spark_kafka_sink.demo.check import Finding
-    from spark_kafka_sink.demo.flights import Flights
-    from spark_kafka_sink.demo.topic import DemoTopic, Received
+    from spark_kafka_sink.demo.spark_job import Flights
+    from spark_kafka_sink.demo.topic import DemoTopic, Finding, Received
+
+
+LEAST_JAVA = 17
+NEEDED = (
+    f"Java {LEAST_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
+)
+
+
+def find_java() -> str | None:
+    """Path of `java` as Spark looks for it: in JAVA_HOME where that is set, else on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+
+
+def require_java() -> None:
+    """Check that there is a Java for Spark, which itself would fail much less clearly.
+
+    Raises:
+        ConfigError: there is none, or it is too old.
+    """
+    java = find_java()
+    if java is None:
+        raise ConfigError(f"{NEEDED} (none was found)")
+    printed = subprocess.run(  # noqa: S603 - the user's own java
+        [java, "-version"], capture_output=True, text=True, check=False
+    ).stderr
+    found = major_version(printed)
+    if found is None or found < LEAST_JAVA:
+        raise ConfigError(f"{NEEDED} ({java} is version {found or 'unknown'})")
+
+
+def major_version(printed: str) -> int | None:
+    """17 from what `java -version` prints, 8 from its old style 1.8; None where none is named."""
+    matched = re.search(r'version "(?:1\.)?(\d+)', printed)
+    return int(matched.group(1)) if matched else None
+
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 LOOK_EVERY_S = 0.2
@@ -102,9 +140,8 @@ class _Demo:
         self._log = folder / "spark.log"
 
     def run(self) -> bool:
-        from spark_kafka_sink.demo.flights import Flights
-        from spark_kafka_sink.demo.librdkafka_config import librdkafka_config
-        from spark_kafka_sink.demo.topic import DemoTopic
+        from spark_kafka_sink.demo.spark_job import Flights
+        from spark_kafka_sink.demo.topic import DemoTopic, librdkafka_config
 
         started = time.monotonic()
         with ExitStack() as stack:

@@ -1,10 +1,10 @@
-"""The demo's topic as a foreign client sees it: confluent-kafka, which is librdkafka in C."""
+"""The demo's topic as librdkafka reads it, and the comparison with the delivery report."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from spark_kafka_sink.common.errors import BrokerUnavailableError
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.security.model import ClientCredentialsLogin, PasswordLogin, StoreType
+from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +24,102 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from spark_kafka_sink.demo.flights import Row
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.config.security.model import (
+        KeyStore,
+        SaslConfig,
+        SecurityConfig,
+        TlsConfig,
+        TrustStore,
+    )
+    from spark_kafka_sink.demo.spark_job import Row
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+
+_HINT = (
+    "Give certificates as PEM, which keytool -exportcert -rfc writes; or write with Spark alone, "
+    "and check with a client of your own."
+)
+
+
+def librdkafka_config(security: SecurityConfig) -> dict[str, str]:
+    """The same settings under librdkafka's names, secrets revealed.
+
+    Raises:
+        ConfigError: librdkafka has nothing for a setting, or a secret can't be found here.
+    """
+    found = {"security.protocol": security.protocol.value}
+    if security.tls is not None:
+        found |= _tls(security.tls)
+    if security.sasl is not None:
+        found |= _sasl(security.sasl)
+    return found
+
+
+def _tls(tls: TlsConfig) -> dict[str, str]:
+    return {
+        **_truststore(tls.truststore),
+        **(_keystore(tls.keystore) if tls.keystore is not None else {}),
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
+    }
+
+
+def _truststore(store: TrustStore | None) -> dict[str, str]:
+    if store is None:
+        return {"ssl.ca.location": "probe"}
+    if store.type is not StoreType.PEM:
+        raise _nothing_for(f"a truststore of type {store.type.value}")
+    if store.location is not None:
+        return {"ssl.ca.location": store.location}
+    return _revealed({"ssl.ca.pem": store.certificates})
+
+
+def _keystore(store: KeyStore) -> dict[str, str]:
+    if store.type is StoreType.JKS:
+        raise _nothing_for("a key store of type JKS")
+    if store.type is StoreType.PKCS12:
+        return {
+            "ssl.keystore.location": store.location or "",
+            **_revealed({"ssl.keystore.password": store.password}),
+        }
+    file = store.location
+    places = {} if file is None else {"ssl.certificate.location": file, "ssl.key.location": file}
+    inline = {"ssl.certificate.pem": store.certificate_chain, "ssl.key.pem": store.key}
+    return places | _revealed(inline | {"ssl.key.password": store.key_password})
+
+
+def _sasl(sasl: SaslConfig) -> dict[str, str]:
+    login = resolve(sasl)
+    found = {"sasl.mechanisms": sasl.mechanism.value}
+    if isinstance(login, PasswordLogin) and not login.token_auth:
+        return found | _revealed({"sasl.username": login.username, "sasl.password": login.password})
+    if isinstance(login, ClientCredentialsLogin) and login.tls is None:
+        pairs = ",".join(f"{name}={value}" for name, value in login.extensions)
+        given = {"sasl.oauthbearer.scope": login.scope, "sasl.oauthbearer.extensions": pairs}
+        return (
+            found
+            | {"sasl.oauthbearer.method": "oidc"}
+            | {"sasl.oauthbearer.token.endpoint.url": login.token_endpoint_url}
+            | {name: value for name, value in given.items() if value}
+            | _revealed(
+                {
+                    "sasl.oauthbearer.client.id": login.client_id,
+                    "sasl.oauthbearer.client.secret": login.client_secret,
+                }
+            )
+        )
+    raise _nothing_for(f"this login of {sasl.mechanism.value}")
+
+
+def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
+    return {name: secret.reveal() for name, secret in secrets.items() if secret is not None}
+
+
+def _nothing_for(what: str) -> ConfigError:
+    return ConfigError(
+        f"the demo reads back with librdkafka, which has nothing for {what}", hint=_HINT
+    )
+
 
 TIMEOUT_S = 10.0
 STALLED_S = 30.0
@@ -179,3 +276,76 @@ def _wait_unless_exists(wait: Callable[[], object]) -> None:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: whether all is well, and a sentence."""
+
+    good: bool
+    text: str
+
+
+def check(
+    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
+) -> list[Finding]:
+    """Compare records with their source: number, content, order and place."""
+    return [
+        _count(source, received, sizes),
+        _content(source, received),
+        _order(source, received),
+        _places(received),
+    ]
+
+
+def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
+    """Compare a delivery report with what the topic's partitions hold."""
+    said = {part.partition: part.persisted for part in report.partitions}
+    held = {number: size for number, size in sizes.items() if size}
+    if said == held:
+        return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
+    return Finding(False, f"the delivery report says {said}, the partitions hold {held}")
+
+
+def _count(
+    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
+) -> Finding:
+    wanted = sum(len(rows) for rows in source.values())
+    text = f"{plural(received.count, 'record')} read back, of {plural(wanted, 'flight')}"
+    return Finding(received.count == wanted == sum(sizes.values()), text)
+
+
+def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+    """Every document once, under its own key; in any order."""
+    missing = extra = 0
+    for key in source.keys() | received.rows.keys():
+        wanted, found = source.get(key, []), received.rows.get(key, [])
+        if wanted != found:
+            missing += (Counter(wanted) - Counter(found)).total()
+            extra += (Counter(found) - Counter(wanted)).total()
+    strange = extra + received.strange
+    if missing or strange:
+        return Finding(
+            False,
+            f"{plural(missing, 'flight')} did not come back, {plural(strange, 'record')} "
+            f"{'is' if strange == 1 else 'are'} no flight of the source",
+        )
+    return Finding(True, "every JSON document equals its flight, under the right key")
+
+
+def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+    keys = source.keys() - {None}
+    wrong = [key for key in keys if received.rows.get(key) != source[key]]
+    if wrong:
+        return Finding(
+            False,
+            f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
+        )
+    return Finding(True, f"{plural(len(keys), 'tail number')}, the flights of each in their order")
+
+
+def _places(received: Received) -> Finding:
+    torn = [key for key, where in received.partitions.items() if key and len(where) > 1]
+    if torn:
+        return Finding(False, f"{plural(len(torn), 'key')} in more than one partition")
+    return Finding(True, "each tail number is in one partition")

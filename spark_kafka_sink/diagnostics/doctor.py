@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.call import Call
-from spark_kafka_sink.admin.handlers.body import write
+from spark_kafka_sink.admin.handlers.actions import write
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.common.quantity import plural
-from spark_kafka_sink.diagnostics.connecting import (
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.diagnostics.examination import (
+    connect,
     judge_brokers,
     judge_connection,
+    judge_topics,
     passed_before,
     silent,
     step_of_error,
 )
-from spark_kafka_sink.diagnostics.examination import connect, judge_topics
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.security.principal import principal_of
+from spark_kafka_sink.security.acl import principal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.admin.call import Answer
     from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.channel.diagnosis import Diagnosis
+    from spark_kafka_sink.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.diagnostics.examination import Intent

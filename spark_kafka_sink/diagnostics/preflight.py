@@ -14,14 +14,18 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
-from spark_kafka_sink.diagnostics.examination import Intent, connect, create_topic, judge_topics
+from spark_kafka_sink.diagnostics.examination import (
+    Intent,
+    connect,
+    create_topic,
+    judge_topics,
+    quiet_log,
+)
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from spark_kafka_sink.diagnostics.quiet_log import quiet_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-    from spark_kafka_sink.config.topics.creation import TopicCreation
+    from spark_kafka_sink.config.topic_creation import TopicCreation
 
 SECONDS: Final = 5.0
 """For which the brokers may take to answer, at most kafka.max.block.ms; creating a topic apart."""

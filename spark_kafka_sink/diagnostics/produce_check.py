@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import Action, ApiDriver, ApiHandler, KeyResult
 from spark_kafka_sink.admin.call import only
-from spark_kafka_sink.admin.handlers.actions import leader_action
-from spark_kafka_sink.admin.handlers.body import write
+from spark_kafka_sink.admin.handlers.actions import leader_action, write
 from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
@@ -37,7 +36,7 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
-from spark_kafka_sink.protocol.produce.request_writer import (
+from spark_kafka_sink.protocol.produce_request import (
     PartitionData,
     ProduceHead,
     TopicData,

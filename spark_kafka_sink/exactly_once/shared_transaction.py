@@ -1,4 +1,11 @@
-"""One transaction for all tasks of a batch (atomicBatch=true): what must hold to commit it.
+"""One transaction for all tasks of a batch, and the claims of its tasks.
+
+A task's claim to its part of a transaction that all tasks share, where it has nothing to write.
+
+A session that writes claims by itself. A task without rows claims as well: once all tasks have
+reported, no other attempt of any of them can begin to write.
+
+One transaction for all tasks of a batch (atomicBatch=true): what must hold to commit it.
 
 All tasks write with one producer id and epoch, and each numbers its records from 0 in each
 partition. A leader takes what comes with a producer id, an epoch and sequences that it has for a
@@ -11,18 +18,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.admin.blocking_client import borrowed_client
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
+from spark_kafka_sink.producer.transactions.state import second_attempt_error
 from spark_kafka_sink.records.record_batch import next_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.admin.transaction_states import ActiveProducer
+    from spark_kafka_sink.admin.handlers.transactions import ActiveProducer
+    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskResult
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
+
+
+def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -> None:
+    """Be the first to have InitProducerId of `claim_id` answered.
+
+    Args:
+        config: how to connect.
+        claim_id: a `ClaimId`.
+        timeout_ms: a transaction.timeout.ms that the brokers allow.
+        prefix: transactionalIdPrefix, for the ACL that an error names.
+
+    Raises:
+        DeliveryError: another attempt was first, or this one was and the answer was lost.
+        KafkaProdError: max.block.ms has passed, or a right is missing.
+    """
+    with borrowed_client(config) as client:
+        admin = TransactionAdmin(client, acl_prefix(prefix))
+        deadline = client.deadline(config.max_block_ms / 1000)
+        granted = admin.init_producer_id(claim_id, timeout_ms, deadline)
+    if granted.epoch != FIRST_EPOCH:
+        raise second_attempt_error(claim_id)
+
 
 _SHOWN: Final = 5
 _NO_SEQUENCE: Final = -1

@@ -12,7 +12,7 @@ import logging
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.common.deadline import within
+from spark_kafka_sink.common.clock import within
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig

@@ -19,8 +19,6 @@ if find_spec("matplotlib") is None:
         f"spark_kafka_sink.plots needs matplotlib: {install_command('plots')}"
     )
 
-from spark_kafka_sink.plots.comparison import show_comparison
-from spark_kafka_sink.plots.stream import show_stream
-from spark_kafka_sink.plots.write import show
+from spark_kafka_sink.plots.figures import show, show_comparison, show_stream
 
 __all__ = ["show", "show_comparison", "show_stream"]

@@ -1,4 +1,6 @@
-"""Rows that can't be written, where errors are tolerated: counted by reason, up to a ratio.
+"""Rows that cannot be written: reasons per row, counts, and the tolerated ratio.
+
+Rows that can't be written, where errors are tolerated: counted by reason, up to a ratio.
 
 Source: Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298).
 """
@@ -7,24 +9,158 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.common.quantity import plural
-from spark_kafka_sink.producer.row_errors import RowError
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.rows import row_name
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.report.poison_count import EXAMPLES_KEPT, PoisonCount
+from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, PoisonCount
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.client.cluster import TopicInfo
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.rows import Rows
+
+
+class RowError(IntEnum):
+    """Why a row can't be written; the number stands in a row's place in a mask of int8."""
+
+    NONE = 0
+    NULL_TOPIC = 1
+    NULL_HEADER_KEY = 2
+    PARTITION_OUT_OF_RANGE = 3
+    OVERSIZED = 4
+    REFUSED = 5
+    """The broker named the record in its refusal (KIP-467)."""
+    BREAKER_OPEN = 6
+    """The circuit breaker of its partition is open."""
+    UNKNOWN_TOPIC = 7
+    TOPIC_UNAUTHORIZED = 8
+    INVALID_TOPIC = 9
+    """No topic can have the name, or the broker says so."""
+    INVALID_HEADER_KEY = 10
+    NEGATIVE_TIMESTAMP = 11
+
+    @property
+    def error_class(self) -> str:
+        """The error that such a row raises where nothing is tolerated."""
+        return _ERROR_CLASSES[self]
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in words."""
+        return _MESSAGES[self]
+
+
+_ERRORS = "spark_kafka_sink."
+_ERROR_CLASSES = {
+    RowError.NONE: "",
+    RowError.NULL_TOPIC: f"{_ERRORS}ColumnError",
+    RowError.NULL_HEADER_KEY: f"{_ERRORS}ColumnError",
+    RowError.PARTITION_OUT_OF_RANGE: f"{_ERRORS}ColumnError",
+    RowError.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
+    RowError.REFUSED: f"{_ERRORS}DeliveryError",
+    RowError.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
+    RowError.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
+    RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}AuthorizationError",
+    RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
+    RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
+    RowError.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
+}
+_MESSAGES = {
+    RowError.NONE: "",
+    RowError.NULL_TOPIC: "the topic is null",
+    RowError.NULL_HEADER_KEY: "a header has no key",
+    RowError.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
+    RowError.OVERSIZED: "the record is larger than max.request.size or than the broker accepts",
+    RowError.REFUSED: "the broker refused the record",
+    RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
+    RowError.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
+    RowError.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
+    RowError.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
+    RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
+    RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
+}
+TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
+    ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
+    ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
+    ErrorCode.topic_authorization_failed: RowError.TOPIC_UNAUTHORIZED,
+}
+"""What the rows of a topic have that the metadata has such an error of, by its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the rows are held against.
+
+    `topics` are those of `Rows.topics`, or the error that all rows of one have; `largest` is the
+    bytes of the largest record.
+    """
+
+    topics: tuple[TopicInfo | RowError, ...]
+    largest: int
+
+
+def find_row_errors(
+    rows: Rows, sizes: NDArray[np.int64], limits: Limits
+) -> NDArray[np.int8] | None:
+    """The first error of each row, shape (n,); None when there is none.
+
+    Args:
+        rows: n rows; errors that their reader has found come first.
+        sizes: upper bound of each record in bytes, shape (n,).
+        limits: topics and sizes that are allowed.
+    """
+    oversized = sizes > limits.largest
+    wrong = out_of_range(rows, limits.topics)
+    of_topic = _of_topic(rows, limits.topics)
+    if rows.errors is None and of_topic is None and wrong is None and not oversized.any():
+        return None
+    errors = np.zeros(len(rows), np.int8) if rows.errors is None else rows.errors.copy()
+    if of_topic is not None:
+        errors = np.where(errors == RowError.NONE, of_topic, errors)
+    if wrong is not None:
+        errors[(errors == RowError.NONE) & wrong] = RowError.PARTITION_OUT_OF_RANGE
+    errors[(errors == RowError.NONE) & oversized] = RowError.OVERSIZED
+    return errors if errors.any() else None
+
+
+def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
+    """The error that each row has from its topic; None where every topic can be written."""
+    if not any(isinstance(topic, RowError) for topic in topics):
+        return None
+    found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
+    errors = np.array(found, np.int8)
+    if rows.topic_of is None:
+        return np.full(len(rows), errors[0])
+    return errors[rows.topic_of]
+
+
+def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:
+    """Rows with an explicit partition that their topic lacks; None when there is none."""
+    column = rows.partition
+    if column is None or not topics or column.null_count == len(column):
+        return None
+    known = [0 if isinstance(topic, RowError) else topic.partition_count for topic in topics]
+    counts = np.array(known, np.int32)
+    count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
+    asked = np.asarray(column.fill_null(0) if column.null_count else column)
+    if rows.topic_of is None and asked.min() >= 0 and asked.max() < count_of:
+        return None
+    wrong: NDArray[np.bool_] = (asked < 0) | (asked >= count_of)
+    return wrong if wrong.any() else None
+
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
 _ENOUGH_ROWS = 1_000

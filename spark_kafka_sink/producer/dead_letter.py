@@ -1,4 +1,10 @@
-"""Dead letters: bad rows on their way to another topic, with headers that say what was wrong.
+"""Dead letters: bad rows sent to another topic, cut to size if necessary.
+
+What a dead letter leaves out of its row so that it fits: first the value, then key or headers.
+
+Pure; a row's parts are bits, so that a column of them is one array.
+
+Dead letters: bad rows on their way to another topic, with headers that say what was wrong.
 
 They are ordinary rows of the dead letter topic: planned, encoded and acknowledged like any other.
 Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), whose header names these are.
@@ -7,6 +13,7 @@ Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), whose header name
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntFlag
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,17 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.option import MAX_INT
-from spark_kafka_sink.producer.dead_letter_size import (
-    ALL_PARTS,
-    ENDINGS,
-    Part,
-    omitted_words,
-    omitting_more,
-)
-from spark_kafka_sink.producer.row_errors import RowError
+from spark_kafka_sink.producer.bad_rows import RowError
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.records.binary_columns import lengths_of, nullable_lengths
+from spark_kafka_sink.records.columns import lengths_of, nullable_lengths
 from spark_kafka_sink.records.encoder import encode_headers, size_bounds
 
 if TYPE_CHECKING:
@@ -36,6 +36,56 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.decoder import Record
 
     Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Part(IntFlag):
+    """The parts of a row that may be left out."""
+
+    NONE = 0
+    VALUE = 1
+    KEY = 2
+    HEADERS = 4
+
+
+ALL_PARTS = int(Part.VALUE | Part.KEY | Part.HEADERS)
+_WORDS = {Part.VALUE: "value", Part.KEY: "key", Part.HEADERS: "headers"}
+
+
+def omitting_more(
+    left_out: NDArray[np.int8],
+    too_large: NDArray[np.bool_],
+    keys: NDArray[np.int32],
+    headers: NDArray[np.int32],
+) -> NDArray[np.int8]:
+    """The parts that n letters leave out when those that are too large leave out one more.
+
+    Args:
+        left_out: the `Part`s that they leave out so far.
+        too_large: which of them must shrink; one that leaves out everything stays as it is.
+        keys: bytes of each row's key.
+        headers: bytes of each row's own headers.
+    """
+    larger = np.where(keys >= headers, Part.KEY, Part.HEADERS)
+    value_out = (left_out & Part.VALUE) != 0
+    rest_out = np.where(left_out == Part.VALUE, larger, Part.KEY | Part.HEADERS)
+    step = np.where(value_out, rest_out, Part.VALUE)
+    return np.where(too_large, left_out | step, left_out).astype(np.int8)
+
+
+def omitted_words(parts: Part) -> str:
+    """The end of the sentence that says what is wrong with the row."""
+    names = [word for part, word in _WORDS.items() if part & parts]
+    if not names:
+        return ""
+    *firsts, last = names
+    verb = "are" if firsts or parts & Part.HEADERS else "is"
+    listed = f"{', '.join(firsts)} and {last}" if firsts else last
+    return f"; its {listed} {verb} left out"
+
+
+ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
+"""The parts that each ending of a sentence tells of."""
+
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """Header columns in this shape can become dead letters."""

@@ -12,8 +12,8 @@ from spark_kafka_sink.common.debug_log import Debug
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.client.request import Completion
-    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.common.debug_log import Context
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.metrics.recorder import CloseReason

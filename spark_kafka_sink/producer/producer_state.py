@@ -20,7 +20,7 @@ from spark_kafka_sink.records.record_batch import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.client.cluster import TopicPartition
 
 LAST_EPOCH = (1 << 15) - 1
 

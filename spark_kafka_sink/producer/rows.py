@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_kafka_sink.common.shown import shown
+from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

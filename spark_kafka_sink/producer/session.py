@@ -1,50 +1,78 @@
-"""One task's producer: rows go in, acknowledged batches and a delivery report come out.
+"""One task's producer session, its progress, and the sessions that are reused across tasks.
+
+One task's producer: rows go in, acknowledged batches and a delivery report come out.
 
 The writer thread's side of the pipeline. Each chunk of rows goes through `append`'s stages once:
 validate, split, reserve, route, plan, encode, append. See the package docstring for the way of a
 record.
+
+Sessions across tasks: a worker process keeps its client and producer id while they are healthy.
+
+So a job of many small tasks opens its connections once, and leaves one producer state on each
+broker instead of one per task. What a failed task used is dropped whole. A connection belongs to
+who has logged in: it is used again only for equal settings, secrets included, and only while what
+they refer to has not changed.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.client import LOOK_EVERY
+from spark_kafka_sink.client.client import LOOK_EVERY, Client
 from spark_kafka_sink.producer.append.admission import AdmissionControl
-from spark_kafka_sink.producer.append.chunk import RoutedChunk
 from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
 from spark_kafka_sink.producer.append.partitioner import Partitioner
+from spark_kafka_sink.producer.append.planner import RoutedChunk
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
-from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-from spark_kafka_sink.producer.append.validator import RowValidator
+from spark_kafka_sink.producer.append.validator import RowValidator, TopicMetadata
+from spark_kafka_sink.producer.bad_rows import RowError
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.context import SessionContext, make_context
 from spark_kafka_sink.producer.producer_state import ProducerState
-from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.producer.send.sender import Sender
-from spark_kafka_sink.producer.session_progress import SessionProgress
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.producer.append.chunk import Chunk
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.append.planner import Chunk
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.task_report import TaskInfo
     from spark_kafka_sink.report.written_topics import WrittenTopic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionProgress:
+    """Counters so far, each of which may be a moment ahead of another."""
+
+    persisted: int
+    """Records acknowledged."""
+    sent: int
+    """Records sent with acks=0."""
+    would_be_written: int
+    """Records of a dry run."""
+    bytes_sent: int
+    """Bytes of those, after compression."""
+    retries: int
+    """Batches sent again."""
+    buffer_full: bool
+    """Whether the writer waits for room in the buffer now."""
+    connected: bool
+    """Whether any broker is connected now."""
 
 
 ROWS_PER_SLICE = 64
@@ -279,6 +307,58 @@ def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
     """What takes the batches to the brokers, or in a dry run to the report alone."""
     if not context.settings.dry_run:
         return Sender(context, accumulator)
-    from spark_kafka_sink.producer.dry_run.dry_run_sender import DryRunSender  # seldom needed
+    from spark_kafka_sink.producer.dry_run import DryRunSender  # seldom needed
 
     return DryRunSender(context, accumulator)
+
+
+MAX_KEPT = 4
+"""Clients that a process keeps: one per configuration, the one unused longest goes first."""
+
+_cache: dict[tuple[int, ProducerConfig], tuple[Client, ProducerState]] = {}
+"""The healthy client and producer id that the last task left, by process and configuration."""
+
+
+def borrow_session(
+    config: ProducerConfig,
+    settings: SessionSettings | None = None,
+    transaction: TransactionSettings | None = None,
+) -> ProducerSession:
+    """A session on the client that the last task of this process left, or on a new one.
+
+    A transaction has an identity of its own.
+    """
+    kept = _cache.pop((os.getpid(), config), None)
+    if kept and not _is_usable(kept[0]):
+        kept[0].close()
+        kept = None
+    client, producer_state = kept or (Client(config), ProducerState())
+    if transaction is not None:
+        producer_state = ProducerState(transactional_id=transaction.transactional_id)
+    return ProducerSession(client, producer_state, settings, transaction=transaction)
+
+
+def give_back_session(session: ProducerSession) -> None:
+    """Keep a flushed session's client and producer id for the next task.
+
+    A transaction's producer id is its own: what is written under it later would join it.
+    """
+    session.close()
+    state = session.producer_state
+    if state.transactional_id is not None:
+        state = ProducerState()
+    _cache[os.getpid(), session.client.config] = (session.client, state)
+    while len(_cache) > MAX_KEPT:
+        client, _ = _cache.pop(next(iter(_cache)))
+        client.close()
+
+
+def _is_usable(client: Client) -> bool:
+    """Whether the client runs, and its connections are those that would be made now."""
+    return not client.gone and client.credentials == credentials_stamp(client.config.security)
+
+
+def discard_session(session: ProducerSession) -> None:
+    """Drop a failed session whole: its producer id must not be used again."""
+    session.close()
+    session.client.close()

@@ -1,4 +1,12 @@
-"""Messages to bytes and back.
+"""Read and write Kafka messages with kio's message classes, every length checked.
+
+Kafka's wire types: each reader takes (data, offset) and returns (value, next offset).
+
+They trust nothing: a length is compared with the bytes left before anything is sliced or built.
+A read past the end surfaces as IndexError or struct.error, which `codec.decode` turns into
+ProtocolError together with everything raised here.
+
+Messages to bytes and back.
 
 The message classes are kio's, and so is the writer. The reader is this one, as bytes from a socket
 must not be able to end the process or to raise anything but ProtocolError: lengths are checked
@@ -12,20 +20,217 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
+from uuid import UUID
 
 from kio.serial import entity_writer
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol import primitives
 from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.primitives import Reader, read_uvarint
-from spark_kafka_sink.protocol.schema import FieldShape, shape_of
 
 if TYPE_CHECKING:
     from kio.static.protocol import Entity
+
+
+Reader: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+
+MAX_VARINT_BYTES = 5
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UUID_ZERO = bytes(16)
+_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+
+
+def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most five bytes and 32 bits."""
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value = byte & 0x7F
+    for position in range(1, MAX_VARINT_BYTES):
+        byte = data[at + position]
+        value |= (byte & 0x7F) << (7 * position)
+        if byte < 0x80:
+            if value >> 32:
+                break
+            return value, at + position + 1
+    raise ProtocolError("a varint does not fit into 32 bits")
+
+
+def write_uvarint(value: int) -> bytes:
+    """Write an unsigned varint."""
+    if value <= 0x7F:
+        return value.to_bytes(1, "big")
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def compact_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a length of the flexible format; -1 stands for null."""
+    length, at = read_uvarint(data, at)
+    return length - 1, at
+
+
+def string_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a string's length before KIP-482; negative stands for null."""
+    return _INT16.unpack_from(data, at)[0], at + 2
+
+
+def long_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read the length of bytes or of an array before KIP-482; negative stands for null."""
+    return _INT32.unpack_from(data, at)[0], at + 4
+
+
+def _text(data: memoryview, start: int, end: int) -> str:
+    return str(data[start:end], "utf-8")
+
+
+def _slice(data: memoryview, start: int, end: int) -> memoryview:
+    return data[start:end]
+
+
+def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
+    """Make the reader of a string (text) or of bytes, which come as a slice without a copy."""
+    take = _text if text else _slice
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        length, start = length_of(data, at)
+        if length < 0:
+            if nullable:
+                return None, start
+            raise ProtocolError("null where the protocol wants a value")
+        end = start + length
+        if end > len(data):
+            raise ProtocolError(f"a length of {length} with {len(data) - start} bytes left")
+        return take(data, start, end), end
+
+    return read
+
+
+@lru_cache
+def milliseconds(value: int) -> timedelta:
+    """Turn milliseconds into a duration.
+
+    Beyond what timedelta holds, which is 2.7 million years, it is the longest one, or the
+    shortest: Java's way to say "for ever" is Long.MAX_VALUE.
+    """
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(value, _LONGEST_MS)))
+
+
+class FarTime(NamedTuple):
+    """A time outside the years 1 to 9999, which datetime does not have."""
+
+    milliseconds: int
+
+    def timestamp(self) -> Fraction:
+        """Seconds since 1970, as `datetime.timestamp`, but exact: writers call it."""
+        return Fraction(self.milliseconds, 1000)
+
+
+def timestamp(value: int) -> datetime | FarTime:
+    """Turn milliseconds since 1970 into UTC time.
+
+    Kafka writes -1 also where the schema knows no null, for a transaction that has not begun.
+    """
+    try:
+        return _EPOCH + timedelta(milliseconds=value)
+    except OverflowError:
+        return FarTime(value)
+
+
+def optional_timestamp(value: int) -> datetime | FarTime | None:
+    """As `timestamp`, where Kafka's -1 is no time at all."""
+    return None if value == -1 else timestamp(value)
+
+
+def uuid(value: bytes) -> UUID | None:
+    """Turn 16 bytes into a UUID; Kafka's zero id is no id."""
+    return None if value == _UUID_ZERO else UUID(bytes=value)
+
+
+ENTITY = "entity"
+_VARIABLE = ("string", "bytes", "records", ENTITY)
+_EMPTY: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldShape:
+    """One field: its wire type, and how it is wrapped.
+
+    `kind` is kio's kafka_type, "datetime_i64?" where -1 is none, or "entity". `nullable` is about
+    the array where the field is one. `absent` is the value of a tagged field that was not sent.
+    """
+
+    name: str
+    kind: str
+    entity: type[Any] | None
+    is_array: bool
+    nullable: bool
+    flexible: bool
+    tag: int | None
+    absent: Any
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the field always takes the same number of bytes."""
+        return not self.is_array and self.kind not in _VARIABLE
+
+
+def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
+    """Read a field's annotations and metadata."""
+    inner, nullable = _without_none(field.type)
+    is_array = get_origin(inner) is tuple
+    if is_array:
+        inner, _ = _without_none(get_args(inner)[0])
+    entity = inner if is_dataclass(inner) and isinstance(inner, type) else None
+    kind = ENTITY if entity else field.metadata["kafka_type"]
+    tag = field.metadata.get("tag")
+    return FieldShape(
+        name=field.name,
+        kind="datetime_i64?" if kind == "datetime_i64" and nullable else kind,
+        entity=entity,
+        is_array=is_array,
+        nullable=nullable and (is_array or tag is None or entity is None),
+        flexible=entity_type.__flexible__ and not _is_client_id(entity_type, field),
+        tag=tag,
+        absent=_absent(field, kind) if tag is not None else None,
+    )
+
+
+def _is_client_id(entity_type: type[Any], field: Field[Any]) -> bool:
+    """The header's client id is never compact, so that a broker can read it in any version."""
+    return entity_type.__name__ == "RequestHeader" and field.name == "client_id"
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    members = get_args(annotation)
+    if NoneType not in members:
+        return annotation, False
+    return next(member for member in members if member is not NoneType), True
+
+
+def _absent(field: Field[Any], kind: str) -> Any:
+    """The default that the schema gives; a struct without one is made of its fields' defaults."""
+    if field.default is not MISSING:
+        return field.default
+    if kind != ENTITY:
+        return _EMPTY.get(kind, 0)
+    nested: Any = field.type
+    values = {f.name: _absent(f, f.metadata.get("kafka_type", ENTITY)) for f in fields(nested)}
+    return nested(**values)
+
 
 E = TypeVar("E", bound="Entity")
 
@@ -49,12 +254,12 @@ FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "uint64": ("Q", None),
     "float64": ("d", None),
     "bool": ("?", None),
-    "uuid": ("16s", primitives.uuid),
+    "uuid": ("16s", uuid),
     "error_code": ("h", as_error_code),
-    "timedelta_i32": ("i", primitives.milliseconds),
-    "timedelta_i64": ("q", primitives.milliseconds),
-    "datetime_i64": ("q", primitives.timestamp),
-    "datetime_i64?": ("q", primitives.optional_timestamp),
+    "timedelta_i32": ("i", milliseconds),
+    "timedelta_i64": ("q", milliseconds),
+    "datetime_i64": ("q", timestamp),
+    "datetime_i64?": ("q", optional_timestamp),
 }
 
 
@@ -213,9 +418,9 @@ def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
         return _fixed_reader(shape.kind)
     text = shape.kind == "string"
     if shape.flexible:
-        return primitives.sized_reader(primitives.compact_length, text=text, nullable=nullable), 1
-    length_of, least = (primitives.string_length, 2) if text else (primitives.long_length, 4)
-    return primitives.sized_reader(length_of, text=text, nullable=nullable), least
+        return sized_reader(compact_length, text=text, nullable=nullable), 1
+    length_of, least = (string_length, 2) if text else (long_length, 4)
+    return sized_reader(length_of, text=text, nullable=nullable), least
 
 
 def _fixed_reader(kind: str) -> Read:
@@ -242,7 +447,7 @@ def _nullable_struct(read: Reader) -> Reader:
 
 
 def _array_reader(shape: FieldShape) -> Read:
-    length_of = primitives.compact_length if shape.flexible else primitives.long_length
+    length_of = compact_length if shape.flexible else long_length
     if shape.entity is None:
         element, least = _scalar_reader(shape, nullable=False)
     else:

@@ -1,21 +1,309 @@
-"""Records back out of a batch, one Python object each: for splits, brokers and tests.
+"""Decode batches: record boundaries, columns, single records and control batches.
+
+Where the records of a batch begin.
+
+Records state their own sizes, so one can be found only behind the one before it. Where sizes repeat
+a stride finds many at once; elsewhere a loop that reads nothing but sizes does.
+
+The fields of all records of a batch as columns, every length checked, without Python per field.
+
+Source: Kafka's ``DefaultRecord.readFrom``.
+
+Records back out of a batch, one Python object each: for splits, brokers and tests.
 
 Nothing on the way out to a broker comes through here. Every length is checked against the bytes
 that are left. Source: Kafka's ``DefaultRecord.readFrom``.
+
+Control batches: the markers that end a transaction in a partition (KIP-98).
+
+As Kafka's EndTransactionMarker and ControlRecordType: one record, whose key says commit or abort
+and whose value names the coordinator's epoch.
 """
 
 from __future__ import annotations
 
+import struct
+from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.records.columns import binary_array
 from spark_kafka_sink.records.compression import decompress
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, as_int64
+from spark_kafka_sink.records.varint import INT_BYTES, LONG_BYTES, read_varint, read_varints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_kafka_sink.records.varint import Bytes, Numbers
+
+
+SMALLEST_RECORD: Final = 7
+"""Bytes of a record with nothing in it."""
+
+_STEP: Final = 1024
+"""Records looked for at once."""
+
+_WORTH: Final = 16
+"""Records of one size from which on a stride beats the loop."""
+
+
+def record_positions(data: bytes, end: int, count: int) -> Numbers:
+    """Where each of so many records begins, its size included; `data` has padding from `end` on.
+
+    Raises:
+        ProtocolError: there are more or fewer of them.
+    """
+    buffer = np.frombuffer(data, np.uint8)
+    found: list[Numbers] = []
+    position, left = 0, count
+    while left:
+        wanted = min(left, _STEP)
+        run, position = _strided(data, buffer[:end], position, wanted)
+        found.append(run)
+        if len(run) < min(wanted, _WORTH):
+            more, position = _one_by_one(data, position, end, wanted - len(run))
+            found.append(more)
+            left -= len(more)
+        left -= len(run)
+    if position != end:
+        raise ProtocolError(f"{end - position} bytes after the last record of a batch")
+    return np.concatenate(found)
+
+
+def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
+    """Records from a position on that are as long as the first, and where the next one begins."""
+    end = len(buffer)
+    size, body = read_varint(data, position)
+    step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
+    if size < SMALLEST_RECORD - 1 or body + size > end:
+        raise ProtocolError(f"a record of {size} bytes")
+    alike = np.ones(stop, np.bool_)
+    for index in range(position, body):
+        column = buffer[index : index + stop * step : step]
+        alike[: len(column)] &= column == data[index]
+        alike[len(column) :] = False
+    found = stop if alike.all() else int(alike.argmin())
+    found = min(found, (end - position) // step)
+    return position + step * np.arange(found), position + step * found
+
+
+def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
+    """As `_strided`, whatever their sizes; a negative one is found out later."""
+    found = array("q")
+    note = found.append
+    try:
+        for _ in range(wanted):
+            note(position)
+            size = data[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+            elif (more := data[position + 1]) < 0x80:
+                position += 2 + (size >> 1 & 0x3F | more << 6)
+            else:
+                size, position = read_varint(data, position)
+                position += max(size, 0)
+    except IndexError:
+        position = end + 1
+    if position > end:
+        raise ProtocolError("fewer records in a batch than its header says")
+    return np.frombuffer(found, np.int64), position
+
+
+_FEW: Final = 16
+"""Records, or those with more headers, up to which Python alone is faster than columns."""
+
+_PADDING: Final = bytes(2 * LONG_BYTES)
+"""A number at the very end may be read beyond it, before that is found out."""
+
+
+class RecordFields(NamedTuple):
+    """One record's; a key of negative size is null."""
+
+    time_delta: int
+    offset_delta: int
+    key_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldColumns:
+    """One value per record; a key of negative size is null."""
+
+    time_deltas: Numbers
+    offset_deltas: Numbers
+    key_sizes: Numbers
+
+
+def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
+    """Read an uncompressed records section that has to hold `count` records and nothing else.
+
+    Raises:
+        ProtocolError: it does not.
+    """
+    if count > _FEW:
+        return read_columns(section, count)
+    found = np.array(read_few(section, count), np.int64).reshape(count, len(RecordFields._fields))
+    return FieldColumns(time_deltas=found[:, 0], offset_deltas=found[:, 1], key_sizes=found[:, 2])
+
+
+def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
+    """See `read_fields`; for many records."""
+    end = len(section)
+    _check_room(count, end)
+    data = b"".join((section, _PADDING))
+    reader = _Reader(data)
+    reader.enter(record_positions(data, end, count), end)
+    reader.at = reader.at + 1
+    time_deltas = reader.number(LONG_BYTES)
+    offset_deltas = reader.number()
+    key_sizes = reader.number()
+    reader.skip(np.maximum(key_sizes, 0))
+    reader.skip(np.maximum(reader.number(), 0))
+    reader.skip_headers(reader.number())
+    reader.leave()
+    return FieldColumns(time_deltas=time_deltas, offset_deltas=offset_deltas, key_sizes=key_sizes)
+
+
+def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
+    """See `read_fields`; one by one, as to set columns up would take longer."""
+    end = len(section)
+    _check_room(count, end)
+    found, position = [], 0
+    for _ in range(count):
+        size, start = read_varint(section, position)
+        position = start + size
+        if size < SMALLEST_RECORD - 1 or position > end:
+            raise ProtocolError(f"a record of {size} bytes")
+        found.append(_read_one(section, start, position))
+    if position != end:
+        raise ProtocolError(f"{end - position} bytes after the last record of a batch")
+    return found
+
+
+def _check_room(count: int, size: int) -> None:
+    if count * SMALLEST_RECORD > size:
+        raise ProtocolError(f"{count} records can't be in {size} bytes")
+
+
+def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
+    time_delta, at = read_varint(data, start + 1, LONG_BYTES)
+    offset_delta, at = read_varint(data, at)
+    key_size, at = read_varint(data, at)
+    size, at = read_varint(data, at + max(key_size, 0))
+    headers, at = read_varint(data, at + max(size, 0))
+    if headers < 0 or _behind_headers(data, at, headers) != end:
+        raise ProtocolError("a record that ends elsewhere than its size says")
+    return RecordFields(time_delta, offset_delta, key_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordTails:
+    """Records without what numbers them in their batch; one value per record.
+
+    `tails` is key, value and headers as they are in the section.
+    """
+
+    sizes: Numbers
+    time_deltas: Numbers
+    tails: pa.BinaryArray
+
+
+def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
+    """Read an uncompressed records section of `count` records, of less than 2 GiB.
+
+    Raises:
+        ProtocolError: it holds something else.
+    """
+    end = len(section)
+    data = b"".join((section, _PADDING))
+    reader = _Reader(data)
+    starts = record_positions(data, end, count)
+    reader.enter(starts, end)
+    reader.at = reader.at + 1
+    time_deltas = reader.number(LONG_BYTES)
+    reader.number()
+    # Every other entry is a tail; what lies between two is where the next record begins.
+    edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
+    return RecordTails(
+        sizes=reader.ends - starts,
+        time_deltas=time_deltas,
+        tails=binary_array(edges, pa.py_buffer(data)).take(2 * np.arange(count)),
+    )
+
+
+class _Reader:
+    """A position in each record, all of them moved on together; `data` ends with padding."""
+
+    __slots__ = ("at", "buffer", "data", "ends")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.buffer = np.frombuffer(data, np.uint8)
+        self.at: Numbers = np.empty(0, np.int64)
+        self.ends: Numbers = self.at
+
+    def enter(self, positions: Numbers, end: int) -> None:
+        """Begin with records at these positions; each ends where the next one begins."""
+        self.at, self.ends = positions, np.append(positions[1:], end)
+        sizes = self.number()
+        if ((sizes < 0) | (self.at + sizes != self.ends)).any():
+            raise ProtocolError("a record whose size is wrong")
+
+    def number(self, longest: int = INT_BYTES) -> Numbers:
+        """The zig-zag varint at each position, as Java reads it: of 32 bits, or of 64."""
+        values, self.at = read_varints(self.buffer, self.at, longest)
+        return values
+
+    def skip(self, sizes: Numbers) -> None:
+        """Move on by so many bytes in each record."""
+        self.at = self.at + sizes
+        if (self.at > self.ends).any():
+            raise ProtocolError("a record field that is longer than its record")
+
+    def skip_headers(self, counts: Numbers) -> None:
+        """Move on behind so many headers in each record."""
+        if (counts < 0).any():
+            raise ProtocolError("a negative number of record headers")
+        rows = np.flatnonzero(counts)
+        while rows.size > _FEW:
+            self.at[rows] = _behind_header(self.buffer, self.at[rows], self.ends[rows])
+            counts[rows] -= 1
+            rows = rows[counts[rows] > 0]
+        for row in rows:
+            self.at[row] = _behind_headers(self.data, int(self.at[row]), int(counts[row]))
+
+    def leave(self) -> None:
+        """All of every record must have been read."""
+        if (self.at != self.ends).any():
+            raise ProtocolError("a record that ends elsewhere than its size says")
+
+
+def _behind_header(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
+    sizes, at = read_varints(buffer, at, INT_BYTES)
+    at = at + sizes
+    if ((sizes < 0) | (at > ends)).any():
+        raise ProtocolError("a record header whose key is wrong")
+    sizes, at = read_varints(buffer, at, INT_BYTES)
+    at = at + np.maximum(sizes, 0)
+    if (at > ends).any():
+        raise ProtocolError("a record header that is longer than its record")
+    return at
+
+
+def _behind_headers(data: memoryview | bytes, position: int, count: int) -> int:
+    for _ in range(count):
+        size, position = read_varint(data, position)
+        if size < 0:
+            raise ProtocolError("a record header without a key")
+        size, position = read_varint(data, position + size)
+        position += max(size, 0)
+    return position
+
 
 MAX_DECOMPRESSED = 256 << 20
 """Bytes: no batch may unfold into more."""
@@ -116,3 +404,61 @@ def _read_header(body: _Cursor) -> tuple[str, bytes | None]:
         return key.decode(), body.nullable()
     except UnicodeDecodeError as error:
         raise ProtocolError("a record header key that is not UTF-8") from error
+
+
+ABORT: Final = 0
+COMMIT: Final = 1
+
+_TRANSACTIONAL_CONTROL = 0x30
+_VERSION = 0
+_KEY = struct.Struct(">hh")
+_VALUE = struct.Struct(">hi")
+_BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
+"""Varints: length of the rest, attributes, deltas of time and offset, length of the key."""
+_BEFORE_VALUE = bytes((2 * _VALUE.size,))
+_NO_HEADERS = b"\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionMarker:
+    """How a producer's transaction ended."""
+
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int = 0
+
+
+def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
+    """The batch to append for a marker; `now_ms` since 1970."""
+    key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
+    value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
+    record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
+    header = BatchHeader(
+        attributes=_TRANSACTIONAL_CONTROL,
+        last_offset_delta=0,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        record_count=1,
+    )
+    return header.pack([record]) + record
+
+
+def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactionMarker | None:
+    """The marker in a control batch, None if it holds something else or nothing."""
+    record = next(iter(read_records(batch)), None)
+    if record is None or not record.key or len(record.key) < _KEY.size:
+        return None
+    kind = _KEY.unpack_from(record.key)[1]
+    if kind not in {ABORT, COMMIT} or not record.value or len(record.value) < _VALUE.size:
+        return None
+    if not header.is_transactional:
+        raise ProtocolError("a transaction marker outside of a transactional batch")
+    return EndTransactionMarker(
+        producer_id=header.producer_id,
+        epoch=header.producer_epoch,
+        commit=kind == COMMIT,
+        coordinator_epoch=_VALUE.unpack_from(record.value)[1],
+    )

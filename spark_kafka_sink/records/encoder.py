@@ -1,4 +1,12 @@
-"""Columns become Kafka records, one binary row each, without Python per row.
+"""Encode columns as Kafka records without Python code per record.
+
+Rows of bytes built from columns: fields side by side as binary views, one cast for them all.
+
+Short fields, such as varints, share views that hold their bytes inline; views of a column's entries
+point into the column. Casting the views to plain binary copies every view of every row, one behind
+the other, at some three nanoseconds each.
+
+Columns become Kafka records, one binary row each, without Python per row.
 
 One Arrow cast over all fields of all rows writes what ``DefaultRecord.writeTo`` writes:
 
@@ -10,27 +18,250 @@ The data buffer of the result, in row order, is the records section of a RecordB
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.records.binary_columns import (
+from spark_kafka_sink.records.columns import (
+    INLINE_SIZE,
+    REGISTER_SIZE,
+    InlineView,
+    VarintBytes,
     binary_array,
+    constant_bytes,
     lengths_of,
     lengths_without_null,
+    nullable_lengths,
     offsets_of,
 )
-from spark_kafka_sink.records.row_builder import NULL, RowBuilder
-from spark_kafka_sink.records.varint import varint, varint_size
+from spark_kafka_sink.records.varint import (
+    build_varints,
+    extremes,
+    varint,
+    varint_bytes,
+    varint_size,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from spark_kafka_sink.records.columns import Columns
+
+    _Field: TypeAlias = "bytes | VarintBytes | _Entries"
+    """A constant, a short string of bytes per row, or a column."""
+
+
+NULL = varint(-1)
+"""The length of a key or value that is null."""
+_SIZE_BITS = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_TO_BINARY = pc.CastOptions.unsafe(pa.binary())
+_CACHE_LINE = 64
+"""Bytes that a processor fetches at once."""
+_VIEW = np.dtype("V16")
+"""A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
+
+
+class _Entries(NamedTuple):
+    """A column that has one entry for each row, and their lengths, 0 for null, shape (n,)."""
+
+    column: pa.BinaryArray
+    lengths: NDArray[np.int32]
+
+
+class RowBuilder:
+    """The fields of every row from left to right; neighbouring constants become one field."""
+
+    __slots__ = ("_fields", "_rows", "_size", "_sizes")
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._fields: list[_Field] = []
+        self._size = 0
+        self._sizes: NDArray[np.int32] | None = None
+
+    def constant(self, value: bytes) -> None:
+        """The same bytes in every row."""
+        self._fields.append(value)
+        self._size += len(value)
+
+    def column(self, column: pa.BinaryArray) -> None:
+        """One entry of a column."""
+        self._entries(column, lengths_of(column))
+
+    def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
+        """A zig-zag varint per row, which counts as `room` bytes at least when views are shared.
+
+        So the layout stays the same where values grow with the number of rows.
+        """
+        low, high = extremes(values)
+        if low == high:
+            self.constant(varint(low))
+            return
+        encoded = varint_bytes(values, low, high)
+        if encoded is None:
+            self.column(build_varints(values))
+            return
+        self._fields.append(encoded._replace(largest=max(encoded.largest, room)))
+        self._add_sizes(encoded.size.astype(np.int32))
+
+    def nullable(self, column: pa.BinaryArray | None) -> None:
+        """A key or a value: its length, -1 for null, and its bytes."""
+        if column is None:
+            self.constant(NULL)
+            return
+        lengths = nullable_lengths(column)
+        self.varints(lengths)
+        self._entries(column, np.maximum(lengths, 0) if column.null_count else lengths)
+
+    def length_of(self, body: RowBuilder) -> None:
+        """The length of each row of `body`, as a varint."""
+        if body._sizes is None:
+            self.constant(varint(body._size))
+        else:
+            self.varints(body._sizes + np.int32(body._size))
+
+    def join(
+        self, front: RowBuilder | None = None, order: NDArray[np.intp] | None = None
+    ) -> pa.BinaryArray:
+        """The rows in `order`, each with the fields of `front` before its own.
+
+        A constant that ends the rows, of at most eight bytes, stands before the fields of the row
+        after it instead, where it shares a view with them; the last row's is a view of its own.
+        """
+        fields = _merged([*(front._fields if front else ()), *self._fields])
+        last, tail = fields[-1] if fields else None, b""
+        if isinstance(last, bytes) and len(last) <= REGISTER_SIZE:
+            tail = last
+            fields = _merged([tail, *fields[:-1]])
+        return _joined(_share_views(fields), self._rows, order, tail)
+
+    def _entries(self, column: pa.BinaryArray, lengths: NDArray[np.int32]) -> None:
+        self._fields.append(_Entries(column, lengths))
+        self._add_sizes(lengths)
+
+    def _add_sizes(self, sizes: NDArray[np.int32]) -> None:
+        self._sizes = sizes if self._sizes is None else self._sizes + sizes
+
+
+def _merged(fields: list[_Field]) -> list[_Field]:
+    """The fields, neighbouring constants as one."""
+    merged: list[_Field] = []
+    for field in fields:
+        last = merged[-1] if merged else None
+        if isinstance(field, bytes) and isinstance(last, bytes):
+            merged[-1] = last + field
+        else:
+            merged.append(field)
+    return merged
+
+
+def _share_views(fields: list[_Field]) -> list[InlineView | _Entries]:
+    """The fields, with as many short neighbours as fit put together into one inline view."""
+    columns: list[InlineView | _Entries] = []
+    for field in _in_registers(fields):
+        if isinstance(field, _Entries):
+            columns.append(field)
+            continue
+        last = columns[-1] if columns else None
+        if isinstance(last, InlineView) and last.fits(field):
+            last.append(field)
+        else:
+            columns.append(InlineView(field))
+    return columns
+
+
+def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | _Entries]:
+    """The fields, constants as short ones of at most eight bytes."""
+    for field in fields:
+        if isinstance(field, bytes):
+            for start in range(0, len(field), REGISTER_SIZE):
+                yield constant_bytes(field[start : start + REGISTER_SIZE])
+        else:
+            yield field
+
+
+def _joined(
+    columns: list[InlineView | _Entries],
+    rows: int,
+    order: NDArray[np.intp] | None,
+    tail: bytes,
+) -> pa.BinaryArray:
+    """Row i is entry i of all columns, one behind the other, from the end of `tail` on."""
+    count = len(columns)
+    room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
+    flat = _views(room)
+    views = flat[:-1].reshape(rows, count, 2)
+    target = views
+    if order is not None:
+        target = _views(pa.allocate_buffer(rows * count * _VIEW.itemsize)).reshape(rows, count, 2)
+    buffers: list[pa.Buffer] = []
+    for number, column in enumerate(columns):
+        if isinstance(column, InlineView):
+            column.write(target[:, number])
+        else:
+            buffers += _point(column, target[:, number], len(buffers))
+    if order is not None:
+        np.take(target, order, axis=0, out=views, mode="clip")
+        for column in columns:
+            if isinstance(column, _Entries):
+                _prefetch(column.column)
+    InlineView(constant_bytes(tail)).write(flat[-1:])
+    array = pa.Array.from_buffers(pa.binary_view(), len(flat), [None, room, *buffers])
+    joined = cast("pa.BinaryArray", pc.call_function("cast", [array], _TO_BINARY))
+    offsets = offsets_of(joined)[: rows * count + 1 : count or 1] + np.int32(len(tail))
+    return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
+
+
+def _views(room: pa.Buffer) -> NDArray[np.uint64]:
+    """Room for views, shape (count, 2), in Arrow's memory: it keeps its pages."""
+    return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
+
+
+def _prefetch(column: pa.BinaryArray) -> None:
+    """Bring a column's bytes into the processor's cache, from first to last.
+
+    Whoever reads its rows in another order then waits for main memory, or a shared cache, once and
+    not once a row: that halves the cast's time.
+    """
+    data = column.buffers()[2]
+    if data is not None:
+        first, last = offsets_of(column)[[0, -1]].tolist()
+        np.frombuffer(memoryview(data), np.uint8)[first:last:_CACHE_LINE].max(initial=0)
+
+
+def _point(entries: _Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
+    column, lengths = entries
+    data = column.buffers()[2]
+    if data is None or column.null_count or not len(lengths) or lengths.min() <= INLINE_SIZE:
+        return _point_some(column, views, first)
+    views[:, 0] = lengths
+    views[:, 1] = offsets_of(column)[:-1]
+    views[:, 1] <<= _HALF
+    if first:
+        views[:, 1] |= np.uint64(first)
+    return [data]
+
+
+def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """The same where entries are null, or short enough for their views to hold them."""
+    array = pc.cast(column, pa.binary_view(), safe=False)
+    _, entries, *data = array.buffers()
+    if entries is None:
+        return []
+    whole = np.frombuffer(memoryview(entries), _VIEW)
+    views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
+    if first and data:
+        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > INLINE_SIZE) * np.uint64(first)
+    if column.null_count:
+        views[np.asarray(column.is_null())] = 0
+    return [buffer for buffer in data if buffer is not None]
+
 
 MAX_OFFSET_DELTA_SIZE = 3
 """Bytes of the offset delta varint up to a million records a batch."""

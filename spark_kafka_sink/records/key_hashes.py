@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.records.binary_columns import offsets_of
+from spark_kafka_sink.records.columns import offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

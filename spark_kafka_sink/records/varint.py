@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.records.binary_columns import binary_array
-from spark_kafka_sink.records.inline_views import REGISTER_SIZE, VarintBytes
+from spark_kafka_sink.records.columns import REGISTER_SIZE, VarintBytes, binary_array
 
 if TYPE_CHECKING:
     from typing import TypeAlias

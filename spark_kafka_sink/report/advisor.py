@@ -12,15 +12,21 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.arguments import REPORT, check_argument
-from spark_kafka_sink.common.quantity import plural
-from spark_kafka_sink.report.advice.advice import MB, Advice, Direction
-from spark_kafka_sink.report.advice.arrow_batches import (
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.report.advice import (
+    FEW_BATCHES,
+    MB,
+    SMALL_BATCH,
+    WORTHWHILE,
+    Advice,
+    Direction,
+    PipelineFacts,
     measured_arrow_batches,
+    row_by_row,
     short_arrow_batches,
+    skew,
     unbounded_arrow_batches,
 )
-from spark_kafka_sink.report.advice.spread import FEW_BATCHES, SMALL_BATCH, row_by_row, skew
-from spark_kafka_sink.report.pipeline import WORTHWHILE, PipelineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quantity import plural, size_text
-from spark_kafka_sink.report.pipeline import PipelineFacts
+from spark_kafka_sink.common.text import plural, size_text
+from spark_kafka_sink.report.advice import PipelineFacts
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.codec_cost import CodecCost

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quantity import plural, size_text
+from spark_kafka_sink.common.text import plural, size_text
 from spark_kafka_sink.report.dry_run import PARTITION_COLUMNS, partition_rows
 from spark_kafka_sink.report.summary import summary_rows, title
 

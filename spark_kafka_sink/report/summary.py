@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.quantity import plural, size_text
+from spark_kafka_sink.common.text import plural, size_text
 from spark_kafka_sink.report.advisor import HINT, advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.dry_run import dry_run_rows, dry_run_title

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quantity import plural, size_text
+from spark_kafka_sink.common.text import plural, size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.dry_run import (
     PARTITION_COLUMNS,

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
     import uuid

@@ -7,15 +7,19 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     JaasLogin,
     PasswordLogin,
 )
-from spark_kafka_sink.security.credentials import revealed
-from spark_kafka_sink.security.replaced_files import SETTLING_S, change_follows, stamps_of
-from spark_kafka_sink.security.resolved_login import resolved_login
+from spark_kafka_sink.config.security.values import check_libraries
+from spark_kafka_sink.security.credentials import (
+    SETTLING_S,
+    change_follows,
+    resolved_login,
+    revealed,
+    stamps_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +83,7 @@ def _check_stores(tls: TlsConfig) -> None:
 def _files_of(security: SecurityConfig) -> tuple[str, ...]:
     if security.tls is None:
         return ()
-    from spark_kafka_sink.security.tls.store_files import files_of  # as above
+    from spark_kafka_sink.security.tls.stores import files_of  # as above
 
     return files_of(security.tls)
 

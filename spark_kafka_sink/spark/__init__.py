@@ -7,7 +7,7 @@ merges what the tasks report, and publication shows and keeps it. exactly_once h
 deliveryGuarantee=exactly-once.
 """
 
-from spark_kafka_sink.common.pyspark_release import missing, refuse_older
+from spark_kafka_sink.common.extras import missing, refuse_older
 from spark_kafka_sink.spark.reports.log_lines import install as _show_origin
 
 try:

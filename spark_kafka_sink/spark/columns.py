@@ -1,31 +1,329 @@
-"""From Spark's Arrow batches to the producer's rows: casts and checks, no Python per row."""
+"""Convert Spark's Arrow batches to the producer's rows: casts and checks by column."""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.producer.bad_rows import RowError
+from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.rows import Rows, row_name
-from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.columns import Columns, binary_array
 from spark_kafka_sink.records.encoder import encode_headers
-from spark_kafka_sink.spark.bytes_column import LARGEST_SLICE, read_bytes, slices
-from spark_kafka_sink.spark.header_column import read_headers
-from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.session_conf import setting
-from spark_kafka_sink.spark.timestamp_column import ZONE_SETTING, read_timestamps
-from spark_kafka_sink.spark.topic_column import read_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.spark.contract import Contract
+
+
+class RowChecks:
+    """The errors of n rows so far; a row keeps its first one.
+
+    Args:
+        rows: how many there are.
+        tolerant: bad rows are marked; otherwise the first one raises.
+        name: how errors call one of them.
+    """
+
+    def __init__(
+        self, rows: int, tolerant: bool, name: Callable[[int], str] = "row {}".format
+    ) -> None:
+        self._tolerant = tolerant
+        self._name = name
+        self._errors = np.zeros(rows, np.int8)
+
+    def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
+        """These rows, in order, have an error; `problem` ends where the row's number comes.
+
+        Raises:
+            ColumnError: there is one, and it is not tolerated; the message names the row.
+        """
+        if not len(rows):
+            return
+        if not self._tolerant:
+            raise ColumnError(f"{problem} {self._name(int(rows[0]))}", hint=hint)
+        self._errors[rows[self._errors[rows] == RowError.NONE]] = error
+
+    @property
+    def errors(self) -> NDArray[np.int8] | None:
+        """A `RowError` per row, shape (n,); None when there is none."""
+        return self._errors if self._errors.any() else None
+
+
+LARGEST_SLICE = 4 << 20
+"""Bytes of a slice's columns together: what the producer encodes at once.
+
+Whatever is made of rows on their way, such as encoded headers, then takes a few times that and not
+a few times an Arrow batch, which may have gigabytes.
+"""
+MOST_ROWS = 1 << 17
+"""Rows of a slice, for rows of a few bytes: each needs some numbers of eight bytes on its way."""
+
+
+def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First row and row after the last of slices whose columns are not too large together."""
+    encoded = [each for each in columns if pa.types.is_dictionary(batch.schema.field(each).type)]
+    plain = batch.select([each for each in columns if each not in encoded])
+    ends = [_decoded_ends(cast("Any", batch.column(each))) for each in encoded]
+
+    def size(start: int, stop: int) -> int:
+        decoded = sum(int(each[stop] - each[start]) for each in ends)
+        return plain.slice(start, stop - start).nbytes + decoded
+
+    yield from _halved(size, 0, batch.num_rows)
+
+
+def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    rows = stop - start
+    if rows <= 1 or (rows <= MOST_ROWS and size(start, stop) <= LARGEST_SLICE):
+        yield start, stop
+        return
+    half = start + rows // 2
+    yield from _halved(size, start, half)
+    yield from _halved(size, half, stop)
+
+
+def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
+    """Where each of n rows begins and the last one ends, in bytes, once it is decoded: n + 1.
+
+    A slice of such a column counts its whole dictionary, and a value of it once for many rows.
+    """
+    values = cast("pa.BinaryArray", column.dictionary)
+    lengths = pc.binary_length(values).cast(pa.int64()).take(column.indices)
+    return np.concatenate(([0], np.cumsum(np.asarray(lengths.fill_null(0)))))
+
+
+def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
+    """A column of strings or binary, plain, large or dictionary-encoded, as binary."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        return _narrowed(column)
+    return cast("pa.BinaryArray", column.cast(pa.binary()))
+
+
+def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
+    """Arrow's own cast looks at how far a slice's offsets are from the start of the column."""
+    _, offsets_buffer, data = column.buffers()
+    if offsets_buffer is None or not len(column):
+        return pa.nulls(len(column), pa.binary())
+    offsets = np.frombuffer(
+        memoryview(offsets_buffer), np.int64, len(column) + 1, 8 * column.offset
+    )
+    first, last = int(offsets[0]), int(offsets[-1])
+    body = pa.py_buffer(b"") if data is None else data.slice(first, last - first)
+    array = binary_array((offsets - first).astype(np.int32), body)
+    if not column.null_count:
+        return array
+    valid = np.packbits(np.asarray(column.is_valid()), bitorder="little").tobytes()
+    buffers = [pa.py_buffer(valid), *array.buffers()[1:]]
+    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))
+
+
+def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
+    """The headers of n rows in `HEADER_LISTS`' shape, None when no row has any.
+
+    A key that is null or not UTF-8 is an error of its row; it becomes one that can be written, as
+    the row may be a dead letter.
+    """
+    if column.null_count == len(column):
+        return None
+    entries = column.flatten()
+    keys = read_bytes(pc.struct_field(entries, 0))
+    null = keys.is_null() if keys.null_count else None
+    if null is not None:
+        checks.found(
+            _rows_with(column, null),
+            RowError.NULL_HEADER_KEY,
+            "a header without a key in",
+            "every entry of `headers` needs a key; drop entries whose key is null",
+        )
+    text = _as_text(keys)
+    if text is None:
+        text, wrong = _repaired(keys)
+        checks.found(
+            _rows_with(column, wrong),
+            RowError.INVALID_HEADER_KEY,
+            "a header key that is not UTF-8 in",
+            "header keys are text; put other bytes into the header's value",
+        )
+    values = read_bytes(pc.struct_field(entries, 1))
+    lists = _lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
+    return lists if null is None else without_null_keys(lists)
+
+
+def _rows_with(column: pa.ListArray[Any], entries: pa.Array[Any]) -> Any:
+    """The rows of these entries, in order, each once."""
+    return np.unique(np.asarray(pc.list_parent_indices(column).filter(entries)).astype(np.intp))
+
+
+def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
+    """The keys if all of them are UTF-8, which Arrow's cast to string checks."""
+    try:
+        keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    return keys
+
+
+def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
+    """Keys with U+FFFD where they were not UTF-8, as Java's decoder does; and which those are."""
+    encoded = keys.dictionary_encode()
+    raw = cast("list[bytes]", encoded.dictionary.to_pylist())
+    good = [each.decode(errors="replace").encode() for each in raw]
+    wrong = pa.array([one != other for one, other in zip(raw, good, strict=True)], pa.bool_())
+    repaired = pa.array(good, pa.binary()).take(encoded.indices)
+    return repaired, wrong.take(encoded.indices).fill_null(False)
+
+
+def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
+    """Lists as long as the column's with other entries; null ones stay null."""
+    lengths = np.asarray(pc.list_value_length(column).fill_null(0))
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    mask = column.is_null() if column.null_count else None
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries, mask=mask)
+
+
+ZONE_SETTING = "spark.sql.session.timeZone"
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
+_LOCALTIME = Path("/etc/localtime")
+_ZONES = "zoneinfo/"
+
+
+def read_timestamps(
+    column: pa.Array[Any], checks: RowChecks, now_ms: int, zone: str | None
+) -> NDArray[np.int64]:
+    """Milliseconds since 1970 of n rows, shape (n,); a null timestamp is the time of writing.
+
+    One before 1970 is an error of its row, as for Java's producer (``ProducerRecord``): to Kafka -1
+    means that there is none. It becomes the time of writing, as the row may be a dead letter.
+
+    Args:
+        column: TIMESTAMP, or TIMESTAMP_NTZ, which Arrow knows by its missing zone.
+        checks: where errors go.
+        now_ms: the time of writing.
+        zone: the zone of a TIMESTAMP_NTZ; None for this machine's.
+    """
+    if column.type.tz is None:
+        micros = _instants(column.cast(pa.timestamp("us")), zone or system_zone())
+    else:
+        micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    filled = np.asarray(micros.fill_null(now_ms * 1000))
+    millis: NDArray[np.int64] = np.floor_divide(filled, 1000)
+    early = np.flatnonzero(millis < 0)
+    if len(early):
+        checks.found(
+            early,
+            RowError.NEGATIVE_TIMESTAMP,
+            f"a timestamp before 1970 ({int(millis[early[0]])} ms) in",
+            "Kafka has no such timestamps; use null for the time of writing",
+        )
+        millis[early] = now_ms
+    return millis
+
+
+def _instants(local: Any, zone: str) -> Any:
+    """Microseconds since 1970 of local times, as Spark casts them to TIMESTAMP.
+
+    A time that comes twice is the first; one that a change of clocks skips counts on from before
+    it (``java.time.ZonedDateTime.ofLocal``), so the offset is the one just before the change.
+    """
+    micros = local.cast(pa.int64())
+    fixed = _fixed_offset(zone)
+    if fixed is not None:
+        return pc.subtract(micros, fixed)
+    try:
+        near = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    except pa.ArrowInvalid:
+        raise ColumnError(
+            f"the time zone {zone!r} of the session is not known here, and column `timestamp` has "
+            "none of its own",
+            hint=f"set {ZONE_SETTING} to a name such as Europe/Berlin, or cast to TIMESTAMP",
+        ) from None
+    offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
+    return pc.subtract(micros, offset)
+
+
+def _fixed_offset(zone: str) -> int | None:
+    """Microseconds that a zone is ahead of UTC if its name says so, as in "GMT+1"; else None."""
+    if zone == "Z":
+        return 0
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    ahead = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
+    return -ahead if found[1] == "-" else ahead
+
+
+def system_zone() -> str:
+    """The name of this machine's time zone, where a JVM looks for it; UTC without one."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named:
+        return named
+    target = str(_LOCALTIME.resolve())
+    return target.split(_ZONES, 1)[1] if _ZONES in target else "UTC"
+
+
+_NONE = -1
+_SHOWN = 100
+
+
+def read_topics(
+    column: pa.Array[Any], checks: RowChecks
+) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
+    """The topics of n rows, and each row's number among them; None where there is one at most."""
+    encoded = read_bytes(column).dictionary_encode()
+    numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
+    checks.found(
+        np.flatnonzero(numbers == _NONE),
+        RowError.NULL_TOPIC,
+        "null topic present in the data, first in",
+        "use the topic option for setting a default topic, or filter such rows out",
+    )
+    raw = cast("list[bytes]", encoded.dictionary.to_pylist())
+    names = [_name(each) for each in raw]
+    wrong = [place for place, name in enumerate(names) if name is None]
+    if wrong:
+        shown = raw[wrong[0]].decode(errors="backslashreplace")[:_SHOWN]
+        checks.found(
+            np.flatnonzero(np.isin(numbers, wrong)),
+            RowError.INVALID_TOPIC,
+            f"the column `topic` has {shown!r}, which is no name for a topic, first in",
+            TOPIC_NAMES,
+        )
+        numbers = _without(wrong, len(names))[numbers]
+    topics = tuple(name for name in names if name is not None)
+    return topics, None if len(topics) <= 1 else np.maximum(numbers, 0)
+
+
+def _name(raw: bytes) -> str | None:
+    """The name, None where no topic can have it."""
+    name = raw.decode(errors="replace")
+    return name if is_topic_name(name) else None
+
+
+def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
+    """What each of `count` numbers becomes when the wrong ones go; the last is for no number."""
+    kept = np.ones(count + 1, np.bool_)
+    kept[[*wrong, count]] = False
+    return np.where(kept, np.cumsum(kept) - 1, _NONE).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.packed.packed_report import AnyReport, PackedReport, merge_reports
+from spark_kafka_sink.report.packed_report import AnyReport, PackedReport, merge_reports
 from spark_kafka_sink.report.written_topics import check_recreated
 
 if TYPE_CHECKING:

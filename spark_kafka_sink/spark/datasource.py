@@ -78,7 +78,7 @@ class KafkaProdDataSource(DataSource):
                 "delete and create the topic. Spark has already dropped the table if this was "
                 "saveAsTable or createOrReplace on an existing one: create it again",
             )
-        from spark_kafka_sink.spark.planning.plan import batch_writer
+        from spark_kafka_sink.spark.plan import batch_writer
 
         return batch_writer(self.options, schema)
 
@@ -100,7 +100,7 @@ class KafkaProdDataSource(DataSource):
                 "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
-        from spark_kafka_sink.spark.planning.plan import stream_writer
+        from spark_kafka_sink.spark.plan import stream_writer
 
         return stream_writer(self.options, schema)
 

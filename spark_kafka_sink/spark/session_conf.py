@@ -1,16 +1,25 @@
-"""The Spark session's SQL settings as a task sees them: those that were set, and defaults.
+"""Session settings that a Python worker needs, and the log level of the driver's JVM.
+
+The Spark session's SQL settings as a task sees them: those that were set, and defaults.
 
 Spark hands the settings of the session to its tasks as local properties (``SQLExecution``).
+
+The log level that the driver's JVM was started with, which no Python worker is told.
+
+`spark.log.level` stands in the JVM's command line when the session's builder or `--conf` has set
+it. A later `setLogLevel` changes the JVM's loggers alone, and leaves no trace for a worker.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 
 from pyspark import TaskContext
 
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
-from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """Spark's own, in 4.1 and 4.3."""
@@ -74,3 +83,23 @@ def _number(text: str | None, default: int) -> int:
     if found is None:
         return -1
     return int(found[1]) << 10 * _UNITS.index(found[2])
+
+
+_PROC = Path("/proc")
+_LEVELS = frozenset(f"spark.log.level={level}" for level in ("ERROR", "FATAL", "OFF"))
+
+
+@cache
+def only_errors_are_logged(proc: Path = _PROC) -> bool:
+    """Whether an ancestor of this process was told to log errors alone; False away from Linux."""
+    process = "self"
+    while process not in {"0", "1"}:
+        try:
+            words = (proc / process / "cmdline").read_text(errors="replace").split("\0")
+            stat = (proc / process / "stat").read_text(errors="replace")
+        except OSError:
+            return False
+        if not _LEVELS.isdisjoint(words):
+            return True
+        process = stat.rpartition(")")[2].split()[1]  # the parent
+    return False

@@ -15,7 +15,7 @@ from pyspark import SparkFiles
 
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.security.shipped_files import located
-from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
+from spark_kafka_sink.spark.session_conf import only_errors_are_logged
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig

@@ -11,8 +11,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.credentials import is_redacted, is_secret
-from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.security.values import SecurityValues
 

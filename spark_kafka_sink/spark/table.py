@@ -20,16 +20,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_kafka_sink.common.credentials import is_secret
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.common.secret import Secret, is_secret
 from spark_kafka_sink.config.names import SINK_NAMES, split_options
 from spark_kafka_sink.config.option import PREFIX
-from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
-from spark_kafka_sink.config.security.sasl.login_options import holds_secret
-from spark_kafka_sink.config.security.sasl.sasl_config import JAAS
+from spark_kafka_sink.config.security.jaas import parse_jaas
+from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
 from spark_kafka_sink.config.security.values import SecurityValues
-from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
+from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,10 +20,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.progress.address import ProgressAddress
-from spark_kafka_sink.spark.progress.task_reporter import TaskReporter
+from spark_kafka_sink.spark.progress.task_reporter import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.reports.error_file import WriteOrigin
 from spark_kafka_sink.spark.reports.report_folder import report_folder
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
@@ -62,7 +61,11 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
-        from spark_kafka_sink.producer import session_pool
+        from spark_kafka_sink.producer.session import (
+            borrow_session,
+            discard_session,
+            give_back_session,
+        )
         from spark_kafka_sink.report.delivery_report import DeliveryReport
         from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
@@ -77,7 +80,7 @@ class TaskWriter:
             with self.reporter() as reporter:
                 for rows in self.read(reporter.watch(batches), wanted):
                     session = session or reporter.attach(
-                        session_pool.borrow_session(config, self.session_settings())
+                        borrow_session(config, self.session_settings())
                     )
                     session.append(rows)
                 if session is None:
@@ -86,10 +89,10 @@ class TaskWriter:
             report = session.report(task_info())
         except BaseException:
             if session is not None:
-                session_pool.discard_session(session)
+                discard_session(session)
             raise
         written = session.written_topics
-        session_pool.give_back_session(session)
+        give_back_session(session)
         return DeliveryMessage(self.origin.of_task(report), written=written)
 
     def read(
@@ -147,13 +150,13 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
-        from spark_kafka_sink.spark.publication import commit_write
+        from spark_kafka_sink.spark.reports.publication import commit_write
 
         commit_write(self._task.config, self._task.origin, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
-        from spark_kafka_sink.spark.publication import abort_write
+        from spark_kafka_sink.spark.reports.publication import abort_write
 
         abort_write(self._task.config, self._task.origin, messages)
 
@@ -171,13 +174,13 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
-        from spark_kafka_sink.spark.publication import commit_micro_batch
+        from spark_kafka_sink.spark.reports.publication import commit_micro_batch
 
         commit_micro_batch(self._task.config, self._task.origin, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
-        from spark_kafka_sink.spark.publication import abort_micro_batch
+        from spark_kafka_sink.spark.reports.publication import abort_micro_batch
 
         abort_micro_batch(self._task.config, self._task.origin, messages, batchId)
 

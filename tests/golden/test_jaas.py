@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
+from spark_kafka_sink.config.security.jaas import parse_jaas
 from tests.golden.jvm_jaas import read
 
 if TYPE_CHECKING:

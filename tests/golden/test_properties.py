@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.config.properties import parse_properties
+from spark_kafka_sink.config.profiles import parse_properties
 
 if TYPE_CHECKING:
     from tests.support.kafka.jvm import Jvm

@@ -10,13 +10,13 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_pool import (
+from spark_kafka_sink.producer.session import (
+    ProducerSession,
     borrow_session,
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advice import Advice, Direction
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import config, numbered, rows

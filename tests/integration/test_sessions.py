@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError
-from spark_kafka_sink.producer.session_pool import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
+from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.written_topics import WrittenTopic, check_recreated
 from tests.integration.support.producing import config, numbered, rows

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.rows import Rows

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from spark_kafka_sink import plots
 from spark_kafka_sink.metrics.histogram import Histogram, bucket_of
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
-from spark_kafka_sink.plots.comparison import DIVIDED, MULTIPLIED
+from spark_kafka_sink.plots.figures import DIVIDED, MULTIPLIED
 from spark_kafka_sink.plots.panels import PARTITIONS_SHOWN
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport

@@ -9,16 +9,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from spark_kafka_sink.plots.style import (
-    BAD,
-    GOOD,
-    PALE,
-    SECOND,
-    done,
-    dress,
-    legend,
-    log_numbers,
-)
+from spark_kafka_sink.plots.panels import BAD, GOOD, PALE, SECOND, done, dress, legend, log_numbers
 from tools.benchmarks.core.contestants import EVENTS
 
 if TYPE_CHECKING:

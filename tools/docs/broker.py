@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.faults.fault import Effect
+from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.broker.handlers.registry import HANDLERS
-from spark_kafka_sink.cli.broker_options import BrokerArguments
+from spark_kafka_sink.cli.broker import BrokerArguments
 from tools.docs.markdown import attribute_docs, table
 
 if TYPE_CHECKING:

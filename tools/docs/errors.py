@@ -7,7 +7,7 @@ from inspect import getdoc
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.producer.row_errors import RowError
+from spark_kafka_sink.producer.bad_rows import RowError
 from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
 from spark_kafka_sink.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from tools.docs.markdown import one_line, table

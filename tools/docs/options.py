@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Profile
-from spark_kafka_sink.config.known_keys import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
+from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.security.names import (

@@ -9,9 +9,13 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.export.java_names import Metric, java_metrics
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, DeliveryCounters
+from spark_kafka_sink.report.delivery_counters import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    DeliveryCounters,
+    PoisonCount,
+)
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from tools.docs.markdown import attribute_docs, table
 

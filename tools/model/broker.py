@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tools.model.scenario import Version
 from tools.model.world import Status, Transaction, World

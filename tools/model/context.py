@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
-from spark_kafka_sink.exactly_once.orphans import Candidate
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
+from spark_kafka_sink.exactly_once.steps.orphans import Candidate
 from tools.model import broker
 from tools.model.scenario import WRITE
 from tools.model.world import Driver, Pc, State, Transaction, World, transaction, with_driver

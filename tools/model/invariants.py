@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done
+from spark_kafka_sink.exactly_once.protocol import Decided, Done
 from tools.model.broker import status_of
 from tools.model.scenario import TASKS, Goal
 from tools.model.world import Pc, Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing, Planning
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing, Planning
 from tools.model.broker import awaited
 from tools.model.world import Pc
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.protocol import (
     AbortOurs,
     AlreadyDone,
     Caller,
     Decide,
+    Decided,
+    Done,
     GiveUp,
+    Nothing,
     Refusal,
     Refuse,
     RollForward,
@@ -27,7 +29,7 @@ from tools.model.scenario import Goal, Runner, Scenario, Version
 from tools.model.world import Pc, State, Transaction
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.orphans import Candidate
+    from spark_kafka_sink.exactly_once.steps.orphans import Candidate
 
 CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse
 AbortStep = RollForward[Transaction] | GiveUp | AbortOurs

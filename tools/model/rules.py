@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once import end_outcome, orphans, protocol
+from spark_kafka_sink.exactly_once import commit_outcome, protocol
+from spark_kafka_sink.exactly_once.steps import orphans
 from tools.model.world import Pc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.exactly_once.orphans import Candidate
     from spark_kafka_sink.exactly_once.protocol import (
         AbortOurs,
         AlreadyDone,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         RollForward,
         Verdict,
     )
+    from spark_kafka_sink.exactly_once.steps.orphans import Candidate
     from tools.model.world import State, Transaction
 
 
@@ -44,7 +45,7 @@ class Rules:
     abort_step: Callable[[State, Caller], RollForward[Transaction] | GiveUp | AbortOurs] = (
         protocol.next_abort_step
     )
-    commit_outcome: Callable[[int], end_outcome.EndOutcome] = end_outcome.commit_outcome
+    commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
     is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = _is_orphan
     attempt_in_id: bool = True
     """Every attempt has a transactional id of its own."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spark_kafka_sink.exactly_once.log_state import Nothing
-from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
 from tools.model.world import Budget, Driver, Pc, World
 
 WRITE = "#"

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, LogState, Nothing
 
 
 class Status(StrEnum):

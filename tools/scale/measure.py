@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.handlers.transactions import DescribeTransactionsHandler
-from spark_kafka_sink.exactly_once.log.decision import Record
-from spark_kafka_sink.exactly_once.log.decision_records import messages_of
-from spark_kafka_sink.exactly_once.log_state import Decided
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.log.decision import Record, messages_of
+from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.spark.commit_messages import committed_report
 from spark_kafka_sink.spark.exactly_once.messages import results_of
@@ -23,7 +22,7 @@ from tools.scale.messages import TOPIC, delivery_message, transaction_message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
 
 _ROUNDS = 3
 _TASKS = 100

@@ -6,17 +6,15 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
+from spark_kafka_sink.exactly_once.transactional_id import Scope, TaskTransactionalId
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, TopicMetrics
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage

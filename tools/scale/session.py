@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.producer.session import borrow_session, discard_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
 from tools.scale.messages import TOPIC

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i32Timedelta
 
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
-    from spark_kafka_sink.client.channel.state import State
+    from spark_kafka_sink.client.channel.transport import State
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Request
     from spark_kafka_sink.common.errors import ProtocolError

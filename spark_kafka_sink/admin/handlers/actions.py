@@ -1,4 +1,6 @@
-"""What follows from the error codes of coordinators and of partitions' leaders.
+"""Actions that follow from error codes, request bodies, and the coordinator lookup (KIP-98).
+
+What follows from the error codes of coordinators and of partitions' leaders.
 
 Source: ``TransactionManager``, ``PartitionLeaderStrategy``.
 """
@@ -7,11 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.admin.api_driver import Action
-from spark_kafka_sink.protocol.error_codes import INVALID_METADATA, ClientErrorCode, ErrorCode
+from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_UNAVAILABLE,
+    INVALID_METADATA,
+    ClientErrorCode,
+    ErrorCode,
+)
+from spark_kafka_sink.protocol.messages import build
+from spark_kafka_sink.protocol.transactions import find_coordinator
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.protocol.messages import Values
+
 
 COORDINATOR_ACTIONS: Mapping[int, Action] = {
     ClientErrorCode.disconnected: Action.LOOK_UP,
@@ -44,3 +62,51 @@ def leader_action(code: int) -> Action:
     if lost or code in INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
         return Action.LOOK_UP
     return Action.RETRY if code in _BUSY else Action.DONE
+
+
+def write(api: ApiKey, version: int, values: Values) -> list[Buffer]:
+    """A request's body out of a tree of plain values."""
+    return [encode(build(request_type(api, version), values))]
+
+
+_BATCHED = 4
+"""The first version of FindCoordinator with many keys (KIP-699)."""
+_MANY = 1_000
+
+
+class FindCoordinatorHandler(ApiHandler[str, Node]):
+    """The coordinators of transactional ids (KIP-98)."""
+
+    api = ApiKey.FIND_COORDINATOR
+
+    def keys_per_request(self, version: int | None) -> int:
+        """See `ApiHandler`."""
+        return _MANY if version is not None and version >= _BATCHED else 1
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        return write(self.api, version, find_coordinator(keys))
+
+    def results(self, keys: Sequence[str], answer: Answer) -> Mapping[str, KeyResult[Node]]:
+        """See `ApiHandler`."""
+        response = answer.response
+        told = getattr(response, "coordinators", None)
+        if told is None:
+            return {keys[0]: _coordinator(response)}
+        return {one.key: _coordinator(one) for one in told}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        retriable = code in COORDINATOR_UNAVAILABLE or code in _LOST
+        return Action.RETRY if retriable else Action.DONE
+
+
+_LOST = frozenset({ClientErrorCode.disconnected, ClientErrorCode.not_sent})
+
+
+def _coordinator(told: object) -> KeyResult[Node]:
+    code = int(getattr(told, "error_code", 0))
+    message = getattr(told, "error_message", None)
+    node_id, host, port = (getattr(told, name) for name in ("node_id", "host", "port"))
+    node = Node(int(node_id), host, int(port))
+    return KeyResult(code=code, message=message, value=None if code else node)

@@ -1,4 +1,6 @@
-"""The requests to the coordinators of transactions: InitProducerId, EndTxn, descriptions and lists.
+"""Handlers for InitProducerId, EndTxn, and descriptions of transactions and producers.
+
+The requests to the coordinators of transactions: InitProducerId, EndTxn, descriptions and lists.
 
 Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransactionsHandler``,
 ``ListTransactionsHandler``.
@@ -7,17 +9,21 @@ Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransaction
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
-from spark_kafka_sink.admin.handlers.actions import COORDINATOR_ACTIONS
-from spark_kafka_sink.admin.handlers.body import write
-from spark_kafka_sink.admin.transaction_states import ListedTransaction, TransactionDescription
+from spark_kafka_sink.admin.handlers.actions import COORDINATOR_ACTIONS, leader_action, write
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_requests import end_txn, init_producer_id
-from spark_kafka_sink.protocol.transaction_state import TransactionState
+from spark_kafka_sink.protocol.transactions import (
+    OpenTransaction,
+    TransactionState,
+    by_topic,
+    end_txn,
+    init_producer_id,
+)
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -26,7 +32,62 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.admin.call import Answer
-    from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+    from spark_kafka_sink.protocol.transactions import TransactionVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    """A transactional id as its coordinator knows it."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    """When the transaction began by the coordinator's clock, milliseconds since 1970; None where
+    there is none."""
+    topics: tuple[tuple[str, Sequence[int]], ...] = ()
+    """Topics that this client may describe, each with the numbers of its partitions: those that
+    the transaction has written to. A driver holds those of all tasks at once."""
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All of them, sorted."""
+        found = (TopicPartition(topic, each) for topic, numbers in self.topics for each in numbers)
+        return tuple(sorted(found))
+
+    def is_of(self, transaction: OpenTransaction) -> bool:
+        """Whether this is the very transaction, at the epoch that it was opened with."""
+        opened = (transaction.producer_id, transaction.epoch)
+        return (self.producer_id, self.epoch) == opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id as the list has it; `coordinator` is a broker's id."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """A producer that a partition's leader remembers.
+
+    `last_sequence` and `coordinator_epoch` are -1 where there is none, `last_timestamp_ms` is in
+    milliseconds since 1970. `transaction_start` is the first offset of its open transaction.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start: int | None
+
 
 _KNOWS_ITS_PRODUCER = 3
 """The first version of InitProducerId that goes on from an epoch (KIP-360)."""
@@ -232,4 +293,59 @@ def _description(told: Any) -> TransactionDescription:
         timeout_ms=round(told.transaction_timeout.total_seconds() * 1000),
         started_ms=started if started > 0 else None,
         topics=tuple((topic.topic, array("i", topic.partitions)) for topic in told.topics),
+    )
+
+
+_NO_OFFSET = -1
+
+
+class DescribeProducersHandler(ApiHandler[TopicPartition, tuple[ActiveProducer, ...]]):
+    """The producers that partitions' leaders remember."""
+
+    api = ApiKey.DESCRIBE_PRODUCERS
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return _MANY
+
+    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        return write(self.api, version, {"topics": by_topic(keys, "partition_indexes")})
+
+    def results(
+        self,
+        keys: Sequence[TopicPartition],  # noqa: ARG002
+        answer: Answer,
+    ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
+        """See `ApiHandler`."""
+        return {
+            TopicPartition(topic.name, int(told.partition_index)): KeyResult(
+                code=int(told.error_code),
+                value=tuple(_active_producer(one) for one in told.active_producers),
+                message=told.error_message,
+                node=answer.node,
+            )
+            for topic in _topics(answer)
+            for told in topic.partitions
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return leader_action(code)
+
+
+def _topics(answer: Answer) -> Any:
+    response: Any = answer.response
+    return response.topics
+
+
+def _active_producer(told: Any) -> ActiveProducer:
+    start = int(told.current_txn_start_offset)
+    return ActiveProducer(
+        producer_id=int(told.producer_id),
+        epoch=int(told.producer_epoch),
+        last_sequence=int(told.last_sequence),
+        last_timestamp_ms=int(told.last_timestamp),
+        coordinator_epoch=int(told.coordinator_epoch),
+        transaction_start=None if start == _NO_OFFSET else start,
     )

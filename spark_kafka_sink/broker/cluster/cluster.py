@@ -1,43 +1,141 @@
-"""The state of a cluster, put together from its parts."""
+"""The state of a cluster: its parts, dynamic configs and periodic log maintenance.
+
+Configs of brokers and groups that are changed while the broker runs (KIP-226, KIP-848).
+
+What is set of a broker and stands behind a topic's config counts for every topic that has none of
+its own. The copies of a partition are one log, so in a cluster of several nodes only what is set
+for all of them does.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.log_manager import LogManager
-from spark_kafka_sink.broker.cluster.new_topic import NewTopic, TopicError
 from spark_kafka_sink.broker.cluster.node_control import NodeControl
 from spark_kafka_sink.broker.cluster.node_states import NodeStates
-from spark_kafka_sink.broker.cluster.reassignments import Reassignments
-from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
-from spark_kafka_sink.broker.cluster.topic_store import TopicStore
-from spark_kafka_sink.broker.cluster.topics import Topics
+from spark_kafka_sink.broker.cluster.replica_manager import Reassignments, ReplicaManager
+from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
-from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
+    ProducerIdManager,
+    TransactionalOffsets,
     TransactionConfig,
     TransactionCoordinator,
+    TransactionMarkerWriter,
+    TransactionStore,
 )
-from spark_kafka_sink.broker.coordinator.transaction_markers import TransactionMarkerWriter
-from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
-from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
+from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigSource, Layer
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spark_kafka_sink.broker.clock import JumpingClock
     from spark_kafka_sink.broker.cluster.node_control import NodeSockets
     from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.security.acl import Denials
+    from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
+    from spark_kafka_sink.common.clock import Clock
+
+
+BROKER = "broker config"
+GROUP = "group config"
+ALL_BROKERS = ""
+
+
+class DynamicConfigs:
+    """Values by kind of resource and its name; `ALL_BROKERS` is that of the cluster's default.
+
+    Args:
+        config: what the broker was started with.
+        journal: where values are kept across restarts.
+    """
+
+    __slots__ = ("_config", "_journal", "_values")
+
+    def __init__(self, config: BrokerConfig, journal: Journal) -> None:
+        self._config = config
+        self._journal = journal
+        self._values: dict[tuple[str, str], dict[str, str]] = {
+            (kind, str(name)): dict(own)
+            for kind in (BROKER, GROUP)
+            for (name,), own in journal.all(kind).items()
+        }
+
+    def of(self, kind: str, name: str) -> dict[str, str]:
+        """What was set of a resource."""
+        return dict(self._values.get((kind, name), {}))
+
+    def names(self, kind: str) -> list[str]:
+        """The resources of a kind of which something was set."""
+        return sorted(name for (of, name), own in self._values.items() if of == kind and own)
+
+    def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
+        """Replace what was set of a resource."""
+        self._journal.put(kind, (name,), dict(own) or None)
+        self._values[kind, name] = dict(own)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The brokers' part of every topic's configs."""
+        only = self.of(BROKER, "1") if self._config.nodes == 1 else {}
+        for_all = self.of(BROKER, ALL_BROKERS)
+        layers = [
+            Layer(ConfigSource.DYNAMIC_BROKER, _topic_values(only)),
+            Layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, _topic_values(for_all)),
+        ]
+        started = str(self._config.message_max_bytes)
+        if started != TOPIC_KEYS["max.message.bytes"].default:
+            layers.append(Layer(ConfigSource.STATIC_BROKER, {"max.message.bytes": started}))
+        return tuple(layer for layer in layers if layer.values)
+
+
+def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
+    return {TOPIC_NAMES[name]: value for name, value in own.items() if name in TOPIC_NAMES}
+
+
+FLUSH_LOOK_MS: Final = 100
+"""Milliseconds between two looks for logs whose flush.ms has passed."""
+
+
+class LogManager:
+    """Applies retention and flush.ms to all logs.
+
+    Args:
+        logs: all logs there are now.
+        clock: tells when.
+        retention_ms: log.retention.check.interval.ms.
+    """
+
+    __slots__ = ("_clock", "_flushed", "_logs", "_retained", "_retention_ms")
+
+    def __init__(
+        self, logs: Callable[[], Iterable[UnifiedLog]], clock: Clock, retention_ms: int
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._retention_ms = retention_ms
+        self._flushed = self._retained = clock.wall_ms()
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = self._clock.wall_ms()
+        if now - self._flushed >= FLUSH_LOOK_MS:
+            self._flushed = now
+            for log in self._logs():
+                log.storage.flush_if_due(now)
+        if now - self._retained >= self._retention_ms:
+            self._retained = now
+            for log in self._logs():
+                log.storage.expire(now)
+
 
 _CORRECT = "Correct its name, its number of partitions or its configs"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.config import LOG
 from spark_kafka_sink.broker.redis.backend import RedisBackend
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
+from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""One consumer group of the classic protocol: join, sync, heartbeat, leave, and offsets.
+"""One consumer group of the classic protocol: members, rebalances and committed offsets.
+
+One consumer group of the classic protocol: join, sync, heartbeat, leave, and offsets.
 
 As Kafka's ClassicGroup: a rebalance waits until every member has joined again, the leader's
 SyncGroup ends it. There is no initial delay, so that a test's only consumer starts at once. A
@@ -8,23 +10,161 @@ that one is fenced, and there is no rebalance.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.group_member import GroupMember, JoinRequest, Reply
-from spark_kafka_sink.broker.coordinator.group_offsets import GroupOffsets
-from spark_kafka_sink.broker.coordinator.subscriptions import subscribed_topics
 from spark_kafka_sink.broker.storage.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
+
+
+_COUNTS = struct.Struct(">hi")
+_LENGTH = struct.Struct(">h")
+
+
+def subscribed_topics(metadata: bytes) -> list[str] | None:
+    """Read the topics of a ConsumerProtocolSubscription; None where it is something else.
+
+    All versions begin as version 0 does: the version, then the names.
+    """
+    try:
+        _, count = _COUNTS.unpack_from(metadata)
+        at, names = _COUNTS.size, []
+        for _ in range(count):
+            (size,) = _LENGTH.unpack_from(metadata, at)
+            at += _LENGTH.size + size
+            if size < 0 or at > len(metadata):
+                return None
+            names.append(metadata[at - size : at].decode())
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return names
+
+
+Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Answers a request that waits, with the response's fields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """What a JoinGroup request says; timeouts in seconds.
+
+    `needs_known_id` and `may_skip_assignment` are what its version brings along (KIP-394, KIP-814).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocol_type: str
+    protocols: dict[str, bytes]
+    needs_known_id: bool
+    may_skip_assignment: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupMember:
+    """A member; `join` and `sync` answer its waiting requests, `expires` is monotonic seconds."""
+
+    id: str
+    joined: JoinRequest
+    expires: float
+    assignment: bytes = b""
+    join: Reply | None = field(default=None, repr=False)
+    sync: Reply | None = field(default=None, repr=False)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request of it is not answered yet: its session does not end meanwhile."""
+        return self.join is not None or self.sync is not None
+
+    def seen(self, now: float) -> None:
+        """Start its session anew."""
+        self.expires = now + self.joined.session_timeout
+
+    def answer_join(self, values: Mapping[str, Any]) -> None:
+        """Answer its JoinGroup, if it waits for one."""
+        reply, self.join = self.join, None
+        if reply is not None:
+            reply({"member_id": self.id} | dict(values))
+
+    def answer_sync(self, values: Mapping[str, Any]) -> None:
+        """Answer its SyncGroup, if it waits for one."""
+        reply, self.sync = self.sync, None
+        if reply is not None:
+            reply(values)
+
+
+KIND = "offset"
+NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """Where a group's consumer goes on; -1 where nothing was committed.
+
+    `order` grows with each: of two commits the later one stands.
+    """
+
+    offset: int = NO_OFFSET
+    leader_epoch: int = -1
+    metadata: str | None = ""
+    order: int = field(default_factory=count().__next__, compare=False)
+
+
+class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
+    """Offsets by topic and partition; what is set here is there again after a restart.
+
+    Args:
+        journal: where they are kept.
+        group_id: whose they are.
+    """
+
+    __slots__ = ("_group_id", "_journal", "_offsets")
+
+    def __init__(self, journal: Journal, group_id: str) -> None:
+        self._journal = journal
+        self._group_id = group_id
+        self._offsets = {
+            (str(topic), int(partition)): CommittedOffset(**value)
+            for (group, topic, partition), value in journal.all(KIND).items()
+            if group == group_id
+        }
+
+    def __getitem__(self, topic_partition: tuple[str, int]) -> CommittedOffset:
+        return self._offsets[topic_partition]
+
+    def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
+        self._offsets[topic_partition] = offset
+        value = {
+            "offset": offset.offset,
+            "leader_epoch": offset.leader_epoch,
+            "metadata": offset.metadata,
+        }
+        self._journal.put(KIND, (self._group_id, *topic_partition), value)
+
+    def __delitem__(self, topic_partition: tuple[str, int]) -> None:
+        del self._offsets[topic_partition]
+        self._journal.put(KIND, (self._group_id, *topic_partition), None)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
 
 
 class ClassicGroupState(StrEnum):

@@ -1,4 +1,20 @@
-"""The transaction coordinator: transactional ids, their producers, and how transactions end.
+"""The transaction coordinator: transactional ids, producer ids, markers and pending offsets.
+
+Ends of transactions on their way into the partitions.
+
+As Kafka's TransactionMarkerChannelManager, but without the network between coordinator and leader.
+
+Whether a transaction includes the partition that a producer writes to, asked before it writes.
+
+As Kafka's AddPartitionsToTxnManager (KIP-890): older clients added the partition themselves, newer
+ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
+
+Offsets that are committed inside of transactions: pending until the marker comes (KIP-98).
+
+As the part of Kafka's OffsetMetadataManager that deals with transactions. All groups share one
+partition of the offsets topic; it has no log, only producers and what they left open.
+
+The transaction coordinator: transactional ids, their producers, and how transactions end.
 
 As Kafka's TransactionCoordinator. transaction_transitions.py decides; here the decisions are kept
 and carried out: markers are written at once, and again later where a partition had no leader.
@@ -6,26 +22,264 @@ and carried out: markers are written at once, and again later where a partition 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator import transaction_transitions as transitions
-from spark_kafka_sink.broker.coordinator.transaction_metadata import (
+from spark_kafka_sink.broker.coordinator import transaction_state as transitions
+from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
+from spark_kafka_sink.broker.coordinator.transaction_state import (
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
-from spark_kafka_sink.protocol.transaction_state import TransactionState
-from spark_kafka_sink.records.control_batch import EndTransactionMarker
+from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.coordinator.transaction_markers import TransactionMarkerWriter
-    from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
+    from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+    from spark_kafka_sink.broker.partition.partition import Topic
+    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
+
+
+KIND = "transaction"
+
+
+class TransactionStore:
+    """Every transactional id as it was last kept."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def all(self) -> list[TransactionMetadata]:
+        """What an earlier broker kept."""
+        return [_read(value) for value in self._journal.all(KIND).values()]
+
+    def put(self, txn: TransactionMetadata) -> None:
+        """Keep a state."""
+        value = {field.name: getattr(txn, field.name) for field in fields(txn)}
+        value["partitions"] = sorted(txn.partitions)
+        self._journal.put(KIND, (txn.id,), value)
+
+    def drop(self, txn: TransactionMetadata) -> None:
+        """Forget a transactional id."""
+        self._journal.put(KIND, (txn.id,), None)
+
+
+def _read(value: dict[str, object]) -> TransactionMetadata:
+    known = {field.name for field in fields(TransactionMetadata)}
+    values = {name: what for name, what in value.items() if name in known}
+    topic_partitions = values.pop("partitions")
+    state = TransactionState(str(values.pop("state")))
+    assert isinstance(topic_partitions, list)
+    partitions = frozenset((str(name), int(index)) for name, index in topic_partitions)
+    return TransactionMetadata(partitions=partitions, state=state, **values)  # type: ignore[arg-type]
+
+
+class TransactionMarkerWriter:
+    """Appends transaction markers to partitions.
+
+    Args:
+        find_topic: finds a topic by its name.
+        groups: get the offsets of a committed transaction.
+        offsets: takes the markers of the offsets topic.
+        purgatory: told of partitions whose last stable offset may have moved.
+        clock: time of the markers.
+    """
+
+    __slots__ = ("_clock", "_find_topic", "_groups", "_offsets", "_purgatory")
+
+    def __init__(
+        self,
+        find_topic: Callable[[str], Topic | None],
+        groups: GroupCoordinator,
+        offsets: TransactionalOffsets,
+        purgatory: DelayedOperationPurgatory,
+        clock: Clock,
+    ) -> None:
+        self._find_topic = find_topic
+        self._groups = groups
+        self._purgatory = purgatory
+        self._clock = clock
+        self._offsets = offsets
+
+    def write(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
+        """Write a marker; False while the partition has no leader. A deleted one needs none."""
+        name, index = topic_partition
+        if name == OFFSETS_TOPIC:
+            self._offsets.end(marker, self._groups)
+            return True
+        topic = self._find_topic(name)
+        partition = topic.partition(index) if topic else None
+        if topic is None or partition is None:
+            return True
+        if partition.leader < 0:
+            return False
+        try:
+            partition.end_transaction(marker, topic.config, self._clock.wall_ms())
+        except OSError:
+            return False
+        self._purgatory.wake((name, index))
+        return True
+
+
+class TransactionSupportedOperation(Enum):
+    """What the client's version of a request can do."""
+
+    DEFAULT_ERROR = auto()
+    GENERIC_ERROR_SUPPORTED = auto()
+    """It knows TRANSACTION_ABORTABLE."""
+    ADD_PARTITION = auto()
+    """It adds partitions by writing to them."""
+
+    @classmethod
+    def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
+        """What a request of this version can do; the others are the first that can do more."""
+        if version >= adding:
+            return cls.ADD_PARTITION
+        return cls.GENERIC_ERROR_SUPPORTED if version >= generic_errors else cls.DEFAULT_ERROR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who writes inside a transaction."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    supported_operation: TransactionSupportedOperation
+
+
+def verify(
+    transactions: TransactionCoordinator, writer: Writer, topic_partition: TopicPartition
+) -> ErrorCode:
+    """Add a partition to the writer's transaction, or see whether it is part of it."""
+    if writer.supported_operation is TransactionSupportedOperation.ADD_PARTITION:
+        error = transactions.add(writer.transactional_id, writer.producer, [topic_partition])
+    else:
+        error = transactions.verify(writer.transactional_id, writer.producer, topic_partition)
+    if error is ErrorCode.producer_fenced:
+        return ErrorCode.invalid_producer_epoch
+    if (
+        error is ErrorCode.transaction_abortable
+        and writer.supported_operation is TransactionSupportedOperation.DEFAULT_ERROR
+    ):
+        return ErrorCode.invalid_txn_state
+    return error
+
+
+FIRST = 1_000
+BLOCK = 1_000
+"""Ids taken at a time, as Kafka does; a broker that ends leaves the rest of its block unused."""
+_KIND = "producer ids"
+_KEY = ("next block",)
+
+
+class ProducerIdManager:
+    """Counts on from where the journal says that an earlier broker may have been."""
+
+    __slots__ = ("_end", "_journal", "_next")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._next = self._end = int(journal.all(_KIND).get(_KEY, FIRST))
+
+    def next(self) -> int:
+        """An id that nobody has had."""
+        if self._next == self._end:
+            self._end += BLOCK
+            self._journal.put(_KIND, _KEY, self._end)
+        self._next += 1
+        return self._next - 1
+
+
+PENDING = "pending_offset"
+EPOCHS = "offset_epoch"
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITION: TopicPartition = (OFFSETS_TOPIC, 0)
+
+Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
+"""Offsets of one producer's transaction, by group id and topic-partition."""
+
+
+class TransactionalOffsets:
+    """Pending offsets by producer id, and the newest epoch of each.
+
+    Args:
+        journal: where they are kept across restarts.
+    """
+
+    __slots__ = ("_epochs", "_journal", "_pending")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._epochs = {int(key[0]): int(epoch) for key, epoch in journal.all(EPOCHS).items()}
+        self._pending: dict[int, Pending] = {}
+        for (producer, group, topic, index), value in journal.all(PENDING).items():
+            pending = self._pending.setdefault(int(producer), {})
+            pending[str(group), (str(topic), int(index))] = CommittedOffset(**value)
+
+    def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
+        """Whether the producer's transaction has offsets here already."""
+        same = self._epochs.get(producer.producer_id) == producer.epoch
+        return same and producer.producer_id in self._pending
+
+    def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
+        """Refuse an epoch that is older than the newest."""
+        late = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
+        return ErrorCode.invalid_producer_epoch if late else ErrorCode.none
+
+    def begin(self, producer: ProducerIdAndEpoch) -> None:
+        """Let a producer's transaction have offsets here, even none."""
+        self._set_epoch(producer)
+        self._pending.setdefault(producer.producer_id, {})
+
+    def add(
+        self,
+        producer: ProducerIdAndEpoch,
+        group_id: str,
+        topic_partition: TopicPartition,
+        offset: CommittedOffset,
+    ) -> None:
+        """Keep an offset until its transaction ends."""
+        self.begin(producer)
+        self._pending[producer.producer_id][group_id, topic_partition] = offset
+        value = {
+            "offset": offset.offset,
+            "leader_epoch": offset.leader_epoch,
+            "metadata": offset.metadata,
+        }
+        self._journal.put(PENDING, (producer.producer_id, group_id, *topic_partition), value)
+
+    def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
+        if self._epochs.get(producer.producer_id) != producer.epoch:
+            self._epochs[producer.producer_id] = producer.epoch
+            self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
+
+    def end(self, marker: EndTransactionMarker, groups: GroupCoordinator) -> None:
+        """Apply or drop a producer's offsets; one that was committed later stands."""
+        self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
+        for (group_id, topic_partition), offset in self._pending.pop(
+            marker.producer_id, {}
+        ).items():
+            offsets = groups.get_or_create(group_id).offsets
+            if marker.commit and (
+                topic_partition not in offsets or offsets[topic_partition].order < offset.order
+            ):
+                offsets[topic_partition] = offset
+            self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)
+
+    def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
+        """Whether a transaction that may change an offset is open (KIP-447)."""
+        return any((group_id, topic_partition) in pending for pending in self._pending.values())
+
 
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer that a request is answered with, or the error."""

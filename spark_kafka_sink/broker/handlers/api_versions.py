@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_kafka_sink.broker.handlers.request_context import Answer
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
 
 VERSIONS = VersionRange(0, 4)
 NAMED_VERSION = 3

@@ -1,28 +1,65 @@
-"""What has configs that can be changed: topics, brokers, groups; found by type and name.
+"""Resources with configs: topics, brokers, groups and loggers.
+
+What has configs that can be changed: topics, brokers, groups; found by type and name.
 
 As Kafka's ConfigAdminManager and ControllerConfigurationValidator judge them.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.new_topic import TopicError, is_topic_name
-from spark_kafka_sink.broker.config_names import TOPIC_NAMES, settings_of
-from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigType, TopicConfig, problem_with
+from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS
+from spark_kafka_sink.broker.topic_config import (
+    TOPIC_KEYS,
+    TOPIC_NAMES,
+    ConfigType,
+    TopicConfig,
+    problem_with,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.broker.config_names import Setting
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.topic_config import ConfigKey
+    from spark_kafka_sink.broker.topic_config import ConfigKey, Setting
+
+
+ROOT: Final = "spark_kafka_sink.broker"
+LEVELS: Final = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG,
+}
+_NAMES = {number: name for name, number in reversed(LEVELS.items())} | {logging.DEBUG: "DEBUG"}
+
+
+def levels() -> dict[str, str]:
+    """The level in force of every logger, by its name."""
+    known = logging.root.manager.loggerDict
+    own = {ROOT, *(name for name in known if name.startswith(f"{ROOT}."))}
+    return {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in sorted(own)}
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Give a logger a level; None is that of its parent."""
+    logging.getLogger(name).setLevel(logging.NOTSET if level is None else LEVELS[level])
+
+
+def _name(number: int) -> str:
+    below = [known for known in _NAMES if known <= number]
+    return _NAMES[max(below, default=logging.DEBUG)]
 
 
 class ResourceType(IntEnum):

@@ -1,7 +1,14 @@
-"""DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers.
+"""DescribeConfigs and ListConfigResources (KIP-1142).
+
+DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers.
 
 With synonyms, the strongest first: what stands behind a value. A broker's configs are asked of that
 broker; an empty name has what was set for all of them. Other resources are INVALID_REQUEST.
+
+ListConfigResources 0-1 (KIP-1142): what DescribeConfigs can be asked about.
+
+Version 0 is of client metrics alone, of which there are none. Groups are those that have configs of
+their own.
 """
 
 from __future__ import annotations
@@ -10,41 +17,40 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.new_topic import TopicError, is_topic_name
-from spark_kafka_sink.broker.config_names import (
-    SYNONYMS,
-    TOPIC_NAMES,
-    Setting,
-    default_synonym,
-)
-from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS, broker_name
+from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.handlers.config_resources import (
     ResourceType,
     broker_settings,
     check_node,
     invalid_request,
+    levels,
 )
-from spark_kafka_sink.broker.handlers.logger_levels import levels
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.topic_config import (
     INTERNAL_KEYS,
+    SYNONYMS,
     TOPIC_KEYS,
+    TOPIC_NAMES,
     ConfigSource,
     ConfigType,
+    Setting,
     TopicConfig,
+    default_synonym,
 )
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
+
 
 UNKNOWN_TYPE = 0
 
 
-def handle(context: RequestContext) -> Answer:
+def describe_configs(context: RequestContext) -> Answer:
     """Handle the DescribeConfigs API."""
     return {"results": [_resource(context, item) for item in context.request.resources]}
 
@@ -184,4 +190,41 @@ def _entry(
     }
 
 
-HANDLER = Handler(api=ApiKey.DESCRIBE_CONFIGS, versions=VersionRange(1, 4), handle=handle)
+DESCRIBE_CONFIGS = Handler(
+    api=ApiKey.DESCRIBE_CONFIGS, versions=VersionRange(1, 4), handle=describe_configs
+)
+
+
+CLIENT_METRICS = 16
+ALL_TYPES_VERSION = 1
+
+
+def list_config_resources(context: RequestContext) -> Answer:
+    """Handle the ListConfigResources API."""
+    requested = set(context.get("resource_types", ()))
+    if requested - {*ResourceType, CLIENT_METRICS}:
+        return {"error_code": ErrorCode.unsupported_version}
+    if context.version < ALL_TYPES_VERSION:
+        requested = {CLIENT_METRICS}
+    return {
+        "config_resources": [
+            {"resource_name": name, "resource_type": int(kind)}
+            for kind in reversed(ResourceType)
+            if not requested or kind in requested
+            for name in _names(context, kind)
+        ]
+    }
+
+
+def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
+    cluster = context.cluster
+    if kind is ResourceType.TOPIC:
+        return (topic.name for topic in cluster.topics.all())
+    if kind is ResourceType.GROUP:
+        return cluster.dynamic_configs.names(GROUP)
+    return map(str, cluster.nodes)
+
+
+LIST_CONFIG_RESOURCES = Handler(
+    api=ApiKey.LIST_CONFIG_RESOURCES, versions=VersionRange(0, 1), handle=list_config_resources
+)

@@ -13,14 +13,15 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.broker.partition.topic import Topic
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.broker.partition.partition import Topic
+    from spark_kafka_sink.protocol.messages import Values
+
 
 IN_MEMORY = "/memory"
 """The folder that is named where there is none."""
 
 
-def handle(context: RequestContext) -> Answer:
+def describe_log_dirs(context: RequestContext) -> Answer:
     """Handle the DescribeLogDirs API."""
     folder = context.cluster.config.data_dir
     volume = shutil.disk_usage(folder) if folder else None
@@ -61,4 +62,6 @@ def _partitions(
             }
 
 
-HANDLER = Handler(api=ApiKey.DESCRIBE_LOG_DIRS, versions=VersionRange(1, 5), handle=handle)
+DESCRIBE_LOG_DIRS = Handler(
+    api=ApiKey.DESCRIBE_LOG_DIRS, versions=VersionRange(1, 5), handle=describe_log_dirs
+)

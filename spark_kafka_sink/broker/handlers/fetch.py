@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.handlers.request_lookups import (
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    RequestContext,
     current_leader,
     endpoints,
     id_of,
@@ -26,12 +28,13 @@ from spark_kafka_sink.broker.handlers.request_lookups import (
     topic_of,
     visible_end,
 )
-from spark_kafka_sink.protocol.gather import RecordBuffers
+from spark_kafka_sink.protocol.frame import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
+
 
 NO_OFFSET = -1
 FULL_EPOCHS = frozenset({0, -1})
@@ -58,7 +61,7 @@ class PartitionFetch:
         return self.partition.log.bytes_from(self.asked.fetch_offset, limit, end)
 
 
-def handle(context: RequestContext) -> Answer:
+def fetch(context: RequestContext) -> Answer:
     """Handle the Fetch API."""
     request = context.request
     if context.get("session_epoch", -1) not in FULL_EPOCHS:
@@ -187,4 +190,4 @@ def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) 
     ]
 
 
-HANDLER = Handler(api=ApiKey.FETCH, versions=VersionRange(4, 17), handle=handle)
+FETCH = Handler(api=ApiKey.FETCH, versions=VersionRange(4, 17), handle=fetch)

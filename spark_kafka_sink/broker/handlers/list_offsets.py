@@ -1,8 +1,15 @@
-"""ListOffsets 1-10: the offset for a time.
+"""ListOffsets and OffsetForLeaderEpoch.
+
+ListOffsets 1-10: the offset for a time.
 
 -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734, version 7), -4 earliest
 local (KIP-405, version 8), -5 latest tiered (KIP-1005, version 9; there is none). For
 read-committed readers the latest is the last stable offset, and nothing behind it is found.
+
+OffsetForLeaderEpoch 2-4: where a leader epoch, or the newest below it, ended (KIP-320).
+
+An epoch that nobody knows of yet is answered with epoch and offset -1. The client's own leader
+epoch is checked: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 """
 
 from __future__ import annotations
@@ -11,14 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.handlers.request_lookups import reads_committed, topic_of, visible_end
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    RequestContext,
+    reads_committed,
+    topic_of,
+    visible_end,
+)
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
+
 
 LATEST = -1
 EARLIEST = -2
@@ -28,7 +42,7 @@ LATEST_TIERED = -5
 NOTHING = TimedOffset(-1, -1)
 
 
-def handle(context: RequestContext) -> Answer:
+def list_offsets(context: RequestContext) -> Answer:
     """Handle the ListOffsets API."""
     return {
         "topics": [
@@ -92,4 +106,43 @@ def _error(asked: Any, error: ErrorCode) -> Values:
     }
 
 
-HANDLER = Handler(api=ApiKey.LIST_OFFSETS, versions=VersionRange(1, 10), handle=handle)
+LIST_OFFSETS = Handler(api=ApiKey.LIST_OFFSETS, versions=VersionRange(1, 10), handle=list_offsets)
+
+
+def offset_for_leader_epoch(context: RequestContext) -> Answer:
+    """Handle the OffsetForLeaderEpoch API."""
+    return {"topics": [_topic(context, item) for item in context.request.topics]}
+
+
+def _topic(context: RequestContext, item: Any) -> Values:
+    partitions = [_end(context, item.topic, p) for p in item.partitions]
+    return {"topic": item.topic, "partitions": partitions}
+
+
+def _end(context: RequestContext, name: str, asked: Any) -> Values:
+    topic = context.cluster.topics.named(name)
+    partition = topic.partition(asked.partition) if topic else None
+    if partition is None:
+        return _failed(asked, ErrorCode.unknown_topic_or_partition)
+    if error := partition.leadership_error(context.node, asked.current_leader_epoch):
+        return _failed(asked, error)
+    found = partition.log.epochs.end_of(asked.leader_epoch, partition.log.end_offset)
+    return {
+        "partition": asked.partition,
+        "leader_epoch": found.epoch,
+        "end_offset": found.offset,
+    }
+
+
+def _failed(asked: Any, error: ErrorCode) -> Values:
+    return {
+        "partition": asked.partition,
+        "error_code": error,
+        "leader_epoch": -1,
+        "end_offset": -1,
+    }
+
+
+OFFSET_FOR_LEADER_EPOCH = Handler(
+    api=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=VersionRange(2, 4), handle=offset_for_leader_epoch
+)

@@ -1,38 +1,114 @@
-"""Metadata 0-13: brokers, topics, and who leads each partition.
+"""Metadata, DescribeTopicPartitions, DescribeCluster and FindCoordinator.
+
+What a client may do with a resource, as bit fields (KIP-430): everything that is not denied.
+
+The operations of a resource type are those of Kafka's AclEntry.supportedOperations, a bit is the
+code of its AclOperation.
+
+Metadata 0-13: brokers, topics, and who leads each partition.
 
 All topics where none are named (null, and in version 0 also an empty list). Topics by id since
 version 10 (KIP-516). An unknown topic is created where the broker and, since version 4, the client
 allow it. A partition whose replicas in sync are all down has no leader: LEADER_NOT_AVAILABLE.
+
+DescribeTopicPartitions 0 (KIP-966): partitions by topic name, page by page.
+
+All topics where none are named. A page has at most response_partition_limit partitions (2,000 at
+the most); the cursor names the first one of the next page.
+
+FindCoordinator 0-6: the node for a consumer group or, since version 1, a transactional id.
+
+Many keys at once since version 4 (KIP-699). Other key types are INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.new_topic import NewTopic, TopicError
-from spark_kafka_sink.broker.handlers.authorized_operations import of_cluster, of_topic
-from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.handlers.request_lookups import id_of, missing
+from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    RequestContext,
+    id_of,
+    missing,
+)
+from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.partition.topic import Topic
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.protocol.messages import Values
+
+
+def _bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+_CONFIGS = _bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+TOPIC_OPERATIONS: Final = _CONFIGS | _bits(
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+)
+GROUP_OPERATIONS: Final = _CONFIGS | _bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE)
+CLUSTER_OPERATIONS: Final = _CONFIGS | _bits(
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.IDEMPOTENT_WRITE,
+)
+NOT_ASKED: Final = -(2**31)
+"""The value of the bit field when the client did not request it."""
+
+
+def of_topic(context: RequestContext, topic: str | None) -> int:
+    """Operations on a topic, where Metadata is asked for them."""
+    if not context.get("include_topic_authorized_operations", False):
+        return NOT_ASKED
+    return allowed_on_topic(context, topic)
+
+
+def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
+    """Operations on a topic."""
+    return _allowed(context, TOPIC_OPERATIONS, ResourceType.TOPIC, topic or "")
+
+
+def of_group(context: RequestContext, group: str) -> int:
+    """Operations on a group, where DescribeGroups is asked for them."""
+    if not context.get("include_authorized_operations", False):
+        return NOT_ASKED
+    return _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
+
+
+def of_cluster(context: RequestContext) -> int:
+    """Operations on the cluster, where Metadata or DescribeCluster is asked for them."""
+    if not context.get("include_cluster_authorized_operations", False):
+        return NOT_ASKED
+    return _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def _allowed(context: RequestContext, operations: int, type_: ResourceType, name: str) -> int:
+    return context.cluster.denials.without_denied(operations, context.user, type_, name)
+
 
 NULL_NAME_VERSION = 12
 
 
-def handle(context: RequestContext) -> Answer:
+def metadata(context: RequestContext) -> Answer:
     """Handle the Metadata API."""
     cluster = context.cluster
     asked = context.request.topics
     if asked is None or (context.version == 0 and not asked):
         topics = [_describe(context, topic) for topic in cluster.topics.all()]
     else:
-        topics = [_find(context, item) for item in asked]
+        topics = [_find_topic(context, item) for item in asked]
     return {
         "brokers": [
             {"node_id": node.id, "host": node.host, "port": node.port}
@@ -45,7 +121,7 @@ def handle(context: RequestContext) -> Answer:
     }
 
 
-def _find(context: RequestContext, item: Any) -> Values:
+def _find_topic(context: RequestContext, item: Any) -> Values:
     topics = context.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
@@ -101,4 +177,125 @@ def describe_partition(context: RequestContext, partition: Partition) -> Values:
     }
 
 
-HANDLER = Handler(api=ApiKey.METADATA, versions=VersionRange(0, 13), handle=handle)
+METADATA = Handler(api=ApiKey.METADATA, versions=VersionRange(0, 13), handle=metadata)
+
+
+MAX_PARTITIONS = 2_000
+"""Kafka's max.request.partition.size.limit."""
+
+
+def describe_topic_partitions(context: RequestContext) -> Answer:
+    """Handle the DescribeTopicPartitions API."""
+    cursor = context.request.cursor
+    first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
+    left = min(context.request.response_partition_limit, MAX_PARTITIONS)
+    topics: list[Values] = []
+    for name in _names(context):
+        if name < first[0]:
+            continue
+        start = first[1] if name == first[0] else 0
+        if left <= 0:
+            return _page(topics, {"topic_name": name, "partition_index": start})
+        topics.append(_topic(context, name, range(start, start + left)))
+        left -= len(topics[-1]["partitions"])
+        topic = context.cluster.topics.named(name)
+        if topic and left <= 0 and start + len(topics[-1]["partitions"]) < len(topic.partitions):
+            end = start + len(topics[-1]["partitions"])
+            return _page(topics, {"topic_name": name, "partition_index": end})
+    return _page(topics, None)
+
+
+def _names(context: RequestContext) -> list[str]:
+    if context.request.topics:
+        return sorted({item.name for item in context.request.topics})
+    return [topic.name for topic in context.cluster.topics.all()]
+
+
+def _topic(context: RequestContext, name: str, indexes: range) -> Values:
+    topic = context.cluster.topics.named(name)
+    about = {"name": name, "topic_authorized_operations": allowed_on_topic(context, name)}
+    if topic is None:
+        error = ErrorCode.unknown_topic_or_partition
+        return about | {"error_code": error, "topic_id": None, "partitions": []}
+    chosen = topic.partitions[indexes.start : indexes.stop]
+    elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
+    described = [{**describe_partition(context, partition), **elr} for partition in chosen]
+    return about | {"topic_id": topic.id, "partitions": described}
+
+
+def _page(topics: list[Values], cursor: Values | None) -> Values:
+    return {"topics": topics, "next_cursor": cursor}
+
+
+DESCRIBE_TOPIC_PARTITIONS = Handler(
+    api=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    versions=VersionRange(0, 0),
+    handle=describe_topic_partitions,
+)
+
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def describe_cluster(context: RequestContext) -> Answer:
+    """Handle the DescribeCluster API."""
+    cluster = context.cluster
+    asked = context.get("endpoint_type", BROKERS)
+    if asked == CONTROLLERS:
+        return _refused(ErrorCode.mismatched_endpoint_type, "This is a broker's endpoint.")
+    if asked != BROKERS:
+        return _refused(ErrorCode.unsupported_endpoint_type, f"No endpoint type is {asked}.")
+    return {
+        "cluster_id": cluster.config.cluster_id,
+        "controller_id": cluster.controller_id,
+        "endpoint_type": BROKERS,
+        "brokers": [
+            {"broker_id": node.id, "host": node.host, "port": node.port}
+            for node in cluster.nodes.values()
+        ],
+        "cluster_authorized_operations": of_cluster(context),
+    }
+
+
+def _refused(error: ErrorCode, message: str) -> Values:
+    return {"error_code": error, "error_message": message}
+
+
+DESCRIBE_CLUSTER = Handler(
+    api=ApiKey.DESCRIBE_CLUSTER, versions=VersionRange(0, 2), handle=describe_cluster
+)
+
+
+GROUP = 0
+TRANSACTION = 1
+BATCHED_VERSION = 4
+
+
+def find_coordinator(context: RequestContext) -> Answer:
+    """Handle the FindCoordinator API."""
+    if context.version >= BATCHED_VERSION:
+        return {
+            "coordinators": [_find_node(context, key) for key in context.request.coordinator_keys]
+        }
+    return _find_node(context, context.request.key)
+
+
+def _find_node(context: RequestContext, key: str) -> Values:
+    key_type = context.get("key_type", GROUP)
+    if key_type not in {GROUP, TRANSACTION}:
+        return {
+            "key": key,
+            "node_id": -1,
+            "port": -1,
+            "error_code": ErrorCode.invalid_request,
+            "error_message": "This broker coordinates consumer groups and transactions only",
+        }
+    node = context.cluster.coordinator(key)
+    found = {"key": key, "node_id": node.id, "host": node.host, "port": node.port}
+    return found if context.version >= BATCHED_VERSION else found | {"error_message": "NONE"}
+
+
+FIND_COORDINATOR = Handler(
+    api=ApiKey.FIND_COORDINATOR, versions=VersionRange(0, 6), handle=find_coordinator
+)

@@ -1,4 +1,18 @@
-"""Produce 3-13; 0-2 are announced, as librdkafka needs that (KAFKA-18659), but refused.
+"""Produce 3-13, with the requests that wait for acks=all.
+
+What a Produce request wants written, each partition once.
+
+A request may name a partition twice. Kafka keeps its records in a map: of those that look like one
+batch the last ones count, and those that do not are what the answer tells of
+(``KafkaApis.handleProduceRequest``).
+
+Produce requests with acks=all that wait until enough replicas have their records.
+
+As Kafka's DelayedProduce in its purgatory: kept by topic-partition, looked at again when the
+high watermark or the in-sync replicas of one of them change, answered at the latest when the
+request's timeout has passed.
+
+Produce 3-13; 0-2 are announced, as librdkafka needs that (KAFKA-18659), but refused.
 
 Acks -1, 0 and 1; others are INVALID_REQUIRED_ACKS. With acks=0 there is no answer, and an error
 ends the connection; acks=-1 waits for all replicas in sync, at most for the request's timeout
@@ -11,30 +25,23 @@ version 12 they make it so (KIP-890).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
-from spark_kafka_sink.broker.coordinator.transaction_verification import (
+from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionSupportedOperation,
     Writer,
     verify,
 )
-from spark_kafka_sink.broker.handlers.delayed_produce import DelayedProduce, Unconfirmed
-from spark_kafka_sink.broker.handlers.produce_data import (
-    PartitionProduceData,
-    TopicProduceData,
-    produce_data,
-)
+from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.request_context import (
     REASON,
     Answer,
     Handler,
     Outcome,
     RequestContext,
-)
-from spark_kafka_sink.broker.handlers.request_lookups import (
     current_leader,
     endpoints,
     id_of,
@@ -42,24 +49,139 @@ from spark_kafka_sink.broker.handlers.request_lookups import (
     name_of,
     topic_of,
 )
-from spark_kafka_sink.broker.partition.append_options import AppendOptions
-from spark_kafka_sink.broker.partition.log_validator import transactional_header
-from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
-from spark_kafka_sink.protocol.primitives import optional_timestamp
+from spark_kafka_sink.broker.partition.log_validator import (
+    AppendOptions,
+    RefusedBatchError,
+    single_batch,
+    transactional_header,
+)
+from spark_kafka_sink.protocol.codec import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.partition.topic import Topic
-    from spark_kafka_sink.protocol.message_builder import Values
+    from collections.abc import Callable, Sequence
+
+    from spark_kafka_sink.broker.partition.partition import Partition, Topic
+    from spark_kafka_sink.protocol.messages import Values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProduceData:
+    """The records to append, and why others for the same partition can't be."""
+
+    index: int
+    records: memoryview | None
+    refused: RefusedBatchError | None = None
+
+
+class TopicProduceData(NamedTuple):
+    """A topic's item of the request, which names it, and its partitions."""
+
+    item: Any
+    partitions: list[PartitionProduceData]
+
+
+def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
+    """The topics of a request, in its order."""
+    if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
+        return [_only(topic_data[0])]
+    items: dict[object, Any] = {}
+    records: dict[object, dict[int, list[memoryview | None]]] = {}
+    for item in topic_data:
+        key = (getattr(item, "name", None), getattr(item, "topic_id", None))
+        items.setdefault(key, item)
+        partitions = records.setdefault(key, {})
+        for data in item.partition_data:
+            partitions.setdefault(data.index, []).append(data.records)
+    return [
+        TopicProduceData(
+            item=item, partitions=[_chosen(i, all_) for i, all_ in records[key].items()]
+        )
+        for key, item in items.items()
+    ]
+
+
+def _only(item: Any) -> TopicProduceData:
+    """A topic with one partition, which can't be named twice."""
+    data = item.partition_data[0]
+    only = PartitionProduceData(index=data.index, records=data.records)
+    return TopicProduceData(item=item, partitions=[only])
+
+
+def _chosen(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:
+    if len(all_records) == 1:
+        return PartitionProduceData(index=index, records=all_records[0])
+    good, refused = [], None
+    for records in all_records:
+        try:
+            single_batch(records)
+            good.append(records)
+        except RefusedBatchError as error:
+            refused = error
+    chosen = good[-1] if good else all_records[-1]
+    return PartitionProduceData(index=index, records=chosen, refused=refused if good else None)
+
+
+class Unconfirmed(NamedTuple):
+    """Records that wait: high watermark and leader that they need, and their part of the answer."""
+
+    partition: Partition
+    required_offset: int
+    leader: int
+    response: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The topic-partition, as the purgatory knows it."""
+        return self.partition.topic, self.partition.index
+
+
+class DelayedProduce:
+    """The unconfirmed parts of one request."""
+
+    __slots__ = ("_least", "_waiting")
+
+    def __init__(self, waiting: list[Unconfirmed], least: Callable[[Partition], int]) -> None:
+        self._waiting = waiting
+        self._least = least
+
+    @property
+    def keys(self) -> tuple[tuple[str, int], ...]:
+        """The topic-partitions that it waits for."""
+        return tuple(one.key for one in self._waiting)
+
+    def try_complete(self) -> bool:
+        """Settle what can be settled; return whether nothing waits any longer."""
+        self._waiting = [one for one in self._waiting if not self._settled(one)]
+        return not self._waiting
+
+    def _settled(self, one: Unconfirmed) -> bool:
+        partition = one.partition
+        if partition.leader != one.leader:
+            one.response["error_code"] = ErrorCode.not_leader_or_follower
+            return True
+        if partition.high_watermark < one.required_offset:
+            return False
+        if not partition.log.storage.request_replication(one.required_offset):
+            return False
+        if len(partition.in_sync) < self._least(partition):
+            one.response["error_code"] = ErrorCode.not_enough_replicas_after_append
+        return True
+
+    def expire(self) -> None:
+        """The time has passed: what is still unconfirmed is REQUEST_TIMED_OUT."""
+        if not self.try_complete():
+            for one in self._waiting:
+                one.response["error_code"] = ErrorCode.request_timed_out
+
 
 NO_OFFSET = -1
 ABORTABLE_VERSION = 11
 ADDING_VERSION = 12
 
 
-def handle(context: RequestContext) -> Answer:
+def produce(context: RequestContext) -> Answer:
     """Handle the Produce API."""
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
@@ -220,9 +342,9 @@ def _failed(index: int, error: ErrorCode) -> dict[str, Any]:
     }
 
 
-HANDLER = Handler(
+PRODUCE = Handler(
     api=ApiKey.PRODUCE,
     versions=VersionRange(3, 13),
-    handle=handle,
+    handle=produce,
     announced=VersionRange(0, 13),
 )

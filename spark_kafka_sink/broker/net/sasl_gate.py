@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.handlers.request_context import REASON
-from spark_kafka_sink.broker.net.response_channel import ResponseChannel
+from spark_kafka_sink.broker.net.connection import ResponseChannel
 from spark_kafka_sink.broker.security.authenticator import Moment
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.broker.handlers.request_context import Handler
-    from spark_kafka_sink.broker.net.connection import Connection
-    from spark_kafka_sink.broker.net.response_channel import Network
+    from spark_kafka_sink.broker.net.connection import Connection, Network
     from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
 
 
 class SaslGate:

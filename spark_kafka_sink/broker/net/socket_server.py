@@ -1,4 +1,6 @@
-"""The sockets of all nodes: listeners, connections, and what they are ready for.
+"""The sockets of all nodes, and the timers of the event loop.
+
+The sockets of all nodes: listeners, connections, and what they are ready for.
 
 As Kafka's SocketServer with its Acceptor and Processor, on one thread: the one that runs the loop
 of `Server`. Only `call_soon` may be called from others.
@@ -7,17 +9,16 @@ of `Server`. Only `call_soon` may be called from others.
 from __future__ import annotations
 
 import errno
+import heapq
 import logging
 import selectors
 import socket
 import time
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
-from spark_kafka_sink.broker.net.connection import Connection
-from spark_kafka_sink.broker.net.error_log import ErrorLog
-from spark_kafka_sink.broker.net.repeat_log import RepeatLog
-from spark_kafka_sink.broker.net.timers import Timers
+from spark_kafka_sink.broker.net.connection import Connection, ErrorLog, RepeatLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.broker.security.server_security import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
@@ -26,6 +27,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
+
+
+class Timers:
+    """Functions by the time when they are due; for one thread, which looks often enough."""
+
+    __slots__ = ("_heap", "_now", "_number")
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._now = now
+        self._number = count()
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def add(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call a function once, so much later."""
+        heapq.heappush(self._heap, (self._now() + seconds, next(self._number), function))
+
+    def run(self) -> None:
+        """Call what is due."""
+        now = self._now()
+        while self._heap and self._heap[0][0] <= now:
+            heapq.heappop(self._heap)[2]()
+
 
 LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024

@@ -1,19 +1,18 @@
-"""The log of one partition: whole batches, as they came, with their offsets stamped."""
+"""The log of one partition: batches, offsets and leader epochs."""
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 import numpy as np
 
-from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
-from spark_kafka_sink.records.column_decoder import read_fields
-from spark_kafka_sink.records.decoder import records_section
+from spark_kafka_sink.records.decoder import read_fields, records_section
 from spark_kafka_sink.records.record_batch import (
     ATTRIBUTES_OFFSET,
     CRC_OFFSET,
@@ -24,6 +23,64 @@ from spark_kafka_sink.records.record_batch import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+UNDEFINED = -1
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and its first offset."""
+
+    epoch: int
+    offset: int
+
+
+class EpochEnd(NamedTuple):
+    """A leader epoch and the offset where the next one begins; both -1 if unknown."""
+
+    epoch: int
+    offset: int
+
+
+class LeaderEpochCache:
+    """The leader epochs of one log; epochs and offsets both grow."""
+
+    __slots__ = ("_starts",)
+
+    def __init__(self) -> None:
+        self._starts: list[EpochEntry] = []
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 if there was none."""
+        return self._starts[-1].epoch if self._starts else UNDEFINED
+
+    def entries(self) -> list[EpochEntry]:
+        """From the oldest epoch to the newest."""
+        return list(self._starts)
+
+    def assign(self, epoch: int, offset: int) -> None:
+        """Begin an epoch, unless it has begun; those that wrote nothing are forgotten."""
+        if epoch <= self.latest:
+            return
+        self.truncate(offset)
+        self._starts.append(EpochEntry(epoch, offset))
+
+    def truncate(self, offset: int) -> None:
+        """The log ends at an offset now: forget what began there or later."""
+        while self._starts and self._starts[-1].offset >= offset:
+            self._starts.pop()
+
+    def end_of(self, epoch: int, end_offset: int) -> EpochEnd:
+        """Find where an epoch ended, or the newest one below it, in a log with this end."""
+        if epoch == self.latest:
+            return EpochEnd(epoch, end_offset)
+        after = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
+        if epoch == UNDEFINED or after == len(self._starts):
+            return EpochEnd(UNDEFINED, UNDEFINED)
+        found = self._starts[after - 1].epoch if after else epoch
+        return EpochEnd(found, self._starts[after].offset)
+
 
 __all__ = ["Stamp", "StoredBatch", "TimedOffset", "UnifiedLog"]
 

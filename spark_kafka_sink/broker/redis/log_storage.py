@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.batches import BatchNote
 from spark_kafka_sink.broker.redis.entries import write_fields
-from spark_kafka_sink.broker.redis.streams import OffsetSpan
-from spark_kafka_sink.broker.storage.batch_table import BatchTable
-from spark_kafka_sink.broker.storage.log_config import UNLIMITED, LogConfig
-from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
+from spark_kafka_sink.broker.redis.streams import BatchNote, OffsetSpan
+from spark_kafka_sink.broker.storage.log_segment import BatchTable
+from spark_kafka_sink.broker.storage.log_storage import (
+    END,
+    UNLIMITED,
+    BatchFacts,
+    LogConfig,
+    StoredBatch,
+)
 from spark_kafka_sink.records.decoder import read_records, records_section
 from spark_kafka_sink.records.record_batch import BatchHeader
 
@@ -18,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.broker.redis.connection import Command
-    from spark_kafka_sink.broker.redis.entry_ids import EntryIds
-    from spark_kafka_sink.broker.redis.replicas import PartitionReplicas
-    from spark_kafka_sink.broker.redis.streams import RedisStreams
+    from spark_kafka_sink.broker.redis.entries import EntryIds
+    from spark_kafka_sink.broker.redis.streams import PartitionReplicas, RedisStreams
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
     from spark_kafka_sink.common.clock import Clock
 

@@ -1,23 +1,151 @@
-"""The two Redis Streams of a partition: its records, and the headers of its batches.
+"""The two Redis Streams of a partition, batches read from them, and replica acknowledgements.
+
+Record batches out of stream entries, as a consumer fetches them.
+
+The records come from the partition's stream, and what a batch knows besides (producer, sequence,
+leader epoch, transaction) from its header, which lies in a second stream.
+
+The two Redis Streams of a partition: its records, and the headers of its batches.
 
 Both are written in one Redis transaction, so a batch is there whole or not at all.
+
+Whether Redis's replicas have what was written: WAIT, on a thread and a connection of its own.
+
+WAIT counts replicas that have all writes of its connection. The commands of all connections reach
+a replica in one order, so a write of this one stands for every write before it.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
+import numpy as np
+
 from spark_kafka_sink.broker.redis.connection import RedisFailedError
+from spark_kafka_sink.broker.redis.entries import read_columns
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.records.encoder import encode_records, slice_records
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from spark_kafka_sink.broker.redis.connection import Command, RedisConnection
-    from spark_kafka_sink.broker.redis.entry_ids import EntryIds
+    from spark_kafka_sink.broker.redis.connection import Command, RedisConnection, RedisValue
+    from spark_kafka_sink.broker.redis.entries import EntryIds
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
+
+
+_HEADER = b"header"
+_BYTES = b"bytes"
+_RECORDS = b"records"
+_CODEC_BITS = 0x07
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchNote:
+    """What the second stream says of a batch, one entry each, with the id of its first record.
+
+    Args:
+        header: its header, with offsets and leader epoch stamped.
+        size: bytes of the batch, not compressed.
+        records: the records of a control batch, which has no entries; None of others.
+    """
+
+    header: BatchHeader
+    size: int
+    records: bytes | None = None
+
+    @classmethod
+    def of(cls, header: BatchHeader, section: memoryview) -> Self:
+        """Note a batch with these records, not compressed."""
+        return cls(
+            header=header,
+            size=HEADER_SIZE + len(section),
+            records=bytes(section) if header.is_control else None,
+        )
+
+    @classmethod
+    def read(cls, fields: list[bytes]) -> Self:
+        """Read the fields of its entry.
+
+        Raises:
+            ValueError: they are not a batch's.
+        """
+        found = dict(zip(fields[::2], fields[1::2], strict=True))
+        if len(found.get(_HEADER, b"")) != HEADER_SIZE:
+            raise ValueError("a note without a batch header")
+        header = BatchHeader.parse(found[_HEADER])
+        return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
+
+    def fields(self, stamped: bytes | bytearray | memoryview) -> list[RedisValue]:
+        """The fields of its entry; `stamped` is the header as bytes."""
+        fields: list[RedisValue] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
+        return fields if self.records is None else [*fields, _RECORDS, self.records]
+
+    def batch(self, records: memoryview | bytes, count: int) -> memoryview:
+        """The batch with these records; their times count from `base_timestamp`."""
+        header = self.header._replace(
+            attributes=self.header.attributes & ~_CODEC_BITS,
+            base_timestamp=self.base_timestamp,
+            record_count=count,
+        )
+        return memoryview(header.pack([records]) + bytes(records))
+
+    @property
+    def base_timestamp(self) -> int:
+        """What the records' timestamps are counted from, in milliseconds."""
+        header = self.header
+        return header.max_timestamp if header.is_log_append_time else header.base_timestamp
+
+
+def build_batches(
+    notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
+) -> list[memoryview]:
+    """One batch per note, with the entries in its range; entries outside all notes are ignored.
+
+    Args:
+        notes: batches in order.
+        entries: [id, fields] each, in order.
+        ids: how ids and offsets correspond.
+
+    Raises:
+        ValueError: an id or a timestamp is not as this broker writes them.
+    """
+    sections = _sections([note for note in notes if note.records is None], entries, ids)
+    return [
+        note.batch(*next(sections))
+        if note.records is None
+        else note.batch(note.records, note.header.record_count)
+        for note in notes
+    ]
+
+
+def _sections(
+    notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
+) -> Iterator[tuple[memoryview | bytes, int]]:
+    """The records of each batch, and how many there are; all are encoded together."""
+    offsets = np.fromiter((ids.read(one[0]) for one in entries), np.int64, len(entries))
+    bases = np.array([note.header.base_offset for note in notes], np.int64)
+    lasts = np.array([note.header.last_offset for note in notes], np.int64)
+    owners = np.searchsorted(bases, offsets, "right") - 1
+    kept = np.flatnonzero((owners >= 0) & (offsets <= lasts.take(owners, mode="clip")))
+    if not len(kept):
+        yield from ((b"", 0) for _ in notes)
+        return
+    owners = owners[kept]
+    columns = read_columns([entries[number][1] for number in kept.tolist()])
+    times = np.array([note.base_timestamp for note in notes], np.int64)
+    assert columns.timestamps is not None
+    deltas = (offsets[kept] - bases[owners]).astype(np.int32)
+    encoded = encode_records(columns, deltas, columns.timestamps - times[owners])
+    start = 0
+    for end in np.searchsorted(owners, np.arange(len(notes)), "right").tolist():
+        yield slice_records(encoded, start, end), end - start
+        start = end
+
 
 LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"
@@ -231,3 +359,106 @@ def _read_notes(entries: list[Any]) -> list[BatchNote]:
         return [BatchNote.read(fields) for _, fields in entries]
     except (ValueError, KeyError) as error:
         raise RedisFailedError(f"the headers of batches can't be read: {error}") from error
+
+
+WAIT_MS = 100
+"""Milliseconds of one WAIT; it is asked again until the replicas have everything."""
+STOP_SECONDS = 5.0
+_COUNTER = '["waits"]'
+
+
+class RedisReplicas:
+    """How far the replicas are, by partition.
+
+    Args:
+        connection: for this alone.
+        journal: the key of the broker's journal, which gets a counter: WAIT waits for writes.
+        replicas: how many of them must have a record.
+        news: told of a partition, on this class's thread, when its replicas have more.
+    """
+
+    def __init__(
+        self,
+        connection: RedisConnection,
+        journal: str,
+        replicas: int,
+        news: Callable[[TopicPartition], None],
+    ) -> None:
+        self._connection = connection
+        self._journal = journal
+        self._replicas = replicas
+        self._news = news
+        self._changed = threading.Condition()
+        # Guarded by the condition:
+        self._asked: dict[TopicPartition, int] = {}
+        self._reached: dict[TopicPartition, int] = {}
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def request(self, topic_partition: TopicPartition, offset: int) -> bool:
+        """Ask for a partition up to before an offset; return whether they have it already.
+
+        If not, there will be news. The first request that waits starts the thread.
+        """
+        with self._changed:
+            if self._reached.get(topic_partition, 0) >= offset:
+                return True
+            self._asked[topic_partition] = max(offset, self._asked.get(topic_partition, 0))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="kafkaprod-redis-wait", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+            return False
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(STOP_SECONDS)
+        self._connection.close()
+
+    def _run(self) -> None:
+        while (asked := self._next()) is not None:
+            if not self._wait():
+                continue
+            with self._changed:
+                for topic_partition, offset in asked.items():
+                    self._reached[topic_partition] = max(
+                        offset, self._reached.get(topic_partition, 0)
+                    )
+                    if self._asked.get(topic_partition, 0) <= offset:
+                        self._asked.pop(topic_partition, None)
+            for topic_partition in asked:
+                self._news(topic_partition)
+
+    def _next(self) -> dict[TopicPartition, int] | None:
+        """What is asked for now; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._asked)
+            return None if self._stopping else dict(self._asked)
+
+    def _wait(self) -> bool:
+        try:
+            self._connection.call("HINCRBY", self._journal, _COUNTER, 1)
+            return int(self._connection.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
+        except RedisFailedError as error:
+            LOG.debug("the replicas can't be asked: %s", error)
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReplicas:
+    """The same for one partition."""
+
+    replicas: RedisReplicas
+    topic_partition: TopicPartition
+
+    def request(self, offset: int) -> bool:
+        """See `RedisReplicas.request`."""
+        return self.replicas.request(self.topic_partition, offset)

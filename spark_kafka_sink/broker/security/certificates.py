@@ -1,4 +1,6 @@
-"""Certificates for tests: an authority of the broker's own, and what it signs (RFC 5280).
+"""Certificates for tests: a certificate authority and PEM files (RFC 5280).
+
+Certificates for tests: an authority of the broker's own, and what it signs (RFC 5280).
 
 Keys are on the curve P-256: made and used in a fraction of a millisecond, and known to every
 client.
@@ -7,8 +9,14 @@ client.
 from __future__ import annotations
 
 import ipaddress
+import os
+import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
@@ -18,6 +26,29 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class PemFiles:
+    """A folder for its owner alone, which is removed when nobody has this object any more."""
+
+    def __init__(self) -> None:
+        self._pairs = count()
+        self._folder = Path(tempfile.mkdtemp(prefix="kafkaprod-broker-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file, which nobody else may read, and return where it is."""
+        path = self._folder / name
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def write_pair(self, certificate: str, key: str) -> tuple[Path, Path]:
+        """Write a certificate and its key into new files, and return where they are."""
+        name = f"pair-{next(self._pairs)}"
+        return self.write(f"{name}.crt", certificate), self.write(f"{name}.key", key)
+
 
 LIFETIME: Final = timedelta(days=365)
 _SKEW: Final = timedelta(days=1)

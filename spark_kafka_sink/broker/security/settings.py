@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.security.acl import Denial
-    from spark_kafka_sink.broker.security.bearer_tokens import TokenValidator
+    from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
 _USERS: Final = 'Give users and passwords: sasl={"alice": "secret"}; or leave sasl out'
 PLAIN: Final = "PLAIN"

@@ -14,16 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
-from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.segment_recovery import scan
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.storage.log_config import LogConfig
-    from spark_kafka_sink.broker.storage.log_storage import OnBatch
+    from spark_kafka_sink.broker.storage.log_storage import LogConfig, OnBatch
 
 LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"

@@ -1,4 +1,15 @@
-"""A segment on disk: Kafka's .log, .index and .timeindex files.
+"""A segment on disk: Kafka's .log, .index and .timeindex files, and its recovery.
+
+Open files of a data folder: as many as the process may have, the least used are closed first.
+
+A partition has three files a segment; where `ulimit -n` is small, they can't all stay open.
+
+Kafka's sparse indexes beside a segment, entry by entry as Kafka writes them.
+
+Source: Kafka's ``OffsetIndex`` and ``TimeIndex``. Nothing is read back from them here: they are
+made for Kafka's own tools, as this broker keeps a full table of batches.
+
+A segment on disk: Kafka's .log, .index and .timeindex files.
 
 What is appended is with the operating system before it is acknowledged, so it outlives the
 process; it outlives the machine once it is flushed.
@@ -7,18 +18,256 @@ process; it outlives the machine once it is flushed.
 from __future__ import annotations
 
 import contextlib
+import errno
+import mmap
 import os
-from typing import TYPE_CHECKING
+import resource
+from collections import OrderedDict
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.batch_table import BatchTable
-from spark_kafka_sink.broker.storage.index_files import SegmentIndexes
+from spark_kafka_sink.broker.storage.log_segment import BatchTable
+from spark_kafka_sink.broker.storage.log_storage import BatchFacts
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spark_kafka_sink.broker.storage.file_handles import FileHandles
-    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
+
+
+SHARE: Final = 2
+"""Log files get 1/n of the process's descriptor limit; connections need the rest."""
+LEAST: Final = 8
+MOST: Final = 8192
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+def allowed_files() -> int:
+    """How many files of logs may be open at a time: half of what the process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    share = MOST if soft == resource.RLIM_INFINITY else soft // SHARE
+    return max(LEAST, min(share, MOST))
+
+
+class FileHandles:
+    """Descriptors by path, for reading and writing; used by the event loop's thread.
+
+    Args:
+        limit: how many may be open at a time.
+    """
+
+    __slots__ = ("_limit", "_open")
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = allowed_files() if limit is None else limit
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, path: Path) -> int:
+        """The descriptor of a file, which is made if it is not there; good until the next call.
+
+        Raises:
+            OSError: it can't be opened.
+        """
+        found = self._open.get(path)
+        if found is not None:
+            self._open.move_to_end(path)
+            return found
+        while len(self._open) >= self._limit:
+            self._close_oldest()
+        self._open[path] = opened = self._opened(path)
+        return opened
+
+    def _opened(self, path: Path) -> int:
+        while True:
+            try:
+                return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                if error.errno not in _NO_ROOM or not self._open:
+                    raise
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        _, descriptor = self._open.popitem(last=False)
+        os.close(descriptor)
+
+    def close(self, path: Path) -> None:
+        """Let go of a file, if it is open."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close_all(self) -> None:
+        """Let go of all files."""
+        while self._open:
+            self._close_oldest()
+
+
+OFFSET_ENTRY: Final = Struct(">ii")
+"""Offset relative to the segment's base, and the position of its batch in bytes."""
+TIME_ENTRY: Final = Struct(">qi")
+"""Timestamp in milliseconds, and the relative offset of the batch that brought it."""
+
+
+class IndexFile:
+    """A file of entries of one size, opened when the first one is written."""
+
+    __slots__ = ("_entry", "_flushed", "_handles", "count", "path")
+
+    def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
+        self.path = path
+        self._entry = entry
+        self._handles = handles
+        self._flushed = 0
+        self.count = 0
+
+    def add(self, *values: int) -> None:
+        """Write one entry."""
+        os.pwrite(
+            self._handles.get(self.path), self._entry.pack(*values), self.count * self._entry.size
+        )
+        self.count += 1
+
+    def keep(self, count: int) -> None:
+        """Drop the entries from number `count` on, and whatever else the file holds."""
+        self.count = count
+        self._flushed = min(self._flushed, count)
+        os.ftruncate(self._handles.get(self.path), count * self._entry.size)
+
+    def flush(self) -> None:
+        """Sync the entries that are new."""
+        if self.count != self._flushed:
+            os.fsync(self._handles.get(self.path))
+            self._flushed = self.count
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._handles.close(self.path)
+
+
+class SegmentIndexes:
+    """The offset index and the time index of one segment.
+
+    Args:
+        folder: the partition's.
+        base_offset: the segment's.
+        interval: index.interval.bytes; at most one entry of each per so many bytes and batch.
+        handles: the folder's open files.
+    """
+
+    __slots__ = ("_base", "_indexed_time", "_interval", "_newest", "_since", "offsets", "times")
+
+    def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
+        name = f"{base_offset:020d}"
+        self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY, handles)
+        self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY, handles)
+        self._base = base_offset
+        self._interval = interval
+        self.reset()
+
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        """The two files."""
+        return self.offsets.path, self.times.path
+
+    def reset(self) -> None:
+        """Begin again for the segment's first batch; entries on disk are overwritten."""
+        self.offsets.count = self.times.count = 0
+        self._since = 0
+        self._newest = (-1, self._base)
+        self._indexed_time = -1
+
+    def saw(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Note a batch that lies at `position`."""
+        if max_timestamp > self._newest[0]:
+            self._newest = (max_timestamp, last_offset)
+        if self._since > self._interval:
+            self.offsets.add(last_offset - self._base, position)
+            self.add_time()
+            self._since = 0
+        self._since += size
+
+    def add_time(self) -> None:
+        """Write a time entry, unless time has not grown since the last one."""
+        timestamp, offset = self._newest
+        if timestamp > self._indexed_time:
+            self.times.add(timestamp, offset - self._base)
+            self._indexed_time = timestamp
+
+    def trim(self) -> None:
+        """End the files behind the entries that were written."""
+        for index in (self.offsets, self.times):
+            index.keep(index.count)
+
+    def flush(self) -> None:
+        """Sync both files."""
+        self.offsets.flush()
+        self.times.flush()
+
+    def close(self) -> None:
+        """Let go of both files."""
+        self.offsets.close()
+        self.times.close()
+
+    def delete(self) -> None:
+        """Remove both files."""
+        self.close()
+        for index in (self.offsets, self.times):
+            index.path.unlink(missing_ok=True)
+
+
+def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
+    """Fill the table of a segment with the batches that are whole; its file is not changed.
+
+    A segment that was closed in good order is `trusted`: its checksums are not computed.
+
+    Returns:
+        Whether the whole file was good; a torn batch is what a crash leaves.
+    """
+    size = segment.path.stat().st_size
+    if size:
+        with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
+            _scan(memoryview(m), segment, on_batch, trusted=trusted)
+    return segment.table.size == size
+
+
+def _scan(data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> None:
+    at, expected = 0, segment.base_offset
+    with data:
+        while len(data) - at >= HEADER_SIZE:
+            header = BatchHeader.parse(data, at)
+            if not _fits(header, len(data) - at, expected):
+                return
+            with data[at : at + header.size] as batch:
+                if not trusted and checksum(batch) != header.crc:
+                    return
+                on_batch(header, batch)
+            segment.recall(_facts(header))
+            at += header.size
+            expected = header.last_offset + 1
+
+
+def _fits(header: BatchHeader, left: int, expected: int) -> bool:
+    return (
+        header.magic == MAGIC
+        and HEADER_SIZE <= header.size <= left
+        and header.base_offset >= expected
+        and header.last_offset_delta >= 0
+    )
+
+
+def _facts(header: BatchHeader) -> BatchFacts:
+    return BatchFacts(
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        max_timestamp=header.max_timestamp,
+        size=header.size,
+    )
+
 
 SUFFIX = ".log"
 

@@ -1,4 +1,6 @@
-"""Where a partition's batches lie: the seam behind `UnifiedLog`, and what it works with.
+"""The storage interface behind `UnifiedLog`, and the topic configs that shape a log.
+
+Where a partition's batches lie: the seam behind `UnifiedLog`, and what it works with.
 
 Implementations: segmented_storage.py in memory and on disk, and redis/log_storage.py.
 """
@@ -13,8 +15,49 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.storage.log_config import LogConfig
+    from spark_kafka_sink.broker.topic_config import TopicConfig
     from spark_kafka_sink.records.record_batch import BatchHeader
+
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Limits of one log, named as Kafka's configs; bytes and milliseconds.
+
+    -1 stands for no limit of retention. A log that is not `deletes` keeps all (compaction alone).
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 604_800_000
+    retention_bytes: int = UNLIMITED
+    flush_messages: int = 2**63 - 1
+    flush_ms: int = 2**63 - 1
+    deletes: bool = True
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> LogConfig:
+        """Read them from a topic's configs."""
+        return cls(
+            segment_bytes=config.batch_rules.segment_bytes,
+            segment_ms=int(config["segment.ms"]),
+            index_bytes=int(config["segment.index.bytes"]),
+            index_interval_bytes=int(config["index.interval.bytes"]),
+            retention_ms=int(config["retention.ms"]),
+            retention_bytes=int(config["retention.bytes"]),
+            flush_messages=int(config["flush.messages"]),
+            flush_ms=int(config["flush.ms"]),
+            deletes="delete" in config["cleanup.policy"].split(","),
+        )
+
+
+DEFAULT_LOG_CONFIG = LogConfig()
+"""Kafka's defaults."""
+
 
 OnBatch: TypeAlias = Callable[["BatchHeader", memoryview], None]
 """Told of every batch in a log that is opened; the bytes are there during the call only."""

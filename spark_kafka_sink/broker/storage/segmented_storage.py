@@ -1,17 +1,25 @@
-"""A log in segments, as Kafka keeps it: rolled by size and time, dropped whole by retention."""
+"""A log in segments that are rolled and deleted as in Kafka, and the in-memory backend."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.storage.log_config import DEFAULT_LOG_CONFIG, UNLIMITED, LogConfig
+from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.log_segment import LogSegment, MemorySegment
-from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
+from spark_kafka_sink.broker.storage.log_storage import (
+    DEFAULT_LOG_CONFIG,
+    END,
+    UNLIMITED,
+    BatchFacts,
+    LogConfig,
+    StoredBatch,
+)
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
 
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
@@ -247,3 +255,45 @@ def _stored(segment: LogSegment, number: int) -> StoredBatch:
         max_timestamp=header.max_timestamp,
         data=data,
     )
+
+
+class MemoryBackend:
+    """Storages in memory: nothing is left when the process ends.
+
+    Memory fills faster than a disk, so retention.bytes does not wait for
+    log.retention.check.interval.ms: it is looked at whenever a segment is full, and a log that is
+    limited by it has segments of a quarter of it at most. Retention by time waits as in Kafka:
+    rows of the past, as tests and demos have them, stay for a while.
+    """
+
+    __slots__ = ()
+
+    def open_journal(self) -> Journal:
+        """See `StorageBackend`."""
+        return Journal()
+
+    def check_vacant(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+
+    def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
+        """See `StorageBackend`."""
+        return SegmentedStorage(config, bounded=True)
+
+    def load(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        on_batch: object,  # noqa: ARG002
+    ) -> SegmentedStorage:
+        """See `StorageBackend`: there is nothing to find."""
+        return self.create(topic, partition, config)
+
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+        """See `StorageBackend`."""
+
+    def close(self) -> None:
+        """See `StorageBackend`."""
+
+    def abandon(self) -> None:
+        """See `StorageBackend`."""

@@ -67,7 +67,7 @@ class ChannelBuilder:
 
 
 def _context(tls: TlsConfig) -> SSLContext:
-    from spark_kafka_sink.security.tls.context_cache import CONTEXTS
+    from spark_kafka_sink.security.tls.context import CONTEXTS
 
     try:
         return CONTEXTS.context(tls)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import FILE, Secret
-from spark_kafka_sink.common.shown import shown
-from spark_kafka_sink.common.similarity import did_you_mean
+from spark_kafka_sink.common.text import did_you_mean, shown
 from spark_kafka_sink.config.security.model import (
     KeyStore,
     StoreType,

@@ -1,4 +1,4 @@
-"""Typed access to the security options that were given."""
+"""Typed access to the given security options, and the libraries they need."""
 
 from __future__ import annotations
 
@@ -7,15 +7,41 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.option import PREFIX, Kind
-from spark_kafka_sink.config.parser import parse_value
+from spark_kafka_sink.config.option import PREFIX, Kind, parse_value
+from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
+    KerberosLogin,
+    MskIamLogin,
+)
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.config.aliases import NamedOptions
+    from spark_kafka_sink.config.security.model import Login
+
+
+_EXTRAS = {
+    ClientCredentialsLogin: ("oauth", "kafka.sasl.oauthbearer.token.endpoint.url"),
+    MskIamLogin: ("msk-iam", "kafka.sasl.mechanism"),
+    KerberosLogin: ("gssapi", "kafka.sasl.mechanism"),
+}
+
+
+def check_libraries(login: Login) -> None:
+    """Make sure that what a login needs is installed, without importing it.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    wanted = _EXTRAS.get(type(login))
+    if wanted is not None:
+        extra, option = wanted
+        require_extra(extra, f"option {option}")
+
 
 Setting = Secret | str | int | bool
 _OPTIONS = {option.name: option for option in SECURITY_OPTIONS}

@@ -1,13 +1,83 @@
-"""The records of the decision log: what a driver has decided, and what has become of it."""
+"""Records of the decision log: their content, JSON form and chunks.
+
+Records of the decision log as JSON text, and back; whatever a reader gets is checked.
+
+Version 1, one object per record, without line breaks::
+
+    {"version": 1, "type": "decided", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
+     "rows": 5210,
+     "transactions": [{"id": "orders/stream/6b0c…/17/…", "producer": 4000, "epoch": 0,
+                       "protocol": 2, "started": 1763…, "timeout": 900000,
+                       "partitions": {"events": [[0, 5210, 17, 9120]]}}]}
+    {"version": 1, "type": "done", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
+     "rows": 41880, "plannings": [["0e4a…", "3fa9…"]],
+     "transactions": 8, "records": 41877}
+
+    {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
+
+"rows" is what Spark handed the tasks, and missing where they did not count; "topics" are those
+that the rows of a write with a batchId name; "plannings" has run
+and nonce of those in which foreachBatch wrote or found the batch. A partition is its
+number, its records, and its first and last offset or null; a transaction with very many has
+"unnamed", how many more, and their records. A torn decision has "fates", one for
+each transaction. "given_up" has the nonces of plannings that abort() has given up since the last
+decision. A newer version is refused: to take a decision for something else could lose or double a
+batch.
+
+What the decision log's topic holds: a record for each scope, in chunks where it is large.
+
+====================  ===========================================================================
+key                   value
+====================  ===========================================================================
+``orders/stream``     a record, see `decision_format`; or null: the scope is forgotten
+``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``;
+                      or null: a later record has replaced that of the chunk
+====================  ===========================================================================
+
+All chunks of a record are appended in one transaction and have a random id in common. The latest
+complete record of a scope is the one that holds; an earlier version's of the batch counts for the
+first of its writes that finds it. A record that replaces it is appended with a null
+for each chunk's key that it does not use itself, so that compaction removes the chunks. Compaction
+leaves the latest value of each key: chunks without their first or last ones are of a record that a
+later one has replaced.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
 from enum import StrEnum
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.exactly_once.log_state import Decided, LogState
-from spark_kafka_sink.exactly_once.protocol import finished
-from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.log.json_object import (
+    VERSION,
+    JsonObject,
+    list_of,
+    malformed,
+    number_of,
+    parse_object,
+    text_of,
+)
+from spark_kafka_sink.exactly_once.protocol import (
+    Decided,
+    Done,
+    LogState,
+    Nothing,
+    Planning,
+    finished,
+)
+from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
+from spark_kafka_sink.exactly_once.transactional_id import driver_id, parse_driver_id
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from spark_kafka_sink.exactly_once.transactional_id import Scope
+
 
 DecidedBatch = Decided[TaskTransaction]
 """These transactions, and no others, are the batch."""
@@ -73,3 +143,376 @@ class Record:
     def is_torn(self) -> bool:
         """Whether the batch is in its topics in part, and will never be as a whole."""
         return bool(self.fates)
+
+
+def to_text(record: Record) -> str:
+    """The record as JSON, ASCII only, so that it can be cut anywhere."""
+    return json.dumps({"version": VERSION, **_to_json(record)}, separators=(",", ":"))
+
+
+def from_text(text: str) -> Record:
+    """The record that a text is.
+
+    Raises:
+        TransactionError: it is none, or one of a newer version.
+    """
+    return _from_json(parse_object(text))
+
+
+def _to_json(record: Record) -> dict[str, object]:
+    state = record.state
+    if isinstance(state, Nothing):
+        return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
+    common = {
+        "query": state.query,
+        "batch": state.batch,
+        "retired": state.retired,
+        "at": record.at_ms,
+        **({} if state.rows is None else {"rows": state.rows}),
+        **({} if state.topics is None else {"topics": state.topics}),
+        **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
+    }
+    if isinstance(state, Done):
+        counts = {"transactions": record.transactions, "records": record.records}
+        marks = {"given_up": state.given_up} if state.given_up else {}
+        return {"type": "done", **common, **counts, **marks}
+    fates = {"fates": [fate.value for fate in record.fates]} if record.fates else {}
+    transactions = [_transaction_to_json(each) for each in state.transactions]
+    return {"type": "decided", **common, **fates, "transactions": transactions}
+
+
+def _plannings_to_json(plannings: tuple[Planning, ...]) -> list[list[str]]:
+    return [[each.run, each.nonce] for each in plannings]
+
+
+def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
+    partitions: defaultdict[str, list[list[int | None]]] = defaultdict(list)
+    for each in task.partitions:
+        line = [each.partition, each.records, each.first_offset, each.last_offset]
+        partitions[each.topic].append(line)
+    unnamed = [task.unnamed_partitions, task.unnamed_records]
+    return {
+        "id": task.transaction.transactional_id,
+        "producer": task.transaction.producer_id,
+        "epoch": task.transaction.epoch,
+        "protocol": task.transaction.version.value,
+        "started": task.started_ms,
+        "timeout": task.timeout_ms,
+        "partitions": partitions,
+        **({"unnamed": unnamed} if task.unnamed_partitions else {}),
+    }
+
+
+def _from_json(fields: JsonObject) -> Record:
+    kind = fields.text("type")
+    given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
+    if kind == "nothing":
+        at_ms = fields.number("at")
+        return Record(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
+    query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
+    retired = tuple(_text_or_none(each) for each in fields.array("retired"))
+    rows = fields.number("rows") if fields.has("rows") else None
+    plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
+    topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
+    if kind == "done":
+        return Record(
+            state=Done(query, batch, retired, given_up, rows, plannings, topics),
+            at_ms=at_ms,
+            transactions=fields.number("transactions"),
+            records=fields.number("records"),
+        )
+    if kind != "decided":
+        raise malformed(f"a record of type {kind[:40]!r}")
+    transactions = tuple(_transaction(JsonObject(each)) for each in fields.array("transactions"))
+    fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
+    if fates and len(fates) != len(transactions):
+        raise malformed("fates of other transactions")
+    decided = Decided(query, batch, transactions, retired, rows, plannings, topics)
+    return Record.of(decided, at_ms, fates)
+
+
+def _texts(values: list[object], name: str) -> tuple[str, ...]:
+    return tuple(text_of(each, name) for each in values)
+
+
+def _plannings(values: list[object]) -> tuple[Planning, ...]:
+    pairs = [list_of(each, "a planning") for each in values]
+    if any(len(pair) != 2 for pair in pairs):
+        raise malformed("a planning without run and nonce")
+    return tuple(Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs)
+
+
+def _transaction(fields: JsonObject) -> TaskTransaction:
+    transaction = OpenTransaction(
+        transactional_id=fields.text("id"),
+        producer_id=fields.number("producer"),
+        epoch=fields.number("epoch", highest=2**15 - 1),
+        version=_protocol(fields.number("protocol")),
+    )
+    unnamed = fields.array("unnamed") if fields.has("unnamed") else (0, 0)
+    if len(unnamed) != 2:
+        raise malformed("unnamed partitions without two numbers")
+    return TaskTransaction(
+        transaction=transaction,
+        started_ms=fields.number("started"),
+        timeout_ms=fields.number("timeout"),
+        partitions=tuple(_partitions(fields.nested("partitions"))),
+        unnamed_partitions=number_of(unnamed[0], "unnamed partitions"),
+        unnamed_records=number_of(unnamed[1], "their records"),
+    )
+
+
+def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
+    for topic, lines in topics.items():
+        for line in list_of(lines, "partitions"):
+            values = list_of(line, "a partition")
+            if len(values) != 4:
+                raise malformed("a partition without four numbers")
+            partition, records, first, last = values
+            yield PartitionRange(
+                topic=topic,
+                partition=number_of(partition, "a partition", 2**31 - 1),
+                records=number_of(records, "records"),
+                first_offset=None if first is None else number_of(first, "an offset"),
+                last_offset=None if last is None else number_of(last, "an offset"),
+            )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else text_of(value, "a query")
+
+
+def _protocol(number: int) -> TransactionVersion:
+    try:
+        return TransactionVersion(number)
+    except ValueError as error:
+        raise malformed("a transaction of an unknown protocol") from error
+
+
+def _fate(value: object) -> Fate:
+    try:
+        return Fate(text_of(value, "a fate"))
+    except ValueError as error:
+        raise malformed("an unknown fate") from error
+
+
+MAX_VALUE: Final = 500_000
+"""Bytes of a value: below what any topic takes, message.max.bytes being 1 MiB by default."""
+_ENVELOPE: Final = 200
+"""Bytes of a chunk around its text, at most."""
+_MAX_CHUNKS: Final = 10_000
+
+Message = tuple[bytes, bytes | None]
+"""Key and value, as they are appended."""
+
+
+def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Message]:
+    """What has to be appended, in one transaction, for the scope to have this record.
+
+    Args:
+        scope: whose record it is.
+        record: what to say of the scope.
+        limit: bytes of a value.
+    """
+    key, text = driver_id(scope), to_text(record)
+    if len(text) <= limit:
+        return [(key.encode(), text.encode())]
+    step = (limit - _ENVELOPE) // 2  # a quotation mark in the text takes two bytes of a chunk
+    parts = [text[start : start + step] for start in range(0, len(text), step)]
+    common = {"version": VERSION, "set": token_hex(8), "chunks": len(parts)}
+    return [
+        (f"{key}#{chunk}".encode(), json.dumps({**common, "chunk": chunk, "text": part}).encode())
+        for chunk, part in enumerate(parts)
+    ]
+
+
+def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> list[Message]:
+    """What has to be appended, in one transaction, for the scope to have this record alone.
+
+    Args:
+        scope: whose record it is.
+        record: as `messages_of` has it; None for the scope to have no record any more.
+        chunks: the chunks that the log may have under the scope's keys. Each key that the record
+            does not use is set to null, or the log would keep the chunk forever.
+    """
+    key = driver_id(scope)
+    messages = [(key.encode(), None)] if record is None else messages_of(scope, record)
+    used = {name for name, _ in messages}
+    unused = (f"{key}#{chunk}".encode() for chunk in sorted(chunks))
+    return [*messages, *((name, None) for name in unused if name not in used)]
+
+
+def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
+    """The chunks that are in the log once these messages are, if no other message follows."""
+    keys = (_parse_key(key) for key, value in messages if value is not None)
+    return frozenset(found[1] for found in keys if found is not None and found[1] is not None)
+
+
+@dataclass(slots=True)
+class _Chunks:
+    """The chunks of one record, as far as they have come, without a gap."""
+
+    set_id: str
+    expected: int
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """The latest complete record of a scope, not parsed yet, or why it can't be read."""
+
+    offset: int
+    text: str
+    problem: TransactionError | None = None
+
+
+class DecisionRecords:
+    """The latest record of each scope, from the messages of the decision log, in their order.
+
+    Bytes of strangers under keys of their own are passed over; under a scope's key they are an
+    error for that scope, until a readable record follows.
+    """
+
+    __slots__ = ("_chunk_keys", "_chunks", "_latest", "_topic")
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._latest: dict[Scope, _Latest] = {}
+        self._chunks: dict[Scope, _Chunks] = {}
+        self._chunk_keys: dict[Scope, set[int]] = {}
+
+    def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
+        """Take the messages that follow those taken before: offset, key, value."""
+        for offset, key, value in messages:
+            found = _parse_key(key)
+            if found is None:
+                continue
+            scope, chunk = found
+            try:
+                self._add(scope, chunk, offset, value)
+            except TransactionError as problem:
+                self._latest[scope] = _Latest(offset, "", problem)
+
+    def latest(self, scope: Scope) -> Record | None:
+        """The record that holds for a scope; None where nothing was ever decided.
+
+        Raises:
+            TransactionError: it is of a newer version, or nothing that this package writes.
+        """
+        earlier = self.undistinguished(scope)
+        return self._record(scope) if earlier is None else self._record(earlier)
+
+    def undistinguished(self, scope: Scope) -> Scope | None:
+        """The scope of an earlier version whose record holds for this one, if there is one.
+
+        Those versions had one record for all writes with a batchId. It belongs to the scope that
+        finds it first and replaces it; a decision that names other topics never does.
+        """
+        earlier = scope.undistinguished
+        if earlier is None or scope in self._latest:
+            return None
+        record = self._record(earlier)
+        return earlier if record is not None and _may_be_of(record, scope) else None
+
+    def _record(self, scope: Scope) -> Record | None:
+        found = self._latest.get(scope)
+        if found is None:
+            return None
+        try:
+            if found.problem is not None:
+                raise found.problem
+            return from_text(found.text)
+        except TransactionError as error:
+            raise TransactionError(
+                f"{error.message}, at offset {found.offset}",
+                topic=self._topic,
+                partition=0,
+                hint=error.hint,
+            ) from error
+
+    def chunk_keys(self, scope: Scope) -> frozenset[int]:
+        """The chunks whose keys have a value in the log."""
+        return frozenset(self._chunk_keys.get(scope, ()))
+
+    def scopes(self, prefix: str) -> Iterator[Scope]:
+        """The scopes under a prefix that have a record."""
+        return (scope for scope in self._latest if scope.prefix == prefix)
+
+    def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
+        if chunk is not None:
+            self._note_chunk_key(scope, chunk, exists=value is not None)
+        if value is None:
+            self._chunks.pop(scope, None)
+            if chunk is None:
+                self._latest.pop(scope, None)
+            return
+        try:
+            text = value.decode()
+        except UnicodeDecodeError as error:
+            raise malformed("no UTF-8") from error
+        if chunk is None:
+            self._chunks.pop(scope, None)
+            self._latest[scope] = _Latest(offset, text)
+        elif (whole := self._add_chunk(scope, chunk, text)) is not None:
+            self._latest[scope] = _Latest(offset, whole)
+
+    def _note_chunk_key(self, scope: Scope, chunk: int, *, exists: bool) -> None:
+        if exists:
+            self._chunk_keys.setdefault(scope, set()).add(chunk)
+        elif scope in self._chunk_keys:
+            self._chunk_keys[scope].discard(chunk)
+            if not self._chunk_keys[scope]:
+                del self._chunk_keys[scope]
+
+    def _add_chunk(self, scope: Scope, chunk: int, text: str) -> str | None:
+        """The text of the record that this chunk completes."""
+        fields = parse_object(text)
+        set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
+        if fields.number("chunk") != chunk or chunk >= expected:
+            raise malformed("a chunk under another chunk's key")
+        if chunk == 0:
+            self._chunks[scope] = _Chunks(set_id, expected)
+        chunks = self._chunks.get(scope)
+        if chunks is None or (chunks.set_id, chunks.expected) != (set_id, expected):
+            return None
+        if len(chunks.texts) != chunk:
+            del self._chunks[scope]
+            return None
+        chunks.texts.append(fields.text("text"))
+        if len(chunks.texts) < expected:
+            return None
+        del self._chunks[scope]
+        return "".join(chunks.texts)
+
+
+def _may_be_of(record: Record, scope: Scope) -> bool:
+    """Whether an earlier version may have decided this write with the record."""
+    state, topic = record.state, None if scope.target is None else scope.target.topic
+    if not isinstance(state, Decided) or topic is None:
+        return not isinstance(state, Nothing)
+    if any(each.unnamed_partitions for each in state.transactions):
+        return True
+    return any(topic == each.topic for task in state.transactions for each in task.partitions)
+
+
+def scope_of(key: bytes | None) -> Scope | None:
+    """The scope that a message of the log is about; None for a message of somebody else."""
+    found = _parse_key(key)
+    return None if found is None else found[0]
+
+
+def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:
+    """The scope, and the chunk if it is one's key; None for a key of somebody else."""
+    if key is None:
+        return None
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return None
+    base, mark, chunk = text.partition("#")
+    scope = parse_driver_id(base)
+    if scope is None or not mark:
+        return None if scope is None else (scope, None)
+    if not (chunk.isascii() and chunk.isdigit() and len(chunk) <= len(str(_MAX_CHUNKS))):
+        return None
+    return scope, int(chunk)

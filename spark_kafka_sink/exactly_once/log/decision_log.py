@@ -14,19 +14,18 @@ from spark_kafka_sink.admin.appender import TransactionalAppender
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.errors import UnknownTopicError
-from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords, scope_of
+from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.committed_records import PendingTransaction
-    from spark_kafka_sink.admin.log_reader import Position
+    from spark_kafka_sink.admin.log_reader import PendingTransaction, Position
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
-    from spark_kafka_sink.exactly_once.log.decision_records import Message
-    from spark_kafka_sink.exactly_once.scope import Scope
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.exactly_once.log.decision import Message
+    from spark_kafka_sink.exactly_once.transactional_id import Scope
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 DRIVER_TIMEOUT_MS: Final = 15_000
 """transaction.timeout.ms of the drivers, whose transactions last for one append.

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Record
-from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.protocol import (
     AbortOurs,
+    Decided,
     GiveUp,
+    Nothing,
     RollForward,
     Verdict,
     finished,
@@ -18,23 +19,21 @@ from spark_kafka_sink.exactly_once.protocol import (
     never_decided,
     next_abort_step,
 )
-from spark_kafka_sink.exactly_once.scope import ScopeKind
-from spark_kafka_sink.exactly_once.steps.orphan_sweep import (
+from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
     abort_orphans,
     abort_ours,
     create_flags,
     sweep,
 )
-from spark_kafka_sink.exactly_once.steps.planning import recover_scope
-from spark_kafka_sink.exactly_once.steps.roll_forward import roll_forward
-from spark_kafka_sink.exactly_once.transactional_id import nonces_of
-from spark_kafka_sink.protocol.transaction_state import TransactionState
+from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
+from spark_kafka_sink.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.admin.transaction_states import TransactionDescription
+    from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver

@@ -21,32 +21,32 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Record
-from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.protocol import (
     AlreadyDone,
     Decide,
+    Decided,
+    Nothing,
     Refuse,
     Verdict,
     finished,
     judge,
     next_commit_step,
 )
-from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.shared_transaction import check_producers, owners_of
-from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans
-from spark_kafka_sink.exactly_once.steps.planning import recover_scope
-from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
+from spark_kafka_sink.exactly_once.steps.commit import refusal_error
+from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
+from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.exactly_once.log.decision import ScopeState
-    from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
+    from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
-    from spark_kafka_sink.exactly_once.scope import Scope
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.exactly_once.transactional_id import Scope
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
-from spark_kafka_sink.producer.buffer.quotas import PARTITIONS_PART
+from spark_kafka_sink.producer.buffer.buffer_pool import PARTITIONS_PART
 from spark_kafka_sink.producer.buffer.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.cluster import TopicInfo
-    from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.partitioner import Route
+    from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.quotas import Full
+    from spark_kafka_sink.producer.buffer.buffer_pool import Full
     from spark_kafka_sink.producer.context import SessionContext
 
 MAX_CHUNK_BYTES = 4 << 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.producer.append.chunk import RoutedChunk
     from spark_kafka_sink.producer.append.partitioner import Route
-    from spark_kafka_sink.producer.append.planner import Segment
+    from spark_kafka_sink.producer.append.planner import RoutedChunk, Segment
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 
 

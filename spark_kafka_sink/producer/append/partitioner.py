@@ -1,4 +1,11 @@
-"""Which partition each row goes to: explicit, by key hash, by turns, or left to the sender.
+"""Assign a partition to each row: explicit, by key hash, round robin, or by a user function.
+
+The partitioners that hash the key: which hash, and which keys are none.
+
+Source: ``BuiltInPartitioner.partitionForKey``; librdkafka's ``rd_kafka_msg_partitioner_*``, whose
+words for rows without a key are "random": here, as there by default, such rows are sticky.
+
+Which partition each row goes to: explicit, by key hash, by turns, or left to the sender.
 
 Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, librdkafka.
 """
@@ -8,19 +15,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.client.cluster import UNASSIGNED
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Partitioner as Kind
-from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES, Keyless
-from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
-from spark_kafka_sink.producer.row_errors import out_of_range
+from spark_kafka_sink.producer.bad_rows import out_of_range
+from spark_kafka_sink.records.columns import lengths_of
+from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from random import Random
 
     from numpy.typing import NDArray
@@ -28,6 +40,150 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.rows import Rows
+
+    Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
+    Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
+
+
+_POSITIVE = np.uint32(0x7FFFFFFF)
+
+
+class Keyless(Enum):
+    """Which rows have no key, and are left to the sticky choice."""
+
+    NONE = auto()
+    """Every row is hashed; a null key as one of no bytes."""
+    NULL = auto()
+    NULL_OR_EMPTY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """One partitioner: 32-bit hash of the key, modulo the partitions."""
+
+    hash: Hash
+    keyless: Keyless
+
+    def hashes(self, keys: pa.BinaryArray) -> NDArray[np.uint32]:
+        """The hash of each key, shape (n,); what `without_key` names is meaningless."""
+        hashes = self.hash(keys)
+        if self.keyless is Keyless.NONE and keys.null_count:
+            hashes[np.asarray(keys.is_null())] = self.of_nothing()
+        return hashes
+
+    def of_nothing(self) -> np.uint32:
+        """The hash of a key of no bytes."""
+        return np.uint32(self.hash(pa.array([b""], pa.binary()))[0])
+
+    def without_key(self, keys: pa.BinaryArray) -> NDArray[np.bool_] | None:
+        """Mask of the rows that have no key, shape (n,); None: all have one."""
+        if self.keyless is Keyless.NONE:
+            return None
+        if self.keyless is Keyless.NULL:
+            return np.asarray(keys.is_null()) if keys.null_count else None
+        missing = lengths_of(keys) == 0
+        if keys.null_count:
+            missing |= np.asarray(keys.is_null())
+        return missing if missing.any() else None
+
+
+def _positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
+    return murmur2(keys) & _POSITIVE
+
+
+KEY_RULES: Mapping[Kind, KeyRule] = {
+    Kind.DEFAULT: KeyRule(_positive_murmur2, Keyless.NULL),
+    Kind.CONSISTENT: KeyRule(crc32, Keyless.NONE),
+    Kind.CONSISTENT_RANDOM: KeyRule(crc32, Keyless.NULL_OR_EMPTY),
+    Kind.MURMUR2: KeyRule(_positive_murmur2, Keyless.NONE),
+    Kind.MURMUR2_RANDOM: KeyRule(_positive_murmur2, Keyless.NULL),
+    Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
+    Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
+}
+"""Partitioners that look at the key; the others have no entry."""
+
+
+class UserPartitioner:
+    """Calls ``function(key, value, partition_count)`` of n rows.
+
+    `key` and `value` are Arrow binary arrays of length n, `key` None where no row has one. The
+    answer is an int32 array, of numpy or Arrow, with n partitions in 0 .. partition_count - 1, or
+    -1 where the choice is left as for rows without a key. It must depend on nothing but its
+    arguments if equal keys are to stay together.
+
+    Raises:
+        ConfigError: the function can't be imported here, or can't be called.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._function: Function = _find(name)
+
+    def assign(
+        self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
+    ) -> NDArray[np.int32]:
+        """Partition of each row, or UNASSIGNED, shape (n,).
+
+        Raises:
+            ColumnError: the function raised, or answered something else than it should.
+        """
+        try:
+            answer = self._function(key, value, topic.partition_count)
+        except Exception as error:
+            raise self._wrong(f"raised {type(error).__name__}: {error}", topic) from error
+        partitions = self._as_numpy(answer, topic)
+        if partitions.shape != (len(value),):
+            raise self._wrong(
+                f"returned shape {partitions.shape} for {plural(len(value), 'row')}; it must "
+                "return one partition per row",
+                topic,
+            )
+        wrong = (partitions < UNASSIGNED) | (partitions >= topic.partition_count)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise self._wrong(
+                f"returned partition {int(partitions[row])} for its row {row}; the topic has "
+                f"partitions 0 to {topic.partition_count - 1}, and -1 leaves the choice",
+                topic,
+            )
+        return partitions
+
+    def _as_numpy(self, answer: Any, topic: TopicInfo) -> NDArray[np.int32]:
+        if isinstance(answer, pa.Array):
+            if answer.null_count:
+                raise self._wrong("returned nulls", topic)
+            answer = np.asarray(answer)
+        if not isinstance(answer, np.ndarray) or answer.dtype != np.int32:
+            kind = answer.dtype if isinstance(answer, np.ndarray) else type(answer).__name__
+            raise self._wrong(
+                f"returned {kind}; it must return an int32 array of numpy or Arrow", topic
+            )
+        return answer
+
+    def _wrong(self, what: str, topic: TopicInfo) -> ColumnError:
+        return ColumnError(
+            f"the partitioner {self.name} {what}",
+            topic=topic.name,
+            hint="correct the function, or leave kafka.partitioner out",
+        )
+
+
+def _find(name: str) -> Function:
+    module, _, path = name.partition(":")
+    try:
+        found = attrgetter(path)(import_module(module))
+    except Exception as error:
+        raise ConfigError(
+            f"option kafka.partitioner names {name}, which can't be imported: "
+            f"{type(error).__name__}: {error}",
+            hint="Put the module on the Python path of the executors, with --py-files or "
+            "spark.submit.pyFiles.",
+        ) from error
+    if not callable(found):
+        raise ConfigError(f"option kafka.partitioner names {name}, which is no function")
+    function: Function = found
+    return function
+
 
 _INT16_TARGETS = 1 << 15
 

@@ -1,4 +1,6 @@
-"""The first stage of a chunk: its topics are looked up, and rows that can't be written sorted out.
+"""Validate a chunk's rows and topics; topic metadata as the writer sees it.
+
+The first stage of a chunk: its topics are looked up, and rows that can't be written sorted out.
 
 The first bad row fails the task, or bad rows are counted and become dead letters where errors are
 tolerated. Source: Kafka Connect's error handling (KIP-298).
@@ -10,21 +12,241 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED
-from spark_kafka_sink.common.errors import RecordTooLargeError
-from spark_kafka_sink.producer.append.chunk import Chunk
-from spark_kafka_sink.producer.row_errors import Limits, RowError, find_row_errors, out_of_range
+from spark_kafka_sink.client.cluster import UNASSIGNED, TopicInfo
+from spark_kafka_sink.client.metadata import is_fatal
+from spark_kafka_sink.common.errors import (
+    BrokerUnavailableError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.producer.append.planner import Chunk
+from spark_kafka_sink.producer.bad_rows import (
+    TOPIC_ROW_ERRORS,
+    Limits,
+    RowError,
+    find_row_errors,
+    out_of_range,
+)
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.records.encoder import size_bounds
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.append.partitioner import Partitioner
-    from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.rows import Rows
+
+
+_LOOK_AGAIN_AFTER = 1.0
+"""Seconds between two requests for metadata on account of rows whose partition is not known."""
+_LATER_PATIENCE = 5.0
+"""Seconds for a topic that is not there, after others that have not come within max.block.ms."""
+
+
+class TopicMetadata:
+    """Asks for metadata, and waits for it where it must; writer thread only.
+
+    It reads what the sender thread replaces as a whole, and a copy of the reasons for failures.
+    """
+
+    def __init__(self, client: Client, state: SessionState, acls: AclAdvisor) -> None:
+        self._client = client
+        self._acls = acls
+        self._config = client.config
+        self._state = state
+        self._wanted: set[str] = set()
+        self._awaited: dict[str, float] = {}
+        """Until when each topic must be known that `expect` was asked about before it was."""
+        self._next_look = 0.0
+        self._given_up: set[str] = set()
+        """Topics that `find` has waited for in vain: it does so once."""
+
+    def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What the cluster says of the topics; waits for it at most max.block.ms.
+
+        Raises:
+            UnknownTopicError: a topic does not exist, or may not be used.
+            AuthorizationError: a topic may not be seen, or not be created.
+            BrokerUnavailableError: no broker could be asked.
+        """
+        cluster = self._await(names, self._are_decided)
+        for name in names:
+            if name not in cluster.topics:
+                raise self._missing(name, cluster)
+        return tuple(cluster.topics[name] for name in names)
+
+    def expect(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What is known of the topics by now, without waiting; an unknown one has no partitions.
+
+        Raises:
+            KafkaProdError: as `lookup`, once its time has passed.
+        """
+        self.want(names)
+        cluster = self._client.metadata.cluster
+        missing = tuple(name for name in names if name not in cluster.topics)
+        if missing:
+            deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
+            for name in missing:
+                self._awaited.setdefault(name, deadline)
+            if self._patience(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
+                self.await_expected()
+        return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+
+    def partition_count(self, name: str) -> int:
+        """As far as is known now; 0 of an unknown topic."""
+        info = self._client.metadata.cluster.topics.get(name)
+        return 0 if info is None else info.partition_count
+
+    def await_expected(self) -> None:
+        """Wait until every topic is known that `expect` was asked about; raises as `lookup`."""
+        if self._awaited:
+            self.lookup(tuple(self._awaited))
+            self._awaited.clear()
+
+    def update(self) -> bool:
+        """Request fresh metadata, unless that was done just now, and wait for it.
+
+        Topics gain partitions while they are written to.
+        """
+        now, metadata = self._client.clock.monotonic(), self._client.metadata
+        if now < max(self._next_look, (metadata.updated_at or 0.0) + _LOOK_AGAIN_AFTER):
+            return False
+        self._next_look = now + _LOOK_AGAIN_AFTER
+        earlier = metadata.requests  # their answers may be older than what is asked about
+        metadata.refresh()
+        self._client.network.wakeup()
+        return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
+
+    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
+        """What the cluster says of each topic, or why its rows can't be written.
+
+        Waits at most max.block.ms for topics that are not there yet, once for each; a few seconds
+        once others have been waited for in vain, as brokers do not seem to make topics then.
+
+        Raises:
+            UnknownTopicError: a topic can't be used for the time being, such as one without leader.
+            BrokerUnavailableError: no broker could be asked.
+        """
+        cluster = self._await(names, self._are_judged, _LATER_PATIENCE if self._given_up else None)
+        found: list[TopicInfo | RowError] = []
+        for name in names:
+            info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
+            if info is None:
+                raise self._missing(name, cluster)
+            found.append(info)
+        self._given_up.difference_update(names)
+        each = zip(names, found, strict=True)
+        self._given_up.update(name for name, info in each if isinstance(info, RowError))
+        return tuple(found)
+
+    def _await(
+        self,
+        names: tuple[str, ...],
+        done: Callable[[Cluster, tuple[str, ...]], bool],
+        longest: float | None = None,
+    ) -> Cluster:
+        """The first snapshot for which `done` is true, or the one after max.block.ms or `longest`.
+
+        The snapshot that is looked at afterwards must be that one: what an earlier session knew of
+        a topic may go with the next answer, if that was asked for before this one wanted it.
+        """
+        self.want(names)
+        cluster = self._client.metadata.cluster
+
+        def look() -> bool:
+            nonlocal cluster
+            cluster = self._client.metadata.cluster
+            return done(cluster, names)
+
+        if not done(cluster, names):
+            patience = self._patience(names)
+            self._wait_for(look, patience if longest is None else min(patience, longest))
+        return cluster
+
+    def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
+        """As `SessionState.wait_for`; nothing is asked during a pause that a broker asked for."""
+        return self._state.wait_for(done, seconds, lambda: self._state.throttled_until)
+
+    def want(self, names: tuple[str, ...]) -> None:
+        """Have the metadata cover these topics, without waiting for it."""
+        if not self._wanted.issuperset(names):
+            self._wanted.update(names)
+            self._client.metadata.want(names)
+            self._client.network.wakeup()
+
+    def _patience(self, names: tuple[str, ...]) -> float:
+        """Seconds that are left of max.block.ms for these topics."""
+        now = self._client.clock.monotonic()
+        whole = self._config.max_block_ms / 1000
+        return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
+
+    def _are_judged(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
+        return all(
+            name in cluster.topics or is_fatal(cluster, name) or self._is_given_up(cluster, name)
+            for name in names
+        )
+
+    def _is_given_up(self, cluster: Cluster, name: str) -> bool:
+        return name in self._given_up and name in cluster.errors
+
+    @staticmethod
+    def _are_decided(cluster: Cluster, names: tuple[str, ...]) -> bool:
+        if any(is_fatal(cluster, name) for name in names):
+            return True
+        return all(name in cluster.topics for name in names)
+
+    def _missing(self, topic: str, cluster: Cluster) -> KafkaProdError:
+        waited = self._config.max_block_ms
+        code = cluster.errors.get(topic)
+        if code is None:
+            return self._unreachable()
+        if code == ErrorCode.topic_authorization_failed:
+            return self._acls.refused_topic(topic)
+        of_dead_letters = topic == self._acls.dead_letter_topic
+        kind = "dead letter topic" if of_dead_letters else "topic"
+        return UnknownTopicError(
+            f"the {kind} could not be used, and waiting for it took max.block.ms = {waited}"
+            if not is_fatal(cluster, topic)
+            else f"the brokers refuse the {kind}",
+            topic=topic,
+            error=error_name(code),
+            hint=_how_to_create(of_dead_letters=of_dead_letters)
+            + "; brokers create topics by themselves only with auto.create.topics.enable=true and "
+            "kafka.allow.auto.create.topics=true",
+        )
+
+    def _unreachable(self) -> BrokerUnavailableError:
+        failures = dict(self._client.network.failures.reasons)
+        for server in self._config.bootstrap_servers:
+            failures.setdefault(server, "no answer")
+        tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
+        return BrokerUnavailableError(
+            f"no broker answered within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
+            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
+            "machine that runs this task",
+        )
+
+
+def _how_to_create(*, of_dead_letters: bool) -> str:
+    """topic.create=true creates the topic that the option `topic` names, and no other."""
+    if of_dead_letters:
+        return (
+            "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics, "
+            "which topic.create=true does not"
+        )
+    return (
+        "correct the name, or create the topic: topic.create=true if the option `topic` names it, "
+        "or kafka-topics"
+    )
 
 
 class RowValidator:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, OpenBatch, ProducerBatch
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
     from spark_kafka_sink.producer.buffer.compressor import Compressor
-    from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.events import ProducerEvents
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.producer.buffer.buffer_pool import Charge
 
 

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.errors import (
     DeliveryError,
     RecordTooLargeError,
 )
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
 from spark_kafka_sink.protocol.error_codes import (
@@ -24,10 +24,10 @@ from spark_kafka_sink.records.decoder import read_records
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
+    from spark_kafka_sink.protocol.produce_response import PartitionResponse
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _ENDED = (

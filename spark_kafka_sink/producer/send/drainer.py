@@ -11,8 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.partition_choice import candidates, draw_order, queue_lengths
+from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.append.sticky_partitioner import (
+    candidates,
+    draw_order,
+    queue_lengths,
+)
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.in_flight import DrainedBatch
 from spark_kafka_sink.producer.transactions.partitions import UnassignedBatches

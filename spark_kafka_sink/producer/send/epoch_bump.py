@@ -1,4 +1,13 @@
-"""The epoch bump: a partition starts over at sequence 0 in a new producer epoch (KIP-360).
+"""Bump the producer epoch (KIP-360) and renumber the batches of a partition.
+
+New sequences for a partition of which nothing is in flight: in a new epoch, or in a transaction.
+
+An epoch is a transaction's own: a producer that bumps it leaves the transaction. So in one, the
+partition goes on at the sequence of the batch that was refused, as that appended nothing. What was
+sent behind it and came back goes again with new sequences, if it is certain that no log has it.
+Sender thread only. Source: KIP-98, KIP-890; ``TransactionManager.adjustSequencesDueToFailedBatch``.
+
+The epoch bump: a partition starts over at sequence 0 in a new producer epoch (KIP-360).
 
 Due after UNKNOWN_PRODUCER_ID, and after records were taken out of a batch. Sender thread only.
 Source: ``TransactionManager.bumpIdempotentProducerEpoch``.
@@ -9,14 +18,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import batch_error
+from spark_kafka_sink.producer.send.batch_failure import batch_error, gap_error
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
+from spark_kafka_sink.protocol.produce_response import PartitionResponse
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.send_context import SendContext
+
+
+_GAP = error_name(ErrorCode.out_of_order_sequence_number)
+
+
+def renumber(context: SendContext, completion: BatchCompletion, batches: InFlightBatches) -> None:
+    """Give the partition the new epoch, or the new sequences, that it needs."""
+    if context.session.transactions is None:
+        bump_epoch(context, completion, batches)
+    else:
+        _close_gap(context, completion, batches)
+
+
+def _close_gap(context: SendContext, completion: BatchCompletion, batches: InFlightBatches) -> None:
+    """Number what comes after a refused batch from that batch's sequence on."""
+    gap = batches.gap
+    assert gap is not None
+
+    def is_doubtful(batch: ProducerBatch) -> bool:
+        return batch.ambiguous and batch.order >= gap.order
+
+    doubtful = batches.take_retries(is_doubtful)
+    if doubtful or batches.passed_gap:
+        for batch in doubtful:
+            completion.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
+        completion.fail_session(gap_error(batches.partition))
+        return
+    context.session.producer_state.rewind(batches.partition, gap.sequence)
+    context.session.events.renumbered(batches.partition, gap.sequence)
+    batches.gap_closed()
+
 
 _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.common.errors import DeliveryError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 

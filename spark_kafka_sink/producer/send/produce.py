@@ -8,13 +8,13 @@ from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.produce.request_writer import (
+from spark_kafka_sink.protocol.produce_request import (
     PartitionData,
     ProduceHead,
     TopicData,
     produce_body,
 )
-from spark_kafka_sink.protocol.produce.response_reader import produce_response_reader
+from spark_kafka_sink.protocol.produce_response import produce_response_reader
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

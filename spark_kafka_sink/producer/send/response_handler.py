@@ -8,20 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.client import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
-from spark_kafka_sink.client.size_limits import half
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
-from spark_kafka_sink.producer.send.batch_completion import status_of
+from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
+from spark_kafka_sink.producer.send.batch_completion import is_expired, status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
+from spark_kafka_sink.producer.send.epoch_bump import renumber
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
-from spark_kafka_sink.producer.send.expiry import is_expired
-from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
-from spark_kafka_sink.producer.send.renumbering import renumber
-from spark_kafka_sink.producer.send.splitter import split
+from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy, split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.produce.response_reader import TOPIC_IDS, PartitionResponse
+from spark_kafka_sink.protocol.produce_response import TOPIC_IDS, PartitionResponse
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.in_flight import DrainedBatch, InFlightBatches
     from spark_kafka_sink.producer.send.send_context import SendContext
-    from spark_kafka_sink.protocol.produce.response_reader import ProduceResponse, TopicKey
+    from spark_kafka_sink.protocol.produce_response import ProduceResponse, TopicKey
     from spark_kafka_sink.records.decoder import Record
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.client.metadata import Metadata
-    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch

@@ -21,17 +21,20 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_state import ProducerIdState
-from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
+from spark_kafka_sink.producer.send.batch_completion import (
+    BatchCompletion,
+    expire_batches,
+    timed_from,
+)
 from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.expiry import expire_batches, timed_from
+from spark_kafka_sink.producer.send.epoch_bump import renumber
 from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce import produce_request
-from spark_kafka_sink.producer.send.renumbering import renumber
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.send_context import SendContext
 from spark_kafka_sink.producer.send.statistics import Statistics
-from spark_kafka_sink.producer.transactions.errors import given_up_error
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
+from spark_kafka_sink.producer.transactions.state import given_up_error
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 

@@ -14,11 +14,11 @@ import math
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spark_kafka_sink.client.channel.state import State
-from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.common.credentials import redacted
+from spark_kafka_sink.client.channel.transport import State
+from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
+from spark_kafka_sink.common.secret import redacted
 from spark_kafka_sink.export.java_names import client_values
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.producer.producer_state import ProducerIdState

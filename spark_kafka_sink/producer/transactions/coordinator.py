@@ -1,4 +1,20 @@
-"""Where the coordinator of a transactional id is, and the connection to it.
+"""Find the transaction coordinator, and decide on its error codes.
+
+What to do about a transaction coordinator's answer: one pure decision.
+
+    NONE                                            DONE
+    load in progress, concurrent transactions,
+      request timed out                             RETRY
+    not available, not coordinator, disconnected    FIND_COORDINATOR, then retry
+    unknown topic or partition, not attempted       RETRY (AddPartitionsToTxn)
+    topic authorization failed                      DENIED (AddPartitionsToTxn)
+    TRANSACTION_ABORTABLE                           ABORT
+    any other                                       FAIL
+
+Source: Kafka's ``TransactionManager`` (``InitProducerIdHandler``, ``AddPartitionsToTxnHandler``,
+``EndTxnHandler``, ``FindCoordinatorHandler``), KIP-890.
+
+Where the coordinator of a transactional id is, and the connection to it.
 
 It is asked for again after every doubt: where the coordinator says that it is none, where an answer
 is lost, and where it can't be connected to. Sender thread only.
@@ -7,19 +23,74 @@ Source: Kafka's ``TransactionManager.lookupCoordinator``.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.transactions import messages
-from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
-from spark_kafka_sink.producer.transactions.errors import coordinator_error
-from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.producer.transactions.state import coordinator_error
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
+
+
+class CoordinatorAction(Enum):
+    """The one next step."""
+
+    DONE = auto()
+    RETRY = auto()
+    """Ask the same coordinator again, after a back-off."""
+    FIND_COORDINATOR = auto()
+    """Ask who the coordinator is, then it."""
+    DENIED = auto()
+    """This client may not write to the partition's topic."""
+    ABORT = auto()
+    """The transaction must be aborted, which the coordinator will do."""
+    FAIL = auto()
+    """The coordinator refuses this producer."""
+
+
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.concurrent_transactions,
+        ErrorCode.request_timed_out,
+    }
+)
+_MOVED = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.network_exception,
+        *ClientErrorCode,
+    }
+)
+_OF_PARTITION = {
+    ErrorCode.unknown_topic_or_partition: CoordinatorAction.RETRY,
+    ErrorCode.operation_not_attempted: CoordinatorAction.RETRY,
+    ErrorCode.topic_authorization_failed: CoordinatorAction.DENIED,
+}
+
+
+def decide(api: ApiKey, code: int) -> CoordinatorAction:
+    """The next step after an answer with `code` (or a code of our own) to a request of `api`."""
+    if code == ErrorCode.none:
+        return CoordinatorAction.DONE
+    if code in _RETRIABLE:
+        return CoordinatorAction.RETRY
+    if code in _MOVED:
+        return CoordinatorAction.FIND_COORDINATOR
+    if api is ApiKey.ADD_PARTITIONS_TO_TXN and code in _OF_PARTITION:
+        return _OF_PARTITION[ErrorCode(code)]
+    if code == ErrorCode.transaction_abortable:
+        return CoordinatorAction.ABORT
+    return CoordinatorAction.FAIL
+
 
 _RETRIED = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
 

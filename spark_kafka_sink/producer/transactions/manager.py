@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.transactions import messages
-from spark_kafka_sink.producer.transactions.coordinator import CoordinatorLookup
-from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
-from spark_kafka_sink.producer.transactions.errors import (
-    aborted_write_error,
-    coordinator_error,
-    second_attempt_error,
-    timed_out_error,
+from spark_kafka_sink.producer.transactions.coordinator import (
+    CoordinatorAction,
+    CoordinatorLookup,
+    decide,
 )
 from spark_kafka_sink.producer.transactions.partitions import (
     PartitionState,
@@ -30,10 +27,15 @@ from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
 from spark_kafka_sink.producer.transactions.state import (
     ENDED,
     FAILED,
+    Elapsed,
     TransactionState,
+    TransactionTimer,
+    aborted_write_error,
+    coordinator_error,
     next_state,
+    second_attempt_error,
+    timed_out_error,
 )
-from spark_kafka_sink.producer.transactions.timer import Elapsed, TransactionTimer
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -41,17 +43,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion, Request
-    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.transactions.settings import (
         JoinedTransaction,
         TransactionSettings,
     )
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-    from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+    from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 _LOG = logging.getLogger(__name__)
 _ADD_BACKOFF = 0.02

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster import Node, TopicPartition
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol import transaction_requests
+from spark_kafka_sink.protocol import transactions
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.messages import build
+from spark_kafka_sink.protocol.transactions import OpenTransaction
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate, request_type
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
-    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.messages import Values
 
 _TWO_PHASE = VersionRange(6, 6)
 """The version of InitProducerId that knows two-phase commit (KIP-939)."""
@@ -43,7 +42,7 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
             error=error_name(ErrorCode.unsupported_version),
             hint="exactly-once needs Apache Kafka 2.1 or later, or what is compatible with it",
         )
-    values = transaction_requests.find_coordinator([transactional_id])
+    values = transactions.find_coordinator([transactional_id])
     return _request(ApiKey.FIND_COORDINATOR, version, values, context)
 
 
@@ -58,7 +57,7 @@ def init_producer_id(
     api = ApiKey.INIT_PRODUCER_ID
     version = _two_phase(connection) if settings.two_phase else connection.version(api)
     timeout_ms = _NO_TIMEOUT if settings.two_phase else settings.timeout_ms
-    values = transaction_requests.init_producer_id(
+    values = transactions.init_producer_id(
         settings.first_id, timeout_ms, two_phase=settings.two_phase
     )
     return _request(api, version, values, context)
@@ -103,14 +102,14 @@ def add_partitions(
 ) -> Request:
     """Tell the coordinator of transactions V1 which partitions are going to be written to."""
     api = ApiKey.ADD_PARTITIONS_TO_TXN
-    values = transaction_requests.add_partitions(transaction, partitions)
+    values = transactions.add_partitions(transaction, partitions)
     return _request(api, connection.version(api), values, context)
 
 
 def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
     """End a transaction, nothing of it to be seen."""
     api = ApiKey.END_TXN
-    values = transaction_requests.end_txn(transaction, commit=False)
+    values = transactions.end_txn(transaction, commit=False)
     version = connection.version(api, transaction.version.end_txn_cap)
     return _request(api, version, values, context)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,6 @@ import socket
 from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     KerberosLogin,
@@ -17,17 +16,17 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.security.resolved_login import resolved_login
+from spark_kafka_sink.config.security.values import check_libraries
+from spark_kafka_sink.security.credentials import resolved_login
 from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
 from spark_kafka_sink.security.sasl.plain import PlainExchange
 from spark_kafka_sink.security.sasl.scram import ScramExchange
-from spark_kafka_sink.security.tokens.static_token import StaticTokenSource
-from spark_kafka_sink.security.tokens.unsecured_token import UnsecuredTokenSource
+from spark_kafka_sink.security.tokens.static_token import StaticTokenSource, UnsecuredTokenSource
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
-    from spark_kafka_sink.security.tokens.token_source import TokenSource
+    from spark_kafka_sink.security.tokens.token import TokenSource
 
 
 def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
@@ -78,7 +77,7 @@ def _token_source(
         case UnsecuredTokenLogin():
             return UnsecuredTokenSource(login)
         case ClientCredentialsLogin():
-            from spark_kafka_sink.security.tokens.client_credentials import ClientCredentialsSource
+            from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
 
             return ClientCredentialsSource(login)
         case MskIamLogin():

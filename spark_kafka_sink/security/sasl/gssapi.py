@@ -13,9 +13,8 @@ import gssapi
 from gssapi.exceptions import GSSError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.common.foreign_text import quoted
-from spark_kafka_sink.common.shown import shown_file
-from spark_kafka_sink.security.sasl.server_message import check_size
+from spark_kafka_sink.common.text import quoted, shown_file
+from spark_kafka_sink.security.sasl.exchange import check_size
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import KerberosLogin

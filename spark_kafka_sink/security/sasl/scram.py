@@ -1,32 +1,191 @@
-"""SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677, KIP-84): the broker proves itself, too."""
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): keys, messages, exchange."""
 
 from __future__ import annotations
 
+import binascii
+import hashlib
 import hmac
+import os
+import re
 import secrets
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.security.credentials import revealed
-from spark_kafka_sink.security.sasl.scram_keys import (
-    PROCESS_WIDE,
-    SaltedPasswords,
-    client_proof,
-    server_signature,
-)
-from spark_kafka_sink.security.sasl.scram_messages import (
-    GS2_HEADER,
-    client_first_bare,
-    parse_server_final,
-    parse_server_first,
-)
-from spark_kafka_sink.security.sasl.server_message import decoded
+from spark_kafka_sink.security.sasl.exchange import decoded
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import PasswordLogin
+
+
+KEPT = 32
+"""Salted passwords in a process: each user has one per salt, so a few are many."""
+
+
+class SaltedPasswords:
+    """PBKDF2's results, so that many connections of one user don't hash again.
+
+    A key is a keyed digest: neither passwords nor what guesses them quickly stay in memory.
+    """
+
+    def __init__(self) -> None:
+        self._digest_key = os.urandom(32)
+        # Guards `_made`, and is held while hashing: whoever waits finds the result.
+        self._lock = Lock()
+        self._made: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def salted(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        """`Hi(password, salt, i)` under a hash of hashlib's name."""
+        key = self._key_of(algorithm, password, salt, iterations)
+        with self._lock:
+            made = self._made.get(key)
+            if made is None:
+                made = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
+                self._made[key] = made
+                if len(self._made) > KEPT:
+                    self._made.popitem(last=False)
+            self._made.move_to_end(key)
+            return made
+
+    def _key_of(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        head = f"{algorithm},{iterations},{len(salt)},".encode()
+        return hmac.digest(self._digest_key, head + salt + password, "sha256")
+
+
+PROCESS_WIDE = SaltedPasswords()
+"""Shared by all connections of a worker process."""
+
+
+def client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
+    """`ClientKey XOR HMAC(H(ClientKey), AuthMessage)`."""
+    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
+    stored_key = hashlib.new(algorithm, client_key).digest()
+    signature = hmac.digest(stored_key, auth_message, algorithm)
+    return bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
+
+
+def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
+    """What only a server that knows the user's ServerKey can send."""
+    server_key = hmac.digest(salted_password, b"Server Key", algorithm)
+    return hmac.digest(server_key, auth_message, algorithm)
+
+
+GS2_HEADER = "n,,"
+"""No channel binding, no authorization identity."""
+MIN_ITERATIONS = 4_096
+"""RFC 7677; a server that asks for fewer makes the password cheap to guess."""
+MAX_ITERATIONS = 1_000_000
+"""A second or two of one core. Kafka allows 16,384 for its users, and current advice for stored
+passwords is below a million. A server that names billions would keep the client busy for hours."""
+
+_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_SERVER_FIRST = re.compile(
+    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[0-9]+)"
+    + _EXTENSIONS
+)
+_SERVER_FINAL = re.compile(r"v=(?P<verifier>[A-Za-z0-9+/=]+)" + _EXTENSIONS)
+_ERROR = "e="
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFirst:
+    """The server's challenge."""
+
+    nonce: str
+    """The client's, with the server's behind it."""
+    salt: bytes = field(repr=False)
+    iterations: int
+
+
+def sasl_name(name: str) -> str:
+    """A user name with `=` and `,` escaped; not SASLprepped, as Kafka's ScramFormatter."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def client_first_bare(name: str, nonce: str, *, token_auth: bool) -> str:
+    """The client's first message without the GS2 header.
+
+    Args:
+        name: of the user, or a delegation token's id (KIP-48).
+        nonce: printable ASCII without a comma.
+        token_auth: the name is a token's id.
+    """
+    bare = f"n={sasl_name(name)},r={nonce}"
+    return f"{bare},tokenauth=true" if token_auth else bare
+
+
+def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFirst:
+    """Read and check the server's first message.
+
+    Raises:
+        AuthenticationError: it is malformed, tells an error, has an extension that must be
+            understood, answers another nonce, or asks for too few or too many iterations.
+    """
+    _check_error(text, mechanism)
+    if text.startswith("m="):
+        raise AuthenticationError(
+            f"the broker's {mechanism} challenge demands an extension that nobody knows"
+        )
+    found = _SERVER_FIRST.fullmatch(text)
+    if found is None:
+        raise AuthenticationError(f"the broker's {mechanism} challenge is malformed")
+    nonce = found["nonce"]
+    if not nonce.startswith(client_nonce) or nonce == client_nonce:
+        raise AuthenticationError(
+            f"the broker's {mechanism} nonce does not go on from the client's: its challenge "
+            "belongs to another login"
+        )
+    salt = _base64(found["salt"], f"{mechanism} salt")
+    return ServerFirst(nonce, salt, _iterations(found["iterations"], mechanism))
+
+
+def _iterations(digits: str, mechanism: str) -> int:
+    iterations = int(digits) if len(digits) <= len(str(MAX_ITERATIONS)) else MAX_ITERATIONS + 1
+    if iterations < MIN_ITERATIONS:
+        raise AuthenticationError(
+            f"the broker asks for {iterations} {mechanism} iterations, fewer than the "
+            f"{MIN_ITERATIONS:,} that keep a password safe"
+        )
+    if iterations > MAX_ITERATIONS:
+        raise AuthenticationError(
+            f"the broker asks for {quoted(digits)} {mechanism} iterations, more than the "
+            f"{MAX_ITERATIONS:,} that are accepted"
+        )
+    return iterations
+
+
+def parse_server_final(text: str, mechanism: str) -> bytes:
+    """The server's signature.
+
+    Raises:
+        AuthenticationError: the message is malformed, or tells an error instead.
+    """
+    _check_error(text, mechanism)
+    found = _SERVER_FINAL.fullmatch(text)
+    if found is None:
+        raise AuthenticationError(f"the broker's last {mechanism} message is malformed")
+    return _base64(found["verifier"], f"{mechanism} signature")
+
+
+def _check_error(text: str, mechanism: str) -> None:
+    if text.startswith(_ERROR):
+        reason = quoted(text.removeprefix(_ERROR))
+        raise AuthenticationError(f"the broker refuses the {mechanism} login: {reason}")
+
+
+def _base64(text: str, what: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise AuthenticationError(f"the broker's {what} is not base64") from error
+
 
 _ALGORITHMS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
 _CHANNEL_BINDING = b64encode(GS2_HEADER.encode()).decode()

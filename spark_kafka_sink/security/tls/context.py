@@ -1,34 +1,174 @@
-"""The ssl module's context for a client's connections."""
+"""The TLS context of a client: ciphers, checks after the handshake, and a cache.
+
+The client's side of a handshake: what OpenSSL alone neither does nor tells.
+
+Python's ssl can't choose among the suites of TLS 1.3, so what was agreed on is checked before a
+byte of Kafka's is sent. An error of verification carries the broker's certificate, so that the
+sentence for the user can say which names it has.
+
+One context per process and configuration, made anew when a file that it came from changed.
+
+So a certificate that is renewed on disk is shown by the next connection; those that are open stay
+as they are. Making a context takes milliseconds, a second for some PKCS12 files, and for ever on a
+file system that does not answer; each holds its own copy of the authorities.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import ssl
 import tempfile
+import threading
+import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.shown import shown_name
+from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.security.model import TlsVersion
-from spark_kafka_sink.security.tls.ciphers import TLS_1_3_SUITES, cipher_suites
-from spark_kafka_sink.security.tls.client_ssl import ClientSslContext
-from spark_kafka_sink.security.tls.identity import client_identity
-from spark_kafka_sink.security.tls.private_keys import sealed
-from spark_kafka_sink.security.tls.store_files import TRUSTSTORE_LOCATION, is_here
-from spark_kafka_sink.security.tls.trust import trusted_certificates
+from spark_kafka_sink.security.credentials import SETTLING_S, Stamps, change_follows, stamps_of
+from spark_kafka_sink.security.tls.identity import client_identity, sealed, trusted_certificates
+from spark_kafka_sink.security.tls.stores import TRUSTSTORE_LOCATION, files_of, is_here
 from spark_kafka_sink.security.tls.verification import WEAKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.config.security.model import TlsConfig, TrustStore
-    from spark_kafka_sink.security.tls.ciphers import CipherSuites
     from spark_kafka_sink.security.tls.identity import Identity
+
+
+TLS_1_3_SUITES = frozenset(
+    {
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+        "TLS_AES_128_CCM_SHA256",
+        "TLS_AES_128_CCM_8_SHA256",
+    }
+)
+"""RFC 8446; the same in both worlds."""
+
+_LEVEL = "@SECLEVEL="
+_DEFAULT = "DEFAULT"
+_IANA = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+?)_WITH_(?P<cipher>\w+)")
+_HASH = re.compile(r"_SHA\d*$")
+
+
+@dataclass(frozen=True, slots=True)
+class CipherSuites:
+    """A choice of suites, by protocol version, in OpenSSL's names."""
+
+    tls_1_2: tuple[str, ...]
+    tls_1_3: frozenset[str]
+    level: str | None = None
+    """OpenSSL's level of security, 0 to 5, where the user names one."""
+
+
+def cipher_suites(names: Sequence[str]) -> CipherSuites:
+    """Sort suites by version; names without TLS_ or SSL_ in front are OpenSSL's and kept.
+
+    As in a cipher string of OpenSSL, a name may end with @SECLEVEL=n, also that of no suite, or
+    DEFAULT: neither is a choice of suites.
+    """
+    parts = [name.partition(_LEVEL) for name in names]
+    suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
+    levels = [level for _, sign, level in parts if sign]
+    return CipherSuites(
+        tuple(openssl_name(name) for name in suites if name not in TLS_1_3_SUITES),
+        TLS_1_3_SUITES.intersection(suites),
+        levels[-1] if levels else None,
+    )
+
+
+def openssl_name(name: str) -> str:
+    """OpenSSL's name of a suite of TLS 1.2.
+
+    TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384: the key exchange is left
+    out if it is RSA's, CBC is not named, and neither is the hash with CHACHA20 and CCM.
+    """
+    match = _IANA.fullmatch(name)
+    if match is None:
+        return name
+    cipher = match["cipher"].replace("_CBC", "").replace("3DES_EDE", "DES_CBC3")
+    if "CHACHA20" in cipher or "CCM" in cipher:
+        cipher = _HASH.sub("", cipher)
+    cipher = re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("CCM_8", "CCM8")
+    parts = [cipher] if match["exchange"] == "RSA" else [match["exchange"], cipher]
+    return "-".join(parts).replace("_", "-")
+
+
+class PeerCertificateError(ssl.SSLCertVerificationError):
+    """A certificate that was not accepted, and the certificate."""
+
+    certificate: bytes | None = None
+    """As DER; None where the broker sent none, or Python does not tell."""
+
+
+class CipherSuiteError(ssl.SSLError):
+    """The broker chose a suite that ssl.cipher.suites does not name."""
+
+
+class ClientSslObject(ssl.SSLObject):
+    """Made by `ClientSslContext.wrap_bio`."""
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake.
+
+        Raises:
+            ssl.SSLWantReadError: more bytes of the broker's are needed.
+            PeerCertificateError: its certificate is not accepted.
+            CipherSuiteError: its choice is not among the suites that the options allow.
+            ssl.SSLError: all else.
+        """
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            raise _with_certificate(error, self) from error
+        agreed = self.cipher()
+        allowed = getattr(self.context, "tls_1_3_suites", None)
+        if allowed and agreed and agreed[1] == "TLSv1.3" and agreed[0] not in allowed:
+            raise CipherSuiteError(1, f"the broker chose {agreed[0]}")
+
+
+class ClientSslContext(ssl.SSLContext):
+    """A context whose connections are `ClientSslObject`s."""
+
+    sslobject_class = ClientSslObject
+    tls_1_3_suites: frozenset[str] = frozenset()
+    """Those of TLS 1.3 that may be agreed on; empty for all."""
+
+
+def _with_certificate(
+    error: ssl.SSLCertVerificationError, connection: ssl.SSLObject
+) -> PeerCertificateError:
+    told = PeerCertificateError(*error.args)
+    told.reason, told.library = error.reason, error.library
+    told.verify_code, told.verify_message = error.verify_code, error.verify_message
+    told.certificate = _peer_certificate(connection)
+    return told
+
+
+def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
+    """The certificate of a handshake that failed, which getpeercert() won't give.
+
+    get_unverified_chain is public from Python 3.13 on, and gives bytes.
+    """
+    public = getattr(connection, "get_unverified_chain", None)
+    if public is not None:
+        return next(iter(public()), None)
+    inner: Any = getattr(connection, "_sslobj", None)
+    chain = inner.get_unverified_chain() if hasattr(inner, "get_unverified_chain") else None
+    if not chain:
+        return None
+    return ssl.PEM_cert_to_DER_cert(chain[0].public_bytes())
+
 
 _VERSIONS = {
     TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
@@ -205,3 +345,108 @@ def _short_lived_file(content: bytes) -> Iterator[str]:
         path.touch(mode=0o600)
         path.write_bytes(content)
         yield str(path)
+
+
+MAX_KEPT = 8
+"""Contexts that a process keeps; the one unused longest goes first."""
+PATIENCE = 2.0
+"""Seconds that a thread waits while another one looks at the same files; then it goes on with the
+context from before, if there is one. Less than the time that a connection has."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of one configuration; guarded by the cache's lock."""
+
+    stamps: Stamps = ()
+    context: ssl.SSLContext | None = None
+    is_busy: bool = False
+    """A thread looks at the files; it alone changes the others."""
+
+
+class ContextCache:
+    """Contexts by configuration; any thread may ask, of those that may wait.
+
+    Args:
+        make: a context from what the files hold now.
+        patience: see `PATIENCE`.
+        settling: seconds that the first context waits for files that are being replaced.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
+        patience: float = PATIENCE,
+        settling: float = SETTLING_S,
+    ) -> None:
+        self._make = make
+        self._patience = patience
+        self._settling = settling
+        self._changed = threading.Condition()
+        """Guards `_entries` and what they hold; never held while a file is looked at."""
+        self._entries: dict[TlsConfig, _Entry] = {}
+
+    def context(self, config: TlsConfig) -> ssl.SSLContext:
+        """The context for a new connection.
+
+        While files are being replaced they may not fit each other: then the last context goes on
+        being used, until they change again. Where there is none, they have a few seconds.
+
+        Raises:
+            ConfigError: a store can't be read or does not open, and none was made before.
+        """
+        with self._changed:
+            entry = self._entries.pop(config, None) or _Entry()
+            self._entries[config] = entry  # so that it is the last to go
+            self._forget()
+            while entry.is_busy:
+                limit = None if entry.context is None else self._patience
+                if not self._changed.wait(limit) and entry.context is not None:
+                    return entry.context
+            entry.is_busy = True
+        try:
+            return self._look(config, entry)
+        finally:
+            with self._changed:
+                entry.is_busy = False
+                self._changed.notify_all()
+
+    def _look(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
+        """The context from the files as they are now; on the thread that has marked the entry."""
+        files = files_of(config)
+        stamps = stamps_of(files)
+        if entry.context is not None and entry.stamps == stamps:
+            return entry.context
+        deadline = time.monotonic() + self._settling
+        while True:
+            try:
+                made = self._made(config, entry.context)
+                break
+            except Exception:
+                if not change_follows(files, stamps, deadline):
+                    raise
+            stamps = stamps_of(files)
+        with self._changed:
+            entry.stamps, entry.context = stamps, made
+        return made
+
+    def _made(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
+        try:
+            return self._make(config)
+        except Exception as error:
+            if kept is None:
+                raise
+            # The text of a library's error may hold what it could not read.
+            told = error if isinstance(error, ConfigError) else type(error).__name__
+            _LOG.warning("TLS goes on with the certificates read before: %s", told)
+            return kept
+
+    def _forget(self) -> None:
+        while len(self._entries) > MAX_KEPT:
+            del self._entries[next(iter(self._entries))]
+
+
+CONTEXTS = ContextCache()
+"""Those of this process."""

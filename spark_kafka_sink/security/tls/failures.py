@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
-from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError, PeerCertificateError
+from spark_kafka_sink.security.tls.context import CipherSuiteError, PeerCertificateError
 from spark_kafka_sink.security.tls.verification import WEAKER, verification_failure
 
 if TYPE_CHECKING:

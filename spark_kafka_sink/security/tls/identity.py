@@ -1,23 +1,89 @@
-"""Who the client is: the certificate chain and the private key of a keystore."""
+"""The client's certificate chain and private key, and the certificates it trusts."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import StoreType
-from spark_kafka_sink.security.tls.java_stores import jks_private_key, opened_jks
-from spark_kafka_sink.security.tls.pem import PemBlock, pem_blocks
-from spark_kafka_sink.security.tls.pkcs12 import certificate_chain, read_pkcs12
-from spark_kafka_sink.security.tls.private_keys import private_key
-from spark_kafka_sink.security.tls.store_files import KEYSTORE_LOCATION, read_store
-from spark_kafka_sink.security.tls.store_format import store_format
+from spark_kafka_sink.security.credentials import utf8_text
+from spark_kafka_sink.security.tls.stores import (
+    KEYSTORE_LOCATION,
+    TRUSTSTORE_LOCATION,
+    PemBlock,
+    all_certificates,
+    certificate_chain,
+    jks_private_key,
+    opened_jks,
+    pem_blocks,
+    read_pkcs12,
+    read_store,
+    store_format,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-    from spark_kafka_sink.config.security.model import KeyStore
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.config.security.model import KeyStore, TrustStore
+    from spark_kafka_sink.security.tls.stores import JksStore
+
+
+def private_key(block: PemBlock, password: Secret | None, option: str) -> PrivateKeyTypes:
+    """A key of any PEM kind: PKCS#1, PKCS#8, SEC 1, encrypted or not.
+
+    Args:
+        block: of a kind that is a private key.
+        password: needed if it is encrypted, else not looked at.
+        option: where the key comes from, for errors.
+
+    Raises:
+        ConfigError: the password is missing or wrong, or it is no key that can be read.
+    """
+    is_encrypted = block.label == "ENCRYPTED PRIVATE KEY" or "ENCRYPTED" in block.headers
+    if is_encrypted and password is None:
+        raise ConfigError(
+            f"the private key in option {option} is encrypted, and there is no password for it",
+            hint="Set kafka.ssl.key.password.",
+        )
+    secret = utf8_text(password).encode() if password is not None and is_encrypted else None
+    try:
+        return serialization.load_pem_private_key(block.text(), secret)
+    except UnsupportedAlgorithm as error:
+        raise ConfigError(
+            f"the private key in option {option} is of a kind that can't be read: {error}",
+            hint="Write it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc.",
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise _unreadable(option, is_encrypted=is_encrypted) from error
+
+
+def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
+    if is_encrypted:
+        return ConfigError(
+            f"the private key in option {option} does not open with kafka.ssl.key.password",
+            hint="The password is wrong, the key is damaged, or its cipher is a rare one: "
+            "openssl pkcs8 -topk8 -v2 aes-256-cbc writes one that can be read.",
+        )
+    return ConfigError(
+        f"the private key in option {option} can't be read",
+        hint="It must be PEM of PKCS#8, PKCS#1 or SEC 1, as openssl pkey writes it.",
+    )
+
+
+def sealed(key: PrivateKeyTypes) -> tuple[bytes, str]:
+    """The key as encrypted PKCS#8 in PEM, and the passphrase, made for this one time."""
+    passphrase = secrets.token_hex(32)
+    encryption = serialization.BestAvailableEncryption(passphrase.encode())
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
+    )
+    return text, passphrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +175,43 @@ def _lacks(what: str, option: str) -> ConfigError:
         f"option {option} holds no {what}",
         hint="A client's keystore holds its certificate chain and the private key of the first.",
     )
+
+
+def trusted_certificates(store: TrustStore) -> list[bytes]:
+    """The certificates, each as DER; at least one.
+
+    Raises:
+        ConfigError: the store can't be read, does not open, or holds no certificate.
+    """
+    option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
+    found = _read(store, option)
+    if not found:
+        raise ConfigError(
+            f"option {option} holds no certificate",
+            hint="It must hold those of the authorities that sign the brokers' certificates.",
+        )
+    return found
+
+
+def _read(store: TrustStore, option: str) -> list[bytes]:
+    if store.certificates is not None:
+        return _pem_certificates(store.certificates.reveal(), option)
+    if store.location is None:
+        raise ConfigError("a truststore needs kafka.ssl.truststore.location or .certificates")
+    content = read_store(store.location, option)
+    match store_format(content, store.type, option):
+        case StoreType.PEM:
+            return _pem_certificates(content.decode("latin-1"), option)
+        case StoreType.PKCS12:
+            return all_certificates(read_pkcs12(content, store.password, option))
+        case StoreType.JKS:
+            return _jks_certificates(opened_jks(content, store.password, option))
+
+
+def _jks_certificates(store: JksStore) -> list[bytes]:
+    """Those of trusted entries, and of each key its own certificate, as Java's PKIX has it."""
+    return [*store.certificates, *(key.chain[0] for key in store.keys if key.chain)]
+
+
+def _pem_certificates(text: str, option: str) -> list[bytes]:
+    return [block.data for block in pem_blocks(text, option) if block.is_certificate]

@@ -18,7 +18,7 @@ from botocore.credentials import CredentialProvider, Credentials
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.security.tokens.token import Token
 
 if TYPE_CHECKING:

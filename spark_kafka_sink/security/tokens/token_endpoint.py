@@ -1,28 +1,128 @@
-"""One request for a token to an OAuth 2.0 issuer (RFC 6749, section 4.4), and its outcome."""
+"""Request tokens from an OAuth 2.0 issuer (RFC 6749), with retries (KIP-768)."""
 
 from __future__ import annotations
 
 import ssl
+import time
 from base64 import b64encode
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote_plus
 
 from authlib.integrations.requests_client import OAuth2Session
 from requests import RequestException, Response
+from requests.adapters import HTTPAdapter
 
-from spark_kafka_sink.common.credentials import redacted
-from spark_kafka_sink.common.deadline import within
+from spark_kafka_sink.common.clock import SystemClock, within
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.common.foreign_text import quoted
-from spark_kafka_sink.security.credentials import revealed
-from spark_kafka_sink.security.tokens.json_text import object_in, seconds_under, text_under
-from spark_kafka_sink.security.tokens.masking import masked
-from spark_kafka_sink.security.tokens.token import Token, token_of
-from spark_kafka_sink.security.tokens.token_http import LARGEST, TooLargeError, body_of, prepare
+from spark_kafka_sink.common.secret import redacted
+from spark_kafka_sink.common.text import quoted
+from spark_kafka_sink.config.security.model import TlsConfig
+from spark_kafka_sink.security.credentials import credentials_stamp, revealed
+from spark_kafka_sink.security.tls.context import ContextCache
+from spark_kafka_sink.security.tokens.token import (
+    Token,
+    masked,
+    object_in,
+    seconds_under,
+    text_under,
+    token_of,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from requests import Session
+
+    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.security.model import ClientCredentialsLogin
+    from spark_kafka_sink.security.credentials import Stamp
+
+
+def next_wait_ms(
+    attempts: int, elapsed_ms: float, backoff_ms: int, backoff_max_ms: int
+) -> float | None:
+    """How long to wait before the next attempt.
+
+    Args:
+        attempts: made so far, at least one.
+        elapsed_ms: since the first one began.
+        backoff_ms: sasl.login.retry.backoff.ms; doubles with each attempt.
+        backoff_max_ms: sasl.login.retry.backoff.max.ms: as in Java, of all attempts together.
+
+    Returns:
+        Milliseconds, or None to give up.
+    """
+    wait = min(backoff_ms * 2.0 ** min(attempts - 1, 60), backoff_max_ms - elapsed_ms)
+    return wait if wait > 0 else None
+
+
+LARGEST = 1_000_000
+"""Bytes of an answer, as in Java's HttpJwtRetriever."""
+_CHUNK = 16 * 1024
+CONTEXTS = ContextCache()
+"""Those of this process for issuers: urllib3 changes them, so brokers' connections have others."""
+
+
+class TooLargeError(Exception):
+    """The answer has more than `LARGEST` bytes."""
+
+
+class VerifyingAdapter(HTTPAdapter):
+    """HTTPS with a context of ours: neither certifi's authorities nor the environment's are added.
+
+    Args:
+        context: whom to believe, and who the client is.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._tls: dict[str, Any] = {"ssl_context": context}
+        if not context.check_hostname:
+            self._tls["assert_hostname"] = False
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """See `HTTPAdapter`."""
+        super().init_poolmanager(*args, **(kwargs | self._tls))
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """See `HTTPAdapter`."""
+        return super().proxy_manager_for(*args, **(kwargs | self._tls))
+
+    def build_connection_pool_key_attributes(
+        self, request: Any, verify: Any, cert: Any = None
+    ) -> Any:
+        """See `HTTPAdapter`; `verify` may come from the environment, and the context has it all."""
+        del verify
+        return super().build_connection_pool_key_attributes(request, True, cert)
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        """See `HTTPAdapter`: the context has its authorities already."""
+
+
+def prepare(session: Session, login: ClientCredentialsLogin) -> None:
+    """Make a session verify the issuer as the login says.
+
+    Raises:
+        ConfigError: a trust store or key store can't be read on this host.
+    """
+    context = CONTEXTS.context(login.tls or TlsConfig())
+    session.mount("https://", VerifyingAdapter(context))
+
+
+def body_of(response: Response) -> bytes:
+    """A streamed answer's body.
+
+    Raises:
+        TooLargeError: there is more than `LARGEST` bytes of it.
+    """
+    body = bytearray()
+    for chunk in response.iter_content(_CHUNK):
+        body += cast("bytes", chunk)
+        if len(body) > LARGEST:
+            raise TooLargeError
+    return bytes(body)
+
 
 _OK = 200
 _NEVER_AGAIN = frozenset(
@@ -217,3 +317,50 @@ def _inner(error: BaseException) -> BaseException | None:
     wrapped = getattr(error, "reason", None)
     candidates = [wrapped, *error.args, error.__cause__, error.__context__]
     return next((each for each in candidates if isinstance(each, BaseException)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentialsSource:
+    """See `TokenSource`.
+
+    Args:
+        login: where and as whom to ask.
+        clock: tells the time.
+        sleep: waits for so many seconds.
+    """
+
+    login: ClientCredentialsLogin
+    clock: Clock = field(default_factory=SystemClock, compare=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
+
+    @property
+    def shared(self) -> tuple[ClientCredentialsLogin, Stamp]:
+        """See `TokenSource`; equal settings may refer to another secret than before."""
+        return self.login, credentials_stamp(self.login)
+
+    def fetch(self) -> Token:
+        """Ask, and ask again where that may help.
+
+        Raises:
+            AuthenticationError: the first failure, as in Java, where no attempt gave a token.
+            ConfigError: id or secret, or what the issuer is verified by, can't be found here.
+        """
+        endpoint = TokenEndpoint(self.login)
+        began, attempts, first = self.clock.monotonic(), 0, None
+        while True:
+            answer = endpoint.ask(self.clock.wall_ms())
+            if not isinstance(answer, Refusal):
+                return answer
+            attempts, first = attempts + 1, first or answer.error
+            if not answer.retriable:
+                raise answer.error
+            wait_ms = self._next_wait_ms(attempts, began)
+            if wait_ms is None:
+                raise first
+            self.sleep(wait_ms / 1_000)
+
+    def _next_wait_ms(self, attempts: int, began: float) -> float | None:
+        elapsed_ms = (self.clock.monotonic() - began) * 1_000
+        return next_wait_ms(
+            attempts, elapsed_ms, self.login.retry_backoff_ms, self.login.retry_backoff_max_ms
+        )

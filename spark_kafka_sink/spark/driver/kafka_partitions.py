@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES
+from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.protocol.error_codes import error_name
-from spark_kafka_sink.spark.bytes_column import read_bytes
+from spark_kafka_sink.spark.columns import read_bytes
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 

@@ -10,8 +10,8 @@ import numpy as np
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, partitions_to_name
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
-from spark_kafka_sink.report.packed.packed_report import columns_of
-from spark_kafka_sink.report.packed.partition_columns import UNKNOWN
+from spark_kafka_sink.report.packed_columns import UNKNOWN
+from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 

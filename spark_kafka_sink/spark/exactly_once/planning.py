@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.scope import Scope, Target
-from spark_kafka_sink.exactly_once.transactional_id import new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
 from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
 from spark_kafka_sink.spark.exactly_once.timeouts import transaction_timeout_ms
 from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
-from spark_kafka_sink.spark.reports.plan_file import Planned
+from spark_kafka_sink.spark.reports.error_file import Planned
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.spark.contract import Contract
-    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+    from spark_kafka_sink.spark.reports.error_file import WriteOrigin
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 """Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the last is noted."""

@@ -9,22 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.exactly_once.claim import claim
-from spark_kafka_sink.exactly_once.scope import ScopeKind
+from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.task_transaction import (
     MAX_TOPICS,
     TaskOutcome,
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.producer.session_pool import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
+from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
-from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch, current_run
+from spark_kafka_sink.spark.exactly_once.write_plan import current_micro_batch, current_run
 from spark_kafka_sink.spark.session_conf import QUERY_ID, setting
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 from spark_kafka_sink.spark.writer import TaskWriter, spare_garbage_collections, task_info
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.written_topics import WrittenTopic
     from spark_kafka_sink.spark.contract import Contract
     from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
-    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+    from spark_kafka_sink.spark.reports.error_file import WriteOrigin
 
 SPECULATION = "spark.speculation"
 _LONGEST_NAME = 249

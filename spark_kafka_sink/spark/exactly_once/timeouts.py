@@ -6,11 +6,11 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
-from spark_kafka_sink.exactly_once.steps.checks import MIN_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,27 +1,76 @@
-"""What the driver plans before any task of a write, and hands to all of them."""
+"""The plan of an exactly-once write, and the identity of its tasks.
+
+Which micro-batch of which query a task belongs to, as Spark's local properties tell it.
+
+The query's id comes from the checkpoint: it stays over restarts, and a new checkpoint has a new
+one.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
-from spark_kafka_sink.exactly_once.scope import ScopeKind
-from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
+from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.transactional_id import (
     ClaimId,
+    ScopeKind,
     TaskTransactionalId,
     abort_flag_id,
 )
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.spark.session_conf import BATCH_ID, JOB_GROUP, QUERY_ID, setting
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.log_state import LogState
-    from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.exactly_once.protocol import LogState
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.exactly_once.transactional_id import Scope
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.task_report import TaskInfo
+
+
+_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """A micro-batch: the query's id and the number that Spark gives the batch."""
+
+    query_id: str
+    batch: str
+
+
+def current_micro_batch() -> MicroBatch:
+    """Of the task that runs in this thread.
+
+    Raises:
+        TransactionError: Spark does not tell, so that the batch could not be known again.
+    """
+    query_id, batch = setting(QUERY_ID), setting(BATCH_ID)
+    if not query_id or batch is None or not batch.isdecimal():
+        raise TransactionError(
+            "Spark tells this task no micro-batch, so exactly once can't be kept: "
+            f"{QUERY_ID} is {query_id}, {BATCH_ID} is {batch}",
+            hint="Write from foreachBatch with the option batchId.",
+        )
+    return MicroBatch(query_id, batch)
+
+
+def current_run() -> str | None:
+    """The id of the query's run that the task in this thread belongs to; each start has another.
+
+    None outside of a query, or if the user has given the jobs another group: one that is the same
+    after a restart does not tell runs apart.
+    """
+    group = setting(JOB_GROUP)
+    if not setting(QUERY_ID) or group is None or not _RUN_ID.fullmatch(group):
+        return None
+    return group
+
 
 _FINAL: Final = "Spark runs the task again as it does any other, and each attempt ends with this"
 """Spark tells the planning on the driver neither query nor batch, so that only tasks can judge."""

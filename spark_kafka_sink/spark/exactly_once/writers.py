@@ -15,15 +15,15 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import TransactionError, text_of
-from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
 from spark_kafka_sink.spark.exactly_once.messages import of_tasks, results_of, transactions_of
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
-from spark_kafka_sink.spark.publication import Publication
-from spark_kafka_sink.spark.reports.plan_file import Planned
+from spark_kafka_sink.spark.reports.error_file import Planned
+from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
     from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
-    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+    from spark_kafka_sink.spark.reports.error_file import WriteOrigin
 
 _LOG = logging.getLogger("spark_kafka_sink")
 NOT_VISIBLE = (

@@ -1,10 +1,17 @@
-"""`progress`: shows how far writes have come, on the console or in a notebook."""
+"""`progress`: receive the tasks' progress, add it up and display it."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import secrets
+import socket
+import sys
+import time
+from collections import Counter, deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -12,18 +19,147 @@ from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ConfigError, ReportError
-from spark_kafka_sink.spark.progress.address import ProgressAddress
-from spark_kafka_sink.spark.progress.line_display import NotebookLine, line_display
-from spark_kafka_sink.spark.progress.listener import ProgressListener
+from spark_kafka_sink.common.text import plural, size_text
+from spark_kafka_sink.spark.progress.task_reporter import ProgressAddress, TaskProgress, WaitsFor
+from spark_kafka_sink.spark.reports.last_report import is_connect_session
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
-from spark_kafka_sink.spark.reports.session_reports import is_connect_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from spark_kafka_sink.spark.progress.write_progress import WriteProgress
+
+def line_display() -> Callable[[WriteProgress], None]:
+    """Below the cell in a notebook, else a line of stderr."""
+    if "ipykernel" in sys.modules:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+
+        if get_ipython() is not None:  # else a script has imported it
+            return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))  # type: ignore[no-untyped-call]
+    return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
+
+
+class NotebookDisplay(Protocol):
+    """IPython's DisplayHandle."""
+
+    def update(self, shown: object, /) -> None:
+        """Show this in the place of what was there."""
+
+
+class NotebookLine:
+    """A line below a cell, which each call changes; used by one thread at a time."""
+
+    def __init__(self, display: NotebookDisplay) -> None:
+        self._display = display
+        self._called = False
+
+    def __call__(self, found: WriteProgress) -> None:
+        """Show how far the writes have come."""
+        self._called = True
+        self._display.update(_Line(str(found)))
+
+    def close(self) -> None:
+        """Nothing will come any more: don't leave a line that says that something will."""
+        if not self._called:
+            self._display.update(_Line("no task has told its progress"))
+
+
+class _Line:
+    """Text that a notebook shows without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+_DATAGRAM = 4096
+"""Bytes; those of tasks are much smaller."""
+_SILENT = 3
+"""After so many intervals without a word a task is not counted as running."""
+
+
+class ProgressListener:
+    """A UDP port and who listens to it, from its making until `close`.
+
+    Args:
+        host: the address to listen on, which executors reach.
+        interval_s: how often tasks tell their progress, and how often `show` is called.
+        show: gets the sum of all tasks, in the listener's thread; not before the first task.
+
+    Raises:
+        OSError: there is no port to be had on that address.
+    """
+
+    def __init__(self, host: str, interval_s: float, show: Callable[[WriteProgress], None]) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._socket.bind((host, 0))
+        self._socket.settimeout(min(interval_s, 0.2))
+        self.address = ProgressAddress(
+            host=host,
+            port=self._socket.getsockname()[1],
+            token=secrets.token_hex(16),
+            interval_s=interval_s,
+        )
+        self._show = show
+        self._shown: WriteProgress | None = None
+        """What was shown last, without its times; the listener's thread alone."""
+        self._end = Event()
+        self._lock = Lock()
+        self._sum = ProgressSum()
+        """Guarded by the lock."""
+        self._thread = Thread(target=self._run, name="kafkaprod-progress", daemon=True)
+        self._thread.start()
+
+    @property
+    def latest(self) -> WriteProgress:
+        """What is known now."""
+        with self._lock:
+            return self._sum.total(time.monotonic(), _SILENT * self.address.interval_s)
+
+    def close(self) -> None:
+        """Hear what has come already, show the end, and let go of the port."""
+        self._end.set()
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        due, heard = time.monotonic() + self.address.interval_s, False
+        while not self._end.is_set():
+            heard = self._hear() or heard
+            now = time.monotonic()
+            if now >= due and heard:
+                due = now + self.address.interval_s
+                self._tell()
+        self._socket.setblocking(False)
+        while self._hear():
+            heard = True
+        if heard:
+            self._tell(at_end=True)
+
+    def _tell(self, *, at_end: bool = False) -> None:
+        """Show what is known, unless that was shown already and nothing runs, or all is over."""
+        found = self.latest
+        counts = replace(found, seconds=0.0, rate=0.0)
+        if counts != self._shown or (found.running and not at_end):
+            self._show(found)
+        self._shown = counts
+
+    def _hear(self) -> bool:
+        """Take a datagram; whether there was one of a task."""
+        with suppress(TimeoutError, BlockingIOError):
+            datagram = self._socket.recv(_DATAGRAM)
+            progress = TaskProgress.decode(datagram, self.address.token)
+            if progress is not None:
+                with self._lock:
+                    self._sum.take(progress, time.monotonic())
+                return True
+        return False
+
 
 INTERVAL_S = 2.0
 _LOG = logging.getLogger("spark_kafka_sink")
@@ -89,3 +225,117 @@ def progress(
         listener.close()
         if isinstance(shown, NotebookLine):
             shown.close()
+
+
+WINDOW_S = 10.0
+"""The current rate is that of so many seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteProgress:
+    """All tasks that were heard of, since the watching began."""
+
+    seconds: float = 0.0
+    """Since the task began that was heard of first."""
+    rows: int = 0
+    """Rows taken over from Spark."""
+    persisted: int = 0
+    """Records acknowledged, those of attempts that have failed included."""
+    sent: int = 0
+    """Records sent with acks=0."""
+    would_be_written: int = 0
+    """Records of a dry run."""
+    bytes_sent: int = 0
+    """Bytes of those, after compression."""
+    retries: int = 0
+    """Batches sent again."""
+    running: int = 0
+    """Tasks that run now."""
+    ended: int = 0
+    """Tasks that have ended, well or not."""
+    rate: float = 0.0
+    """Records of these three kinds a second, over the last `WINDOW_S` seconds."""
+    waits_for: Mapping[WaitsFor, int]
+    """How many running tasks wait for what."""
+
+    def interrupted(self) -> str | None:
+        """What to tell who has interrupted the Python that waits; None where no task runs."""
+        if not self.running:
+            return None
+        return (
+            "interrupted, but tasks still write: "
+            "spark.sparkContext.cancelAllJobs() stops them, and last_report() then says what the "
+            "finished ones delivered. Until now: "
+            f"{self}"
+        )
+
+    def __str__(self) -> str:
+        records = self.persisted + self.sent + self.would_be_written
+        word = "sent" if self.sent else "acknowledged"
+        if self.would_be_written:
+            word = "would be written"
+        tasks = f"{self.running:,} running, {self.ended:,} ended"
+        text = (
+            f"{plural(records, 'record')} {word}, {self.rate:,.0f}/s, {size_text(self.bytes_sent)}"
+        )
+        waits = [
+            f"{count:,} wait{'s' if count == 1 else ''} for {what}"
+            for what, count in self.waits_for.items()
+            if count and what is not WaitsFor.NOTHING
+        ]
+        again = [f"{plural(self.retries, 'batch', 'batches')} sent again"] if self.retries else []
+        return "; ".join([f"{self.seconds:,.0f} s: {text}", f"tasks: {tasks}", *waits, *again])
+
+
+class ProgressSum:
+    """Adds up what the tasks tell; used by one thread, or under a lock."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, tuple[TaskProgress, float]] = {}
+        """By task attempt id, which no two attempts of an application share: when it was heard."""
+        self._since: float | None = None
+        self._history: deque[tuple[float, int]] = deque()
+        """Records so far, at times within the window and one before it."""
+
+    def take(self, progress: TaskProgress, now: float) -> None:
+        """A task has told its progress; datagrams may come twice or in another order."""
+        last = self._tasks.get(progress.task_attempt_id)
+        if last is not None and (last[0].done or last[0].rows > progress.rows):
+            return
+        if self._since is None:
+            self._since = now - progress.elapsed_ms / 1000
+            self._history.append((self._since, 0))
+        self._tasks[progress.task_attempt_id] = progress, now
+
+    def total(self, now: float, silence_s: float) -> WriteProgress:
+        """What is known now; a task that was silent for so long is not counted as running."""
+        if self._since is None:
+            return WriteProgress(waits_for={})
+        tasks = [task for task, _ in self._tasks.values()]
+        running = [
+            task for task, at in self._tasks.values() if not task.done and now - at < silence_s
+        ]
+        persisted, sent = sum(t.persisted for t in tasks), sum(t.sent for t in tasks)
+        dry = sum(task.would_be_written for task in tasks)
+        return WriteProgress(
+            seconds=now - self._since,
+            rows=sum(task.rows for task in tasks),
+            persisted=persisted,
+            sent=sent,
+            would_be_written=dry,
+            bytes_sent=sum(task.bytes_sent for task in tasks),
+            retries=sum(task.retries for task in tasks),
+            running=len(running),
+            ended=len(tasks) - len(running),
+            rate=self._rate(now, persisted + sent + dry),
+            waits_for=Counter(task.waits_for for task in running),
+        )
+
+    def _rate(self, now: float, records: int) -> float:
+        history = self._history
+        while len(history) > 1 and history[1][0] <= now - WINDOW_S:
+            history.popleft()
+        before, earlier = history[0]
+        if now > history[-1][0]:
+            history.append((now, records))
+        return (records - earlier) / (now - before) if now > before else 0.0

@@ -1,4 +1,6 @@
-"""A task's side: a thread that tells the driver's Python how far the task has come.
+"""Progress reports of a task, sent as datagrams to the driver's Python process.
+
+A task's side: a thread that tells the driver's Python how far the task has come.
 
 It looks at the session every other second and sends one datagram, which may get lost: the next
 one holds everything again. Nothing waits for it, and without somebody who watches there is none.
@@ -6,22 +8,124 @@ one holds everything again. Nothing waits for it, and without somebody who watch
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Self
-
-from spark_kafka_sink.spark.progress.task_progress import TaskProgress, WaitsFor
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.report.task_report import TaskInfo
-    from spark_kafka_sink.spark.progress.address import ProgressAddress
+
+
+_NAME = "progress"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressAddress:
+    """A UDP port of the driver's Python, and how often it wants to hear of each task."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    """What a datagram must hold, so that strangers' are not counted."""
+    interval_s: float
+
+    def publish(self, folder: Path) -> None:
+        """Let the planner find it; it replaces an earlier one at once."""
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{_NAME}-{self.port}"
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(folder / _NAME)
+
+    @staticmethod
+    def withdraw(folder: Path) -> None:
+        """Nobody watches any more."""
+        (folder / _NAME).unlink(missing_ok=True)
+
+    @classmethod
+    def find(cls, folder: Path | None) -> ProgressAddress | None:
+        """That of who watches, if anybody does; it never fails a write."""
+        if folder is None:
+            return None
+        try:
+            return cls(**json.loads((folder / _NAME).read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+class WaitsFor(StrEnum):
+    """What a task waits for, most of all."""
+
+    SPARK = "rows from Spark"
+    KAFKA_ROOM = "room in the buffer, as Kafka takes less than Spark gives"
+    CONNECTION = "a connection to a broker"
+    ACKNOWLEDGEMENT = "the last acknowledgements"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskProgress:
+    """Counters of one task attempt since its start."""
+
+    partition_id: int
+    """The partition of the DataFrame."""
+    task_attempt_id: int
+    """Spark's id of this attempt."""
+    elapsed_ms: int = 0
+    """Since the attempt began."""
+    rows: int = 0
+    """Rows taken over from Spark."""
+    persisted: int = 0
+    """Records acknowledged."""
+    sent: int = 0
+    """Records sent with acks=0."""
+    would_be_written: int = 0
+    """Records of a dry run."""
+    bytes_sent: int = 0
+    """Bytes of those, after compression."""
+    retries: int = 0
+    """Batches sent again."""
+    waits_for: WaitsFor = WaitsFor.SPARK
+    done: bool = False
+    """Whether the task has ended, well or not."""
+
+    def encode(self, token: str) -> bytes:
+        """A datagram for the listener that has given this token."""
+        return json.dumps({"token": token, **asdict(self)}).encode()
+
+    @classmethod
+    def decode(cls, datagram: bytes, token: str) -> TaskProgress | None:
+        """Read what `encode` made; None of anything else, as anybody may send to a port."""
+        from hmac import compare_digest  # tasks, which only encode, start without it
+
+        try:
+            data: dict[str, Any] = json.loads(datagram)
+            if not compare_digest(str(data["token"]).encode(), token.encode()):
+                return None
+            values = {field.name: data[field.name] for field in fields(cls)}
+            numbers = {name: int(value) for name, value in values.items() if name in _NUMBERS}
+            return cls(
+                waits_for=WaitsFor(values["waits_for"]),
+                done=bool(values["done"]),
+                **numbers,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+
+_NUMBERS = frozenset(
+    field.name for field in fields(TaskProgress) if field.name not in {"waits_for", "done"}
+)
 
 
 class TaskReporter:

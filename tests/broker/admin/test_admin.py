@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.config_names import TOPIC_NAMES
+from spark_kafka_sink.broker.topic_config import TOPIC_NAMES
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce
 

@@ -20,8 +20,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.protocol.frame import MAX_FRAME
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, produce, produce_values

@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.faults.fault import Effect, Fault, RequestInfo, RequestPartition
-from spark_kafka_sink.broker.faults.faults import Faults
-from spark_kafka_sink.broker.faults.parser import parse_fault
+from spark_kafka_sink.broker.faults import (
+    Effect,
+    Fault,
+    Faults,
+    RequestInfo,
+    RequestPartition,
+    parse_fault,
+)
 from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.faults.fault import Effect
+from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values

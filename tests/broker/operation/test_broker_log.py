@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.net.repeat_log import QUIET_SECONDS, RepeatLog
+from spark_kafka_sink.broker.net.connection import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, old_messages, produce, produce_values

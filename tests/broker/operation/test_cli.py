@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.config import BrokerOptions
-from spark_kafka_sink.cli.broker_options import BrokerArguments
+from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.protocol.primitives import optional_timestamp
+from spark_kafka_sink.protocol.codec import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.support.fetching import batches, fetch, list_offset

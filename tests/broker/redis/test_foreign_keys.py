@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.new_topic import NewTopic
+from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.redis.connection import RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey

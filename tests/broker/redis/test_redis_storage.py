@@ -9,8 +9,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.new_topic import NewTopic
-from spark_kafka_sink.broker.redis.entry_ids import EntryIds
+from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset

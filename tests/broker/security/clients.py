@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from spark_kafka_sink.broker.security.bearer_tokens import unsecured_token
+from spark_kafka_sink.broker.security.oauthbearer import unsecured_token
 
 if TYPE_CHECKING:
     from pathlib import Path

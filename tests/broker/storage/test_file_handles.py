@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.disk_segment import FileHandles
 from tests.broker.support.looking import next_line
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_where_the_system_has_no_room_a_file_gives_way(tmp_path: Path) -> None:
     code = """
 import resource, sys, os
 from pathlib import Path
-from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.disk_segment import FileHandles
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 handles, folder = FileHandles(limit=1000), Path(sys.argv[1])
 for number in range(300):

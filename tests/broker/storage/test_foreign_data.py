@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.new_topic import NewTopic
+from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, DataDir
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ConfigError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.partition.producer_state_manager import (
+from spark_kafka_sink.broker.partition.producer_state import (
     MAX_SEQUENCE,
     BatchMetadata,
     ProducerStateManager,

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.partition.topic import Topic
+    from spark_kafka_sink.broker.partition.partition import Topic
     from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 
 

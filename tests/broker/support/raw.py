@@ -14,8 +14,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_response, request_frame
+from spark_kafka_sink.protocol.messages import build, read_response, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
 SOCKET_SECONDS = 60

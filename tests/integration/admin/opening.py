@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.handlers.append import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.admin.handlers.log import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.admin.handlers.transactions import InitProducerIdHandler
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from tests.support.harness.batches import batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 TIMEOUT_MS = 600_000
 

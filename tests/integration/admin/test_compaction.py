@@ -14,10 +14,9 @@ from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.log.decision import Record
-from spark_kafka_sink.exactly_once.log_state import Decided
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.driver import Driver
-from spark_kafka_sink.exactly_once.transactional_id import driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from tests.integration.admin.conftest import connected
 from tests.integration.admin.opening import open_transaction
 from tests.support.clients.readers import by_confluent

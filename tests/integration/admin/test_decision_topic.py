@@ -21,7 +21,7 @@ from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.admin.conftest import AnyKafka
 
 DECIDED, DONE = (b"orders", b"decided"), (b"orders", b"done")

@@ -9,10 +9,9 @@ import pytest
 
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
-from spark_kafka_sink.protocol.transaction_state import TransactionState
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.admin.conftest import AnyKafka, connected
 from tests.integration.admin.opening import TIMEOUT_MS, open_transaction, open_transactions
 from tests.support.clients.readers import by_confluent
@@ -20,7 +19,7 @@ from tests.support.kafka.java import run_tool
 
 if TYPE_CHECKING:
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.support.kafka.broker import KafkaCluster
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2

@@ -12,13 +12,10 @@ from spark_kafka_sink.common.errors import (
     KafkaProdError,
     TransactionError,
 )
-from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
-from spark_kafka_sink.exactly_once.by_hand.overview import Standing
-from spark_kafka_sink.exactly_once.claim import claim
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.log_state import Done, Nothing
-from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
+from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
+from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.steps.shared import commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
@@ -26,14 +23,10 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.exactly_once.transactional_id import ClaimId, new_nonce
-from spark_kafka_sink.producer.session_pool import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
+from spark_kafka_sink.exactly_once.transactional_id import ClaimId, Scope, new_nonce
+from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.exactly_once.crashing import CrashError, stepped_driver
 from tests.integration.exactly_once.writing import (
@@ -54,7 +47,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.support.kafka.broker import KafkaCluster
     from tests.support.kafka.zookeeper import ZooKeeperCluster
 

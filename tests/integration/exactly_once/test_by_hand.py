@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_kafka_sink.cli.main import app
-from spark_kafka_sink.exactly_once.log_state import Done
-from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from tests.integration.exactly_once.crashing import CrashError, crashing_driver
 from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
-from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.log_state import Done, Nothing
-from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind, Target
+from spark_kafka_sink.exactly_once.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.exactly_once.transactional_id import driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, Target, driver_id
 from tests.integration.exactly_once.crashing import (
     DECIDED,
     STEPS,

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
-from spark_kafka_sink.exactly_once.log_state import Done
-from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.log.decision import DecisionRecords
+from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import Driver
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.log.decision import Record
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.writing import Writes
 
 CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transaction_state import TransactionState
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.exactly_once.writing import PARTITIONS, SETTLE_SECONDS, stream
 from tests.support.kafka.admin import Admin
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.writing import Writes
     from tests.support.kafka.broker import KafkaCluster
     from tests.support.kafka.zookeeper import ZooKeeperCluster

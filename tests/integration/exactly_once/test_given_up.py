@@ -9,8 +9,7 @@ import pytest
 from spark_kafka_sink.common.errors import FencedError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Record
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
-from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.protocol import Caller, Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from tests.integration.exactly_once.crashing import stepped_driver
 from tests.integration.exactly_once.writing import (
@@ -24,7 +23,7 @@ from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.support.kafka.broker import KafkaCluster
 
 

@@ -13,11 +13,10 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.log_state import Nothing
-from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.integration.exactly_once.crashing import CrashError, crashing_driver
 from tests.integration.exactly_once.writing import (
@@ -32,7 +31,7 @@ from tests.integration.exactly_once.writing import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.writing import Writes
 
 APIS = (

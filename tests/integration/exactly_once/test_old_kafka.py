@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.log_state import Done
-from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from tests.integration.exactly_once.crashing import DECIDED, CrashError, crashing_driver
 from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
 from tests.support.kafka.admin import Admin

@@ -17,13 +17,13 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
-from spark_kafka_sink.exactly_once.steps.orphan_sweep import create_flags
+from spark_kafka_sink.exactly_once.steps.orphans import create_flags
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.exactly_once.planning import plan_write
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.reports.error_file import WriteOrigin
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 from tests.support.kafka.broker import KafkaCluster

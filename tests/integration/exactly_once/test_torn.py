@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
-from spark_kafka_sink.exactly_once.by_hand.actions import accept_loss
-from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Fate
-from spark_kafka_sink.exactly_once.log_state import Done
-from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope
-from spark_kafka_sink.exactly_once.steps.checks import MIN_LEFT_MS
+from spark_kafka_sink.exactly_once.operator import TransactionOperator, accept_loss
+from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from tests.integration.exactly_once.crashing import CrashError, crashing_driver
 from tests.integration.exactly_once.writing import (
     PARTITIONS,

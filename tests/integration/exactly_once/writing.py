@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -21,13 +20,15 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    ScopeKind,
     TaskTransactionalId,
     new_nonce,
     prefix_pattern,
 )
-from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
+from spark_kafka_sink.producer.session import borrow_session, give_back_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
-from spark_kafka_sink.protocol.transaction_state import TransactionState
+from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered
 from tests.support.clients.readers import by_confluent

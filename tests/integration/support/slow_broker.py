@@ -15,8 +15,7 @@ import time
 from typing import Any
 
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,

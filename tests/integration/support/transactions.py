@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.producer.producer_state import ProducerState
-from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import RawClient
 from tests.integration.support.producing import config
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.producer.session_settings import SessionSettings
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 RETRIED = {14, 15, 16, 51}
 PATIENCE = 60.0

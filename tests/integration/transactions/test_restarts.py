@@ -22,7 +22,7 @@ from tests.support.kafka.broker import KafkaCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.support.kafka.cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3

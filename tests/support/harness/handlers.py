@@ -6,8 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import response_frame
+from spark_kafka_sink.protocol.messages import build, response_frame
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:

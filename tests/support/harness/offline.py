@@ -17,10 +17,10 @@ from spark_kafka_sink.producer.session import ProducerSession
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.client.channel.login_threads import LoginSteps
+    from spark_kafka_sink.client.broker_connection import Connect
+    from spark_kafka_sink.client.channel.authenticator import LoginSteps
     from spark_kafka_sink.client.client import Loop
-    from spark_kafka_sink.client.dialer import Connect
-    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 

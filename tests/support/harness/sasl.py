@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.login_threads import StepResult
+from spark_kafka_sink.client.channel.authenticator import StepResult
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     Mechanism,

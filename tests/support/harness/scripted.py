@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.error_codes import as_error_code
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
 from tests.support.harness.handlers import api_versions

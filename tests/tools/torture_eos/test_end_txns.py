@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tools.torture_eos.kafka.end_txns import EndTxns
 from tools.torture_eos.plans.kinds import Sink

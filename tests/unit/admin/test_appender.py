@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     TransactionError,
 )
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
@@ -25,7 +25,7 @@ from tests.unit.admin.coordination import LOST, opened
 from tests.unit.admin.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 RECORDS = [(b"k", b"v"), (b"l", None)]

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.client_pool import MAX_KEPT, borrowed_client, close_clients
+from spark_kafka_sink.admin.blocking_client import (
+    MAX_IDLE_CLIENTS,
+    BlockingClient,
+    borrowed_client,
+    close_clients,
+)
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
@@ -144,7 +148,7 @@ def test_one_that_an_error_has_passed_through_is_not() -> None:
 
 
 def test_the_one_unused_longest_goes_first() -> None:
-    everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_KEPT + 1)]
+    everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_IDLE_CLIENTS + 1)]
     made = []
     for settings in everyone:
         with borrowed_client(settings) as client:

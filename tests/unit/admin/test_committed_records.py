@@ -6,14 +6,14 @@ from itertools import permutations
 
 import pytest
 
-from spark_kafka_sink.admin.committed_records import (
+from spark_kafka_sink.admin.log_reader import (
     CommittedRecords,
     LogRecord,
     PendingTransaction,
     whole_batches,
 )
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader
 from tests.support.harness.batches import batch
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_kafka_sink.admin.handlers.transactions import ActiveProducer
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.admin.transaction_states import ActiveProducer
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
     ProtocolError,
     UnknownTopicError,
 )
-from spark_kafka_sink.protocol.transaction_state import TransactionState
+from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client, code
 from tests.unit.admin.coordination import Coordination, opened

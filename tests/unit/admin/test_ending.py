@@ -8,7 +8,7 @@ from spark_kafka_sink.admin.blocking_client import MAX_IN_FLIGHT
 from spark_kafka_sink.admin.transaction_admin import MAX_LANES, TransactionAdmin
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client
 from tests.unit.admin.coordination import LOST, Coordination, opened

@@ -14,13 +14,13 @@ from spark_kafka_sink.common.errors import (
     FencedError,
     TransactionError,
 )
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
 from tests.unit.admin.coordination import LOST, Coordination, opened
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 CONCURRENT, BAD_TIMEOUT, DENIED = 51, 50, 53
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typer.testing import CliRunner
 
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.cli.broker_options import BrokerArguments
+from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.cli.main import app
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.cli.serve import serve
+from spark_kafka_sink.cli.broker import serve
 from spark_kafka_sink.common.errors import ConfigError
 
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.connection import Connection
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.frame import FrameReader
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_request_header, response_frame
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type, response_type
 
 METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}

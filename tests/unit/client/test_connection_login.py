@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.client.channel.authenticator import SaslLogin
-from spark_kafka_sink.client.channel.state import NEXT_STATES, State
+from spark_kafka_sink.client.channel.transport import NEXT_STATES, State
 from spark_kafka_sink.client.connection import MAX_HANDSHAKE_FRAME, Connection
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.frame import FrameReader
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 NOW = 100.0

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.security.tls.context_cache import ContextCache
+from spark_kafka_sink.security.tls.context import ContextCache
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.sasl import ManualSteps
@@ -48,7 +48,7 @@ class Stores:
 def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stores]:
     made = Stores()
     cache = ContextCache(made)
-    monkeypatch.setattr("spark_kafka_sink.security.tls.context_cache.CONTEXTS", cache)
+    monkeypatch.setattr("spark_kafka_sink.security.tls.context.CONTEXTS", cache)
     yield made
     made.answering.set()
 

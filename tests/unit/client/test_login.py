@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.channel.connection_failures import SECONDS
-from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey

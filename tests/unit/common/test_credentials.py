@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from spark_kafka_sink.common.credentials import has_credentials, is_secret, redacted
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import has_credentials, is_secret, redacted
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.option import Kind

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from spark_kafka_sink.common.deadline import within
+from spark_kafka_sink.common.clock import within
 
 
 def test_what_the_call_returns() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.common.shown import (
+from spark_kafka_sink.common.text import (
     SecretKind,
     secret_kind,
     shown,

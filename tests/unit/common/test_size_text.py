@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.common.quantity import size_text
+from spark_kafka_sink.common.text import size_text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config import known_keys, names
+from spark_kafka_sink.config import names
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.config.model import ProducerConfig
@@ -143,14 +143,14 @@ def test_names_of_security_are_accepted_under_the_right_option() -> None:
 
 
 def test_aliases_are_nothing_else_too() -> None:
-    assert not ALIASES.keys() & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS | JAVA.keys())
+    assert not ALIASES.keys() & (names.PRODUCER_NAMES | names.IGNORED_KEYS | JAVA.keys())
     assert {alias.option for alias in ALIASES.values()} <= names.PRODUCER_NAMES
 
 
 KNOWN = sorted(
     names.PRODUCER_NAMES
     | ALIASES.keys()
-    | known_keys.IGNORED_PRODUCER_KEYS
+    | names.IGNORED_PRODUCER_KEYS
     | SECURITY_NAMES
     | SECURITY_ALIASES.keys()
     | IGNORED_SECURITY_KEYS

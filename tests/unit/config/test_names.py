@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config import known_keys, names
+from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
@@ -62,7 +62,7 @@ def test_a_producer_key_nobody_knows_fails_even_when_nothing_is_near() -> None:
     assert "unknown option kafka.zzzzzz" in failure({"kafka.zzzzzz": "1"})
 
 
-@pytest.mark.parametrize("name", sorted(known_keys.IGNORED_KEYS))
+@pytest.mark.parametrize("name", sorted(names.IGNORED_KEYS))
 def test_a_known_but_unsupported_key_warns_once_by_name(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,9 +117,7 @@ def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    "name", [*sorted(known_keys.SPARK_OPTIONS), "checkpointLocation", "queryName"]
-)
+@pytest.mark.parametrize("name", [*sorted(names.SPARK_OPTIONS), "checkpointLocation", "queryName"])
 def test_options_of_spark_are_passed_over(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert SinkConfig.parse(MINIMAL | {name: "x"}) == SinkConfig.parse(MINIMAL)
     assert not caplog.records
@@ -150,18 +148,18 @@ def test_other_options_are_ignored_with_a_warning(
 
 
 def test_the_lists_of_names_do_not_overlap() -> None:
-    refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
-    assert not names.PRODUCER_NAMES & known_keys.IGNORED_KEYS
-    assert not refused & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS)
+    refused = names.SERIALIZERS | names.UNSAFE_KEYS
+    assert not names.PRODUCER_NAMES & names.IGNORED_KEYS
+    assert not refused & (names.PRODUCER_NAMES | names.IGNORED_KEYS)
     kinds = (
         SECURITY_NAMES,
         SECURITY_ALIASES.keys(),
         IGNORED_SECURITY_KEYS,
         REFUSED_SECURITY_KEYS.keys(),
-        known_keys.IGNORED_KEYS | names.PRODUCER_NAMES | refused,
+        names.IGNORED_KEYS | names.PRODUCER_NAMES | refused,
     )
     assert len(frozenset().union(*kinds)) == sum(map(len, kinds))
-    assert not {key for key in known_keys.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}
+    assert not {key for key in names.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.config import known_keys
+from spark_kafka_sink.config import names
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.option import Kind, Option
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
@@ -60,13 +60,13 @@ def test_allowed_values_are_javas(option: Option) -> None:
 
 
 def test_every_name_of_javas_is_accounted_for() -> None:
-    refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
+    refused = names.SERIALIZERS | names.UNSAFE_KEYS
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REFUSED_SECURITY_KEYS.keys()
-    rest = JAVA.keys() - PRODUCER_NAMES - known_keys.IGNORED_PRODUCER_KEYS - refused - security
-    assert {name for name in rest if not name.startswith(known_keys.UNSAFE_PREFIXES)} == set()
+    rest = JAVA.keys() - PRODUCER_NAMES - names.IGNORED_PRODUCER_KEYS - refused - security
+    assert {name for name in rest if not name.startswith(names.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_JAVAS
     assert not NOT_JAVAS & JAVA.keys()
-    assert JAVA.keys() >= known_keys.IGNORED_PRODUCER_KEYS
+    assert JAVA.keys() >= names.IGNORED_PRODUCER_KEYS
 
 
 def test_deviations_deviate_and_are_few() -> None:

@@ -12,8 +12,8 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find, load_profile
-from spark_kafka_sink.report.advice.arrow_batches import UNMEASURED
-from spark_kafka_sink.spark.bytes_column import LARGEST_SLICE
+from spark_kafka_sink.report.advice import UNMEASURED
+from spark_kafka_sink.spark.columns import LARGEST_SLICE
 
 if TYPE_CHECKING:
     from pathlib import Path

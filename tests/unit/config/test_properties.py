@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.properties import parse_properties
+from spark_kafka_sink.config.profiles import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.config.topics.creation import TOPIC_SETTINGS, TopicCreation
+from spark_kafka_sink.config.topic_creation import TOPIC_SETTINGS, TopicCreation
 
 
 def parsed(**options: str) -> TopicCreation:

@@ -6,16 +6,21 @@ import socket
 
 import pytest
 
-from spark_kafka_sink.admin.handlers.describe_topics import PartitionDescription, TopicDescription
-from spark_kafka_sink.client.channel.diagnosis import Circumstances, diagnose
-from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.admin.handlers.topics import PartitionDescription, TopicDescription
+from spark_kafka_sink.client.channel.connection_failures import Circumstances, diagnose
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
-from spark_kafka_sink.diagnostics.connecting import judge_connection, judge_unreachable
+from spark_kafka_sink.diagnostics.examination import judge_connection, judge_unreachable
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.permissions import judge_permissions
-from spark_kafka_sink.diagnostics.topic_settings import judge_settings
-from spark_kafka_sink.diagnostics.topics import Creation, TopicFacts, judge_buffer, judge_topic
+from spark_kafka_sink.diagnostics.topics import (
+    Creation,
+    TopicFacts,
+    judge_buffer,
+    judge_settings,
+    judge_topic,
+)
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 _WRITE, _DESCRIBE, _IDEMPOTENT_WRITE = 1 << 4, 1 << 8, 1 << 12

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import Mechanism, SecurityProtocol
-from spark_kafka_sink.config.security.sasl.login import resolve
+from spark_kafka_sink.config.security.sasl import resolve
 from tools.docs.pages import DOCS
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.config import known_keys
+from spark_kafka_sink.config import names
 from spark_kafka_sink.config.enums import Partitioner
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import (
@@ -65,7 +65,7 @@ def test_deviations_are_marked_and_ignored_keys_are_named() -> None:
     assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
     assert f"{Partitioner.ROUND_ROBIN.value}" in text
     others = render_other_names()
-    assert all(f"`kafka.{name}`" in others for name in known_keys.IGNORED_PRODUCER_KEYS)
+    assert all(f"`kafka.{name}`" in others for name in names.IGNORED_PRODUCER_KEYS)
 
 
 def test_no_row_lacks_its_last_cell() -> None:

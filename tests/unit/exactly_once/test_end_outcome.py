@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
-from spark_kafka_sink.exactly_once.orphans import Candidate, is_orphan
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing, Planning
 from spark_kafka_sink.exactly_once.protocol import (
     MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,
     Caller,
     Decide,
+    Decided,
+    Done,
     GiveUp,
+    LogState,
+    Nothing,
+    Planning,
     Refusal,
     Refuse,
     RollForward,

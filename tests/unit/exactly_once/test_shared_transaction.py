@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.transaction_states import ActiveProducer
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.admin.handlers.transactions import ActiveProducer
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.shared_transaction import (
     all_skipped,
@@ -19,8 +19,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 SHARED = OpenTransaction(
     transactional_id="orders/stream", producer_id=7, epoch=3, version=TransactionVersion.V2

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind, Target
 from spark_kafka_sink.exactly_once.transactional_id import (
     ClaimId,
+    Scope,
+    ScopeKind,
+    Target,
     TaskTransactionalId,
     driver_id,
     new_nonce,

@@ -21,7 +21,7 @@ from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster, Node
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
-from spark_kafka_sink.producer import session_pool as pool
+from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession

@@ -7,16 +7,12 @@ from itertools import count
 
 import pytest
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.dry_run.codec_sampler import (
-    SAMPLED_BYTES,
-    CodecSampler,
-    is_sampled,
-)
+from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.compression import compress

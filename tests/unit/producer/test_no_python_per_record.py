@@ -15,7 +15,7 @@ import pytest
 
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.send.splitter import HEADER_TYPE
+from spark_kafka_sink.producer.send.record_errors import HEADER_TYPE
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.offline import config, offline

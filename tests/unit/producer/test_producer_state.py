@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.producer.producer_state import LAST_EPOCH, ProducerIdState, ProducerState
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)

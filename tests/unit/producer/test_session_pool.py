@@ -15,11 +15,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityConfig,
     SecurityProtocol,
 )
-from spark_kafka_sink.producer.session_pool import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
+from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config

@@ -19,9 +19,8 @@ from kio.schema.produce.v9 import response as produce
 from kio.schema.produce.v13 import request as produce_request
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import decode, encode
+from spark_kafka_sink.protocol.codec import decode, encode, timestamp
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
-from spark_kafka_sink.protocol.primitives import timestamp
 from tests.unit.protocol.entities import MESSAGES, entities, made
 
 TYPES = sorted(

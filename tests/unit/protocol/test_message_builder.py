@@ -10,9 +10,8 @@ from kio.schema.metadata.v0 import response as metadata_v0
 from kio.schema.metadata.v13 import response as metadata_v13
 
 from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.gather import KEEP_FROM, RecordBuffers
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_response, response_parts
+from spark_kafka_sink.protocol.frame import KEEP_FROM, RecordBuffers
+from spark_kafka_sink.protocol.messages import build, read_response, response_parts
 from tests.unit.protocol.entities import MESSAGES
 
 TREE = {

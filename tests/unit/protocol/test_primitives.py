@@ -7,8 +7,7 @@ from datetime import timedelta
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.primitives import milliseconds
+from spark_kafka_sink.protocol.codec import decode, milliseconds
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 LONGEST = timedelta.max // timedelta(milliseconds=1)

@@ -9,10 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.primitives import milliseconds
-from spark_kafka_sink.protocol.produce.request_reader import plain_produce_request
+from spark_kafka_sink.protocol.codec import decode, encode, milliseconds
+from spark_kafka_sink.protocol.messages import build
+from spark_kafka_sink.protocol.produce_request import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.unit.protocol.entities import entities
 

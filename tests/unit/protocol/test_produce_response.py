@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import encode
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import read_response, response_header
-from spark_kafka_sink.protocol.primitives import optional_timestamp
-from spark_kafka_sink.protocol.produce import response_reader
-from spark_kafka_sink.protocol.produce.response_reader import (
+from spark_kafka_sink.protocol import produce_response
+from spark_kafka_sink.protocol.codec import encode, optional_timestamp
+from spark_kafka_sink.protocol.messages import build, read_response, response_header
+from spark_kafka_sink.protocol.produce_response import (
     PartitionResponse,
     ProduceResponse,
     from_message,
+    plain_produce_response,
     produce_response_reader,
 )
-from spark_kafka_sink.protocol.produce.response_writer import plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:
@@ -102,7 +100,7 @@ def test_plain_answers_do_without_the_codec(
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": time}
     topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
-    monkeypatch.delattr(response_reader, "read_response")
+    monkeypatch.delattr(produce_response, "read_response")
     key = UUID(int=5) if version >= 13 else "t"
     expected = PartitionResponse(code=0, base_offset=7, append_time=time_ms)
     assert produce_response_reader(version)(frame) == ProduceResponse({(key, 1): expected})

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.protocol.features import NO_EPOCH, Features
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, response_type
+from spark_kafka_sink.protocol.messages import build
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
+from spark_kafka_sink.protocol.versions import (
+    NO_EPOCH,
+    ApiKey,
+    Features,
+    VersionRange,
+    response_type,
+)
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 KAFKA_4 = {ApiKey.PRODUCE: VersionRange(3, 13), ApiKey.END_TXN: VersionRange(0, 5)}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.columns import Columns, constant_bytes
 from spark_kafka_sink.records.encoder import encode_records
-from spark_kafka_sink.records.inline_views import constant_bytes
 
 
 def test_constants_of_single_rows_are_not_kept_for_ever() -> None:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records.column_decoder import (
+from spark_kafka_sink.records.decoder import (
     FieldColumns,
     RecordFields,
     read_columns,
     read_few,
     read_fields,
+    read_records,
 )
-from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.varint import varint
 from tools.compat.scenarios.bodies import BODIES, HEADER, Raw

@@ -12,10 +12,15 @@ from hypothesis import given, settings
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
-from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, VERSION, WriteStatus
+from spark_kafka_sink.report.delivery_counters import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    VERSION,
+    PoisonCount,
+    WriteStatus,
+)
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from tests.unit.report.strategies import reports
 

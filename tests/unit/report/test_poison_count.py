@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.report.poison_count import EXAMPLES_KEPT, PoisonCount
+from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, PoisonCount
 
 counts = st.lists(
     st.builds(

@@ -18,7 +18,7 @@ from spark_kafka_sink.config.security.model import (
     StoreType,
     TlsConfig,
 )
-from spark_kafka_sink.security.credentials_stamp import credentials_stamp
+from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path

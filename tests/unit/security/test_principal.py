@@ -21,8 +21,8 @@ from spark_kafka_sink.config.security.model import (
     TlsConfig,
     TokenLogin,
 )
-from spark_kafka_sink.security.credentials_stamp import credentials_stamp
-from spark_kafka_sink.security.principal import principal_of
+from spark_kafka_sink.security.acl import principal_of
+from spark_kafka_sink.security.credentials import credentials_stamp
 
 
 def secret(source: str) -> Secret:

@@ -23,8 +23,7 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     TrustStore,
 )
-from spark_kafka_sink.security.credentials_stamp import credentials_stamp
-from spark_kafka_sink.security.resolved_login import resolved_login
+from spark_kafka_sink.security.credentials import credentials_stamp, resolved_login
 from spark_kafka_sink.security.shipped_files import located
 
 if TYPE_CHECKING:

@@ -14,14 +14,18 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.producer.row_errors import RowError
-from spark_kafka_sink.spark.bytes_column import read_bytes
-from spark_kafka_sink.spark.columns import RowNumber, read_chunks, read_rows
+from spark_kafka_sink.producer.bad_rows import RowError
+from spark_kafka_sink.spark.columns import (
+    RowChecks,
+    RowNumber,
+    read_bytes,
+    read_chunks,
+    read_headers,
+    read_rows,
+    read_timestamps,
+    read_topics,
+)
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.header_column import read_headers
-from spark_kafka_sink.spark.row_checks import RowChecks
-from spark_kafka_sink.spark.timestamp_column import read_timestamps
-from spark_kafka_sink.spark.topic_column import read_topics
 from spark_kafka_sink.spark.writer import TaskWriter
 
 NOW_MS = 1_700_000_000_000

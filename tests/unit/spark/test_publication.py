@@ -17,13 +17,11 @@ from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.summary import summarize
-from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.publication import Publication
-from spark_kafka_sink.spark.reports.error_file import ErrorFile
-from spark_kafka_sink.spark.reports.plan_file import PlanFile, Planned
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.reports import publication
+from spark_kafka_sink.spark.reports.error_file import ErrorFile, PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
 if TYPE_CHECKING:

@@ -11,8 +11,14 @@ import pytest
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.spark.bytes_column import LARGEST_SLICE, MOST_ROWS, slices
-from spark_kafka_sink.spark.columns import MOST_GATHERED, gather, read_chunks
+from spark_kafka_sink.spark.columns import (
+    LARGEST_SLICE,
+    MOST_GATHERED,
+    MOST_ROWS,
+    gather,
+    read_chunks,
+    slices,
+)
 from spark_kafka_sink.spark.contract import Contract
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint

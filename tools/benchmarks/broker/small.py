@@ -19,8 +19,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.support.kafka.admin import Admin
 from tests.support.kafka.broker import KafkaCluster

@@ -58,7 +58,7 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
         run = writer._task.run
 
         def write(iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
-            from spark_kafka_sink.producer import session_pool as pool
+            from spark_kafka_sink.producer import session as pool
             from spark_kafka_sink.spark import writer as module
 
             with patch.object(module, "give_back_session", pool.discard_session):

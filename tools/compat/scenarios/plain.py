@@ -11,7 +11,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.primitives import FarTime
+from spark_kafka_sink.protocol.codec import FarTime
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, checksum
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.log_state import Decided
 from spark_kafka_sink.exactly_once.protocol import (
+    Decided,
     GiveUp,
     RollForward,
     abort_needs_fence,

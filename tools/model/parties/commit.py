@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.protocol import (
     AlreadyDone,
     Decide,
@@ -18,7 +18,7 @@ from tools.model.context import reads, stopped
 from tools.model.world import Driver, Pc, Status, with_driver, with_log
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.log_state import Decided
+    from spark_kafka_sink.exactly_once.protocol import Decided
     from tools.model.context import Context, Successors
     from tools.model.world import Transaction, World
 

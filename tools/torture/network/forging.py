@@ -7,8 +7,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import (
+    build,
     read_request_header,
     read_response,
     response_frame,

@@ -107,7 +107,7 @@ def _accept(*_: object) -> None:
 
 def _end_first(original: Function) -> Function:
     def decide(call: Any, owner: Any, decided: Any) -> Any:
-        from spark_kafka_sink.exactly_once.steps.finish import commit_all
+        from spark_kafka_sink.exactly_once.steps.recovery import commit_all
 
         if decided.transactions:
             commit_all(call.driver, decided)
@@ -121,8 +121,7 @@ def _same_epoch(original: Function) -> Function:
     def init_producer_id(
         self: Any, transactional_id: str, timeout_ms: int, deadline: Any, current: Any = None
     ) -> Any:
-        from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-        from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+        from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
         found = self.describe([transactional_id], deadline).get(transactional_id)
         if found is None:
@@ -151,7 +150,7 @@ def _fenced_is_none(original: Function) -> Function:
 
 def _open_without_rows(original: Function) -> Function:
     def write(self: Any, batches: Any, query_id: Any, batch: str) -> Any:
-        from spark_kafka_sink.admin.client_pool import borrowed_client
+        from spark_kafka_sink.admin.blocking_client import borrowed_client
         from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
         from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
         from spark_kafka_sink.spark.writer import task_info

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.protocol import AbortOurs, Verdict
 from spark_kafka_sink.exactly_once.steps import abort, commit
-from spark_kafka_sink.exactly_once.steps.finish import commit_all
+from spark_kafka_sink.exactly_once.steps.recovery import commit_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.protocol import Refusal, Verdict
-from spark_kafka_sink.exactly_once.scope import Scope, Target
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.exactly_once.transactional_id import new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
 from tests.integration.exactly_once.crashing import CrashError, stepped_driver
 from tests.integration.exactly_once.seeded.plan import TASKS, Attempt, Then, draw
 from tests.integration.exactly_once.writing import (

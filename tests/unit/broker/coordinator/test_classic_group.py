@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, ClassicGroupState
+from spark_kafka_sink.broker.coordinator.classic_group import (
+    ClassicGroup,
+    ClassicGroupState,
+    JoinRequest,
+)
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
-from spark_kafka_sink.broker.coordinator.group_member import JoinRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

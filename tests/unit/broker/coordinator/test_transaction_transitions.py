@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator import transaction_transitions as transitions
-from spark_kafka_sink.broker.coordinator.transaction_metadata import (
+from spark_kafka_sink.broker.coordinator import transaction_state as transitions
+from spark_kafka_sink.broker.coordinator.transaction_state import (
     BEFORE,
     LAST_EPOCH,
     MAX_EPOCH,
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
-from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
-from spark_kafka_sink.protocol.transaction_state import TransactionState
+from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
+from spark_kafka_sink.protocol.transactions import TransactionState
 
 ids = count(100)
 NOW = transitions.Now(ms=1_000, new_producer_id=ids.__next__)

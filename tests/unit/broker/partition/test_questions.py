@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
-from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
+from spark_kafka_sink.broker.partition.partition import Partition, ReplicaStates
+from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
 
 
 def test_the_last_stable_offset() -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker.partition.append_options import AppendOptions
-from spark_kafka_sink.broker.partition.record_validator import check_records
-from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
+from spark_kafka_sink.broker.partition.log_validator import (
+    AppendOptions,
+    RefusedBatchError,
+    check_records,
+)
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.compression import compress

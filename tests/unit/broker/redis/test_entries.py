@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
-from spark_kafka_sink.broker.redis.entries import write_fields
-from spark_kafka_sink.broker.redis.entry_ids import EntryIds
+from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
+from spark_kafka_sink.broker.redis.streams import BatchNote, build_batches
 from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 

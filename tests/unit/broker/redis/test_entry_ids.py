@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.redis.entry_ids import EntryIds
-from spark_kafka_sink.broker.redis.location import RedisLocation
+from spark_kafka_sink.broker.redis.connection import RedisLocation
+from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import install_command
 

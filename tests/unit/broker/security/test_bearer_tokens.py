@@ -10,13 +10,13 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from spark_kafka_sink.broker.security.bearer_tokens import (
+from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
+from spark_kafka_sink.broker.security.oauthbearer import (
     JwksValidator,
+    OAuthBearerSaslServer,
     unsecured_token,
     validate_unsecured,
 )
-from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
-from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.common.errors import AuthenticationError
 
 

@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
-from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
+from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
-from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.storage.log_segment import MemorySegment
+from spark_kafka_sink.broker.storage.log_storage import LogConfig
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.records.record_batch import BatchHeader

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.common.errors import TlsError
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol, TlsConfig
-from spark_kafka_sink.security.tls.context_cache import ContextCache
+from spark_kafka_sink.security.tls.context import ContextCache
 
 if TYPE_CHECKING:
     import ssl
@@ -19,7 +19,7 @@ def test_an_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatc
     def fail(config: TlsConfig) -> ssl.SSLContext:
         raise LookupError("hunter2")
 
-    monkeypatch.setattr("spark_kafka_sink.security.tls.context_cache.CONTEXTS", ContextCache(fail))
+    monkeypatch.setattr("spark_kafka_sink.security.tls.context.CONTEXTS", ContextCache(fail))
     with pytest.raises(TlsError, match=r"kafka\.ssl\.\* options: LookupError") as said:
         ChannelBuilder(SecurityConfig(protocol=SecurityProtocol.SSL, tls=TlsConfig()))
     assert "hunter2" not in f"{said.value} {said.value!r}"

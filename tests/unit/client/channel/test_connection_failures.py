@@ -6,8 +6,9 @@ from spark_kafka_sink.client.channel.connection_failures import (
     REPEATS,
     SECONDS,
     ConnectionFailures,
+    Diagnosis,
+    Verdict,
 )
-from spark_kafka_sink.client.channel.diagnosis import Diagnosis, Verdict
 from spark_kafka_sink.common.errors import AuthenticationError
 
 ONE, TWO = "one:1", "two:2"

@@ -6,8 +6,8 @@ import ssl
 
 import pytest
 
-from spark_kafka_sink.client.channel.diagnosis import Circumstances, Verdict, diagnose
-from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.connection_failures import Circumstances, Verdict, diagnose
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
     BrokerUnavailableError,

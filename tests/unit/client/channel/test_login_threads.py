@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.channel.login_threads import MOST, LoginThreads, StepResult
+from spark_kafka_sink.client.channel.authenticator import MOST, LoginThreads, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

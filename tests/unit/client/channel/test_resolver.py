@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.channel.resolver import ThreadResolver, literal, resolve
-from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock

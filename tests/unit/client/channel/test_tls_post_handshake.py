@@ -10,8 +10,8 @@ import pytest
 
 from spark_kafka_sink.client.broker_connection import BrokerConnection
 from spark_kafka_sink.client.channel import tls_transport
-from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.client.channel.tls_transport import TURN, TlsTransport
+from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster import Node
 from tests.support.tls_servers import commanded_openssl_server, openssl_server
 from tests.unit.client.channel.tls_server import Contexts, TlsServer, Wire

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.log.decision import Fate, Record
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing, Planning
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing, Planning
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.exactly_once.transactional_id import Scope
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 ORDERS = Scope.stream("orders")
 _LONG = st.integers(0, 2**63 - 1)

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.log.decision import Fate, Record
-from spark_kafka_sink.exactly_once.log.decision_format import from_text, to_text
-from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.log.decision import Fate, Record, from_text, to_text
+from spark_kafka_sink.exactly_once.protocol import Decided
 from tests.unit.exactly_once.log.decisions import decided, records, task_transactions
 
 ANY_JSON = st.recursive(

@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.log.decision import Record
-from spark_kafka_sink.exactly_once.log.decision_records import (
+from spark_kafka_sink.exactly_once.log.decision import (
     MAX_VALUE,
     DecisionRecords,
     Message,
+    Record,
     chunks_of,
     messages_of,
     replacing,
 )
-from spark_kafka_sink.exactly_once.log_state import Done
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.protocol import Done
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
 
 SMALL = 400

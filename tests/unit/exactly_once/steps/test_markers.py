@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.exactly_once.log.decision import Fate
-from spark_kafka_sink.exactly_once.log_state import Decided
-from spark_kafka_sink.exactly_once.steps.markers import settled
+from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.steps.recovery import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
-from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
 from tests.support.harness.batches import batch
 from tests.support.harness.scripted import blocking_client
 from tests.unit.admin.partition_leader import PartitionLeader

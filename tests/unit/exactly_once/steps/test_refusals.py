@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log_state import Done, Nothing, Planning
-from spark_kafka_sink.exactly_once.protocol import Caller, Refusal
-from spark_kafka_sink.exactly_once.scope import Scope, Target
-from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
+from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing, Planning, Refusal
+from spark_kafka_sink.exactly_once.steps.commit import refusal_error
+from spark_kafka_sink.exactly_once.transactional_id import Scope, Target
 from tests.unit.exactly_once.log.decisions import ORDERS
 
 CALLER = Caller(query="new", batch="3")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink.common.clock import ManualClock
-from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
+from spark_kafka_sink.exactly_once.steps.driver import Stopwatch
 
 
 def test_steps_are_timed_in_their_order() -> None:

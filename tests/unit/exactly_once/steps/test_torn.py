@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.transaction_states import TransactionDescription
+from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
 from spark_kafka_sink.exactly_once.log.decision import Fate
-from spark_kafka_sink.exactly_once.log_state import Decided
-from spark_kafka_sink.exactly_once.scope import Scope
-from spark_kafka_sink.exactly_once.steps.torn import fates_of, torn_error
+from spark_kafka_sink.exactly_once.protocol import Decided
+from spark_kafka_sink.exactly_once.steps.recovery import fates_of, torn_error
+from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.transaction_state import TransactionState
+from spark_kafka_sink.protocol.transactions import TransactionState
 from tests.unit.exactly_once.log.decisions import ORDERS, task_transactions
 
 DECIDED = Decided("q", "17", task_transactions(2, partitions=2))

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.cluster import TopicInfo
-from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster import UNASSIGNED, TopicInfo, TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.append.chunk import RoutedChunk
-from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
+from spark_kafka_sink.producer.append.planner import RoutedChunk
+from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED
+from spark_kafka_sink.client.cluster import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, Charge
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, Charge
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.events import ProducerEvents
 from tests.support.harness.offline import config

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
-from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
+from spark_kafka_sink.producer.buffer.breakers import BatchOutcome, CircuitBreakers
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import DeliveryError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
-from spark_kafka_sink.producer.buffer.circuit_breaker import (
+from spark_kafka_sink.producer.buffer.breakers import (
     BatchOutcome,
     Breaker,
     BreakerState,

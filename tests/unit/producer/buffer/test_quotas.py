@@ -7,9 +7,8 @@ from types import MappingProxyType
 
 import pytest
 
-from spark_kafka_sink.client.cluster import Cluster, TopicInfo
-from spark_kafka_sink.client.topic_partition import TopicPartition
-from spark_kafka_sink.producer.buffer.quotas import NOTHING_FULL, BufferQuotas, Full, find_full
+from spark_kafka_sink.client.cluster import Cluster, TopicInfo, TopicPartition
+from spark_kafka_sink.producer.buffer.buffer_pool import NOTHING_FULL, BufferQuotas, Full, find_full
 from tests.support.harness.offline import topic
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.client.size_limits import DOUBLED_AFTER, RequestSizeLimit
+from spark_kafka_sink.client.client import DOUBLED_AFTER, RequestSizeLimit
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world

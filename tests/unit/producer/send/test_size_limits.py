@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.size_limits import DOUBLED_AFTER, BatchSizeLimits, half
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.client import DOUBLED_AFTER, BatchSizeLimits, half
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.producer.send.splitter import (
+from spark_kafka_sink.producer.send.record_errors import (
     closed_batch,
     header_lists,
     recompress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
+from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction, decide
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 

@@ -11,8 +11,7 @@ import pytest
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.producer_state import ProducerState
-from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import Trouble

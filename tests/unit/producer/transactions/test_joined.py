@@ -8,8 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import FakeTransaction, Trouble
 from tests.support.harness.fake import FakeCluster, Fault

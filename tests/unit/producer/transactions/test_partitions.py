@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.producer.transactions.partitions import (
     PartitionState,
     TransactionPartitions,

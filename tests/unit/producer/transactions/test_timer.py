@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.producer.transactions.timer import Elapsed, TransactionTimer
+from spark_kafka_sink.producer.transactions.state import Elapsed, TransactionTimer
 
 
 def test_time_counts_from_the_first_start() -> None:

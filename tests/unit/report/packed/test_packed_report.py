@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.packed.broker_columns import COUNTERS, HISTOGRAMS
-from spark_kafka_sink.report.packed.packed_report import PackedReport, merge_reports
-from spark_kafka_sink.report.packed.partition_columns import (
+from spark_kafka_sink.report.packed_columns import (
+    COUNTERS,
     HIGHEST,
+    HISTOGRAMS,
     LOWEST,
     SAME,
     SUMS,
     PartitionColumns,
 )
+from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tests.unit.report.strategies import reports
 

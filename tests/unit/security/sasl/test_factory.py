@@ -54,7 +54,7 @@ def test_a_library_that_can_not_be_loaded_names_the_host(monkeypatch: pytest.Mon
     """Found, and broken: as compiled ones are without the system's part of them."""
     monkeypatch.setitem(sys.modules, "authlib.integrations.requests_client", None)
     monkeypatch.delitem(
-        sys.modules, "spark_kafka_sink.security.tokens.client_credentials", raising=False
+        sys.modules, "spark_kafka_sink.security.tokens.token_endpoint", raising=False
     )
     monkeypatch.delitem(
         sys.modules, "spark_kafka_sink.security.tokens.token_endpoint", raising=False

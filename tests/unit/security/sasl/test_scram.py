@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.model import Mechanism, SaslConfig
 from spark_kafka_sink.security.sasl.factory import exchange_for
-from spark_kafka_sink.security.sasl.scram import ScramExchange
-from spark_kafka_sink.security.sasl.scram_keys import SaltedPasswords
-from spark_kafka_sink.security.sasl.scram_messages import MAX_ITERATIONS
+from spark_kafka_sink.security.sasl.scram import MAX_ITERATIONS, SaltedPasswords, ScramExchange
 from tests.unit.security.sasl.logins import password_login
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"

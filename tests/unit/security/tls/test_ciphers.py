@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from spark_kafka_sink.security.tls.ciphers import TLS_1_3_SUITES, cipher_suites, openssl_name
+from spark_kafka_sink.security.tls.context import TLS_1_3_SUITES, cipher_suites, openssl_name
 
 
 def suites_of_openssl() -> dict[str, str]:

@@ -17,8 +17,12 @@ from spark_kafka_sink.config.security.model import (
     TlsVersion,
     TrustStore,
 )
-from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError, ClientSslContext
-from spark_kafka_sink.security.tls.context import check_stores, client_context
+from spark_kafka_sink.security.tls.context import (
+    CipherSuiteError,
+    ClientSslContext,
+    check_stores,
+    client_context,
+)
 from tests.support.certificates import CertificateAuthority, KeyKind, self_signed
 from tests.support.handshakes import demanding_context, handshake, server_context
 

@@ -14,9 +14,8 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
-from spark_kafka_sink.security import replaced_files
-from spark_kafka_sink.security.tls.context import client_context
-from spark_kafka_sink.security.tls.context_cache import MAX_KEPT, ContextCache
+from spark_kafka_sink.security import credentials
+from spark_kafka_sink.security.tls.context import MAX_KEPT, ContextCache, client_context
 from tests.support.certificates import CertificateAuthority
 from tests.support.handshakes import demanding_context, handshake, server_context
 
@@ -183,7 +182,7 @@ def test_a_store_that_nobody_touches_is_not_waited_for(
 ) -> None:
     path = tmp_path / "live.pem"
     path.touch()
-    monkeypatch.setattr(replaced_files, "JUST_NOW_S", 0.0)
+    monkeypatch.setattr(credentials, "JUST_NOW_S", 0.0)
     with pytest.raises(ConfigError, match="holds no certificate"):
         ContextCache(settling=3_600).context(trusting(path))
 

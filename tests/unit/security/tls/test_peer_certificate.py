@@ -7,8 +7,7 @@ import ssl
 import pytest
 
 from spark_kafka_sink.config.security.model import TlsConfig
-from spark_kafka_sink.security.tls.peer_certificate import describe
-from spark_kafka_sink.security.tls.verification import verification_failure
+from spark_kafka_sink.security.tls.verification import describe, verification_failure
 from tests.support.certificates import CertificateAuthority
 
 AUTHORITY = CertificateAuthority("Stranger")

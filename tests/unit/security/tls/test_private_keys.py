@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import serialization
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.security.tls.pem import pem_blocks
-from spark_kafka_sink.security.tls.private_keys import private_key, sealed
+from spark_kafka_sink.security.tls.identity import private_key, sealed
+from spark_kafka_sink.security.tls.stores import pem_blocks
 from tests.support.keytool import openssl
 
 if TYPE_CHECKING:

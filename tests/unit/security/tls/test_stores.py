@@ -13,10 +13,8 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.security.tls.context import client_context
-from spark_kafka_sink.security.tls.identity import client_identity
-from spark_kafka_sink.security.tls.java_stores import jks_private_key
-from spark_kafka_sink.security.tls.jks import JksKey
-from spark_kafka_sink.security.tls.trust import trusted_certificates
+from spark_kafka_sink.security.tls.identity import client_identity, trusted_certificates
+from spark_kafka_sink.security.tls.stores import JksKey, jks_private_key
 from tests.support.handshakes import demanding_context, handshake
 from tests.unit.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD
 

@@ -25,11 +25,10 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
 )
 from spark_kafka_sink.security.sasl.factory import exchange_for
-from spark_kafka_sink.security.tls.context import client_context
-from spark_kafka_sink.security.tls.context_cache import CONTEXTS, ContextCache
-from spark_kafka_sink.security.tokens import token_http
+from spark_kafka_sink.security.tls.context import CONTEXTS, ContextCache, client_context
+from spark_kafka_sink.security.tokens import token_endpoint
 from spark_kafka_sink.security.tokens.cache import TokenCache
-from spark_kafka_sink.security.tokens.client_credentials import ClientCredentialsSource
+from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
 from tests.support.certificates import EXPIRED, CertificateAuthority
 from tests.unit.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.security.tokens.scripted_issuer import Answer, ScriptedIssuer, granted
@@ -297,7 +296,7 @@ def test_the_issuers_context_is_made_once_and_is_no_brokers(
         made.append(client_context(config))
         return made[-1]
 
-    monkeypatch.setattr(token_http, "CONTEXTS", ContextCache(make))
+    monkeypatch.setattr(token_endpoint, "CONTEXTS", ContextCache(make))
     certificate = authority.server("localhost").write(tmp_path)
     tls = trusting(authority)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.security.tokens.retry import next_wait_ms
+from spark_kafka_sink.security.tokens.token_endpoint import next_wait_ms
 
 
 def test_waits_double_until_the_time_is_over() -> None:

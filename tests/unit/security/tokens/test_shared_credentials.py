@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin
-from spark_kafka_sink.security.tokens.client_credentials import ClientCredentialsSource
+from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
 
 if TYPE_CHECKING:
     from pathlib import Path

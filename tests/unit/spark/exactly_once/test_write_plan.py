@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, LogState, Nothing
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-from spark_kafka_sink.exactly_once.transactional_id import parse_task_id
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
 

@@ -11,25 +11,23 @@ from spark_kafka_sink.common.errors import DeliveryError, FencedError, Transacti
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.packed.packed_report import PackedReport
+from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once import writers
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter
-from spark_kafka_sink.spark.reports.plan_file import PlanFile, Planned
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.reports.error_file import PlanFile, Planned, WriteOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.exactly_once.transactional_id import Scope
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")

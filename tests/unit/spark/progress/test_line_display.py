@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.progress.line_display import NotebookLine, line_display
-from spark_kafka_sink.spark.progress.write_progress import WriteProgress
+from spark_kafka_sink.spark.progress.progress import NotebookLine, WriteProgress, line_display
 
 if TYPE_CHECKING:
     from _pytest.capture import CaptureFixture

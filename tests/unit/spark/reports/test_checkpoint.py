@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.reports.checkpoint import query_id
-from spark_kafka_sink.spark.reports.report_folder import latest
-from spark_kafka_sink.spark.reports.stream_reports import StreamIdentity
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.reports.error_file import WriteOrigin
+from spark_kafka_sink.spark.reports.report_folder import StreamIdentity, latest, query_id
 
 if TYPE_CHECKING:
     from pathlib import Path

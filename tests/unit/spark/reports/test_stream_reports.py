@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.reports.stream_reports import (
+from spark_kafka_sink.spark.reports.report_folder import (
     StreamIdentity,
     own_report_path,
     warn_of_own_path,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.sasl.jaas import JaasOptions, LoginModule, parse_jaas
+from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
 
 OPTION = "kafka.sasl.jaas.config"
 PLAIN = LoginModule.PLAIN.value

@@ -9,6 +9,7 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.security import oauthbearer
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     JaasLogin,
@@ -22,8 +23,7 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.config.security.sasl import oauthbearer
-from spark_kafka_sink.config.security.sasl.login import resolve
+from spark_kafka_sink.config.security.sasl import resolve
 
 COMMON = "org.apache.kafka.common.security.oauthbearer"
 MODULE = f"{COMMON}.OAuthBearerLoginModule required"

@@ -10,8 +10,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config import builder
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security import builder
+from spark_kafka_sink.config.security import sasl
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     KerberosLogin,
@@ -25,8 +26,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
     TlsConfig,
 )
-from spark_kafka_sink.config.security.sasl import login_options
-from spark_kafka_sink.config.security.sasl.login import resolve, warn_plain_module
+from spark_kafka_sink.config.security.sasl import resolve, warn_plain_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +144,7 @@ def test_a_misspelt_option_of_the_login_module(options: str, meant: str) -> None
 def test_what_java_would_ignore_is_told(
     mechanism: str, jaas: str, meant: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    login_options.warn_option.cache_clear()
+    sasl.warn_option.cache_clear()
     login(mechanism, jaas)
     told = [record.getMessage() for record in caplog.records]
     start = f"{JAAS} has an unknown option, without effect: did you mean"

@@ -1,0 +1,541 @@
+"""Authorization of requests: required operations per API, filtered and refused responses.
+
+Which rights each API needs: Kafka's KafkaApis and ControllerApis as a table.
+
+Rights for a whole request, for each topic whose partitions it names, and for each of its items.
+
+Metadata for those who may not describe every topic: what is hidden, and what is refused.
+
+A topic that is named and may not be described is refused whether there is one or not, so that
+nobody learns which topics there are. Where all are asked for, it is left out.
+
+Requests on their way through their handlers, without what their clients may not do.
+
+What is denied is taken out of the request, the handler answers the rest, and then the refusals are
+put into its answer: in the handlers nobody asks for rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, id_of
+from spark_kafka_sink.broker.requests import (
+    BY_ITEM,
+    BY_PARTITION,
+    failed_adder,
+    failed_item,
+    failed_items,
+    topic_name,
+    without,
+)
+from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
+    from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+    from spark_kafka_sink.broker.requests import ItemShape, PartitionShape
+    from spark_kafka_sink.protocol.messages import Values
+
+
+_TRANSACTION_KEY: Final = 1
+"""FindCoordinator's key type of transactional ids; 0 is a group's."""
+_CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
+    2: ResourceType.TOPIC,
+    32: ResourceType.GROUP,
+}
+"""By Kafka's ConfigResource type; all others are the cluster's."""
+
+
+class Right(NamedTuple):
+    """An operation on a resource."""
+
+    operation: Operation
+    type: ResourceType
+    name: str
+
+
+class Refusal(NamedTuple):
+    """How a lacking right is answered."""
+
+    error: ErrorCode
+    message: str
+
+
+REFUSALS: Final[Mapping[ResourceType, Refusal]] = {
+    ResourceType.TOPIC: Refusal(
+        ErrorCode.topic_authorization_failed, "Topic authorization failed."
+    ),
+    ResourceType.GROUP: Refusal(
+        ErrorCode.group_authorization_failed, "Group authorization failed."
+    ),
+    ResourceType.CLUSTER: Refusal(
+        ErrorCode.cluster_authorization_failed, "Cluster authorization failed."
+    ),
+    ResourceType.TRANSACTIONAL_ID: Refusal(
+        ErrorCode.transactional_id_authorization_failed,
+        "Transactional Id authorization failed.",
+    ),
+}
+
+_Rights: TypeAlias = Callable[[Any], Iterator[Right]]
+_ItemRights: TypeAlias = Callable[[Any, Any, str | None], Iterator[Right]]
+
+
+def _on_cluster(*operations: Operation) -> _Rights:
+    def rights(_: Any) -> Iterator[Right]:
+        for operation in operations:
+            yield Right(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    return rights
+
+
+def _on_group(operation: Operation) -> _Rights:
+    def rights(request: Any) -> Iterator[Right]:
+        group = getattr(request, "group_id", None)
+        if group is not None:
+            yield Right(operation, ResourceType.GROUP, group)
+
+    return rights
+
+
+def _on_transactional_id(field: str = "transactional_id") -> _Rights:
+    def rights(request: Any) -> Iterator[Right]:
+        name = getattr(request, field, None)
+        if name is not None:
+            yield Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+
+    return rights
+
+
+def _of_new_producer(request: Any) -> Iterator[Right]:
+    if request.transactional_id is not None:
+        yield from _on_transactional_id()(request)
+    else:
+        yield Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def _of_added_partitions(request: Any) -> Iterator[Right]:
+    if hasattr(request, "transactions"):
+        yield from _on_cluster(Operation.CLUSTER_ACTION)(request)
+    yield from _on_transactional_id("v3_and_below_transactional_id")(request)
+
+
+def _of_one_coordinator(request: Any) -> Iterator[Right]:
+    if hasattr(request, "key"):
+        yield from _of_coordinator(request, request.key, None)
+
+
+def _both(*all_rights: _Rights) -> _Rights:
+    def rights(request: Any) -> Iterator[Right]:
+        for one in all_rights:
+            yield from one(request)
+
+    return rights
+
+
+OF_REQUEST: Final[Mapping[int, _Rights]] = {
+    ApiKey.PRODUCE: _on_transactional_id(),
+    ApiKey.OFFSET_COMMIT: _on_group(Operation.READ),
+    ApiKey.OFFSET_FETCH: _on_group(Operation.DESCRIBE),
+    ApiKey.FIND_COORDINATOR: _of_one_coordinator,
+    ApiKey.JOIN_GROUP: _on_group(Operation.READ),
+    ApiKey.HEARTBEAT: _on_group(Operation.READ),
+    ApiKey.LEAVE_GROUP: _on_group(Operation.READ),
+    ApiKey.SYNC_GROUP: _on_group(Operation.READ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _on_group(Operation.READ),
+    ApiKey.OFFSET_DELETE: _on_group(Operation.DELETE),
+    ApiKey.INIT_PRODUCER_ID: _of_new_producer,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _of_added_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: _both(_on_transactional_id(), _on_group(Operation.READ)),
+    ApiKey.TXN_OFFSET_COMMIT: _both(_on_transactional_id(), _on_group(Operation.READ)),
+    ApiKey.END_TXN: _on_transactional_id(),
+    ApiKey.WRITE_TXN_MARKERS: _on_cluster(Operation.CLUSTER_ACTION),
+    ApiKey.DESCRIBE_LOG_DIRS: _on_cluster(Operation.DESCRIBE),
+    ApiKey.ELECT_LEADERS: _on_cluster(Operation.ALTER),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _on_cluster(Operation.ALTER),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _on_cluster(Operation.DESCRIBE),
+    ApiKey.LIST_CONFIG_RESOURCES: _on_cluster(Operation.DESCRIBE_CONFIGS),
+}
+"""Without one of these the whole request is refused."""
+
+OF_PARTITIONS: Final[Mapping[int, Operation]] = {
+    ApiKey.PRODUCE: Operation.WRITE,
+    ApiKey.FETCH: Operation.READ,
+    ApiKey.LIST_OFFSETS: Operation.DESCRIBE,
+    ApiKey.OFFSET_COMMIT: Operation.READ,
+    ApiKey.OFFSET_FETCH: Operation.DESCRIBE,
+    ApiKey.OFFSET_DELETE: Operation.READ,
+    ApiKey.TXN_OFFSET_COMMIT: Operation.READ,
+    ApiKey.ADD_PARTITIONS_TO_TXN: Operation.WRITE,
+    ApiKey.DELETE_RECORDS: Operation.DELETE,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Operation.DESCRIBE,
+    ApiKey.DESCRIBE_PRODUCERS: Operation.READ,
+}
+"""What is needed of each topic whose partitions a request names."""
+
+
+def _on_topic(*operations: Operation) -> _ItemRights:
+    def rights(_: Any, __: Any, topic: str | None) -> Iterator[Right]:
+        for operation in operations if topic is not None else ():
+            yield Right(operation, ResourceType.TOPIC, topic or "")
+
+    return rights
+
+
+def _of_new_topic(request: Any, item: Any, topic: str | None) -> Iterator[Right]:
+    yield from _on_topic(Operation.CREATE)(request, item, topic)
+    yield Right(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def _on_each_group(operation: Operation) -> _ItemRights:
+    def rights(_: Any, item: Any, __: str | None) -> Iterator[Right]:
+        yield Right(operation, ResourceType.GROUP, getattr(item, "group_id", item))
+
+    return rights
+
+
+def _of_coordinator(request: Any, key: str, _: str | None) -> Iterator[Right]:
+    transactional = getattr(request, "key_type", 0) == _TRANSACTION_KEY
+    type_ = ResourceType.TRANSACTIONAL_ID if transactional else ResourceType.GROUP
+    yield Right(Operation.DESCRIBE, type_, key)
+
+
+def _of_transaction(_: Any, transactional_id: str, __: str | None) -> Iterator[Right]:
+    yield Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+def _on_config(operation: Operation) -> _ItemRights:
+    def rights(_: Any, item: Any, __: str | None) -> Iterator[Right]:
+        type_ = _CONFIG_RESOURCES.get(int(item.resource_type), ResourceType.CLUSTER)
+        name = CLUSTER_NAME if type_ is ResourceType.CLUSTER else item.resource_name
+        yield Right(operation, type_, name)
+
+    return rights
+
+
+OF_ITEMS: Final[Mapping[int, _ItemRights]] = {
+    ApiKey.CREATE_TOPICS: _of_new_topic,
+    ApiKey.DELETE_TOPICS: _on_topic(Operation.DESCRIBE, Operation.DELETE),
+    ApiKey.CREATE_PARTITIONS: _on_topic(Operation.ALTER),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _on_topic(Operation.DESCRIBE),
+    ApiKey.FIND_COORDINATOR: _of_coordinator,
+    ApiKey.OFFSET_FETCH: _on_each_group(Operation.DESCRIBE),
+    ApiKey.DESCRIBE_GROUPS: _on_each_group(Operation.DESCRIBE),
+    ApiKey.DELETE_GROUPS: _on_each_group(Operation.DELETE),
+    ApiKey.DESCRIBE_TRANSACTIONS: _of_transaction,
+    ApiKey.DESCRIBE_CONFIGS: _on_config(Operation.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CONFIGS: _on_config(Operation.ALTER_CONFIGS),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _on_config(Operation.ALTER_CONFIGS),
+}
+"""What is needed of each item: the request, the item, and the name of the topic that it is."""
+
+
+_Filter: TypeAlias = "Callable[[RequestContext, Values], Values]"
+
+
+def _without(
+    answers: str, name: str, type_: ResourceType, operation: Operation = Operation.DESCRIBE
+) -> _Filter:
+    """Leaves out the parts of an answer whose names may not be known."""
+
+    def hide(context: RequestContext, values: Values) -> Values:
+        if answers not in values:
+            return values
+        allows, user = context.cluster.denials.allows, context.user
+        kept = [one for one in values[answers] if allows(user, operation, type_, one[name])]
+        return {**values, answers: kept}
+
+    return hide
+
+
+def _hide_offsets(context: RequestContext, values: Values) -> Values:
+    """Committed offsets of topics that may not be described: refused if asked for, or left out."""
+    if "groups" not in values:
+        asked = context.request.topics
+        return values if asked is not None else _offsets_of_group(context, values, all_topics=True)
+    asked_for_all = {group.group_id: group.topics is None for group in context.request.groups}
+    groups = [
+        _offsets_of_group(context, group, all_topics=asked_for_all[group["group_id"]])
+        for group in values["groups"]
+    ]
+    return {**values, "groups": groups}
+
+
+def _offsets_of_group(context: RequestContext, group: Values, *, all_topics: bool) -> Values:
+    topics = []
+    for topic in group.get("topics", ()):
+        name = topic["name"]
+        if name is None or _describes(context, name):
+            topics.append(topic)
+        elif not all_topics:
+            topics.append({**topic, "partitions": list(map(_refused, topic["partitions"]))})
+    return {**group, "topics": topics}
+
+
+def _describes(context: RequestContext, topic: str) -> bool:
+    return context.cluster.denials.allows(
+        context.user, Operation.DESCRIBE, ResourceType.TOPIC, topic
+    )
+
+
+def _refused(partition: Values) -> Values:
+    return {
+        "error_code": ErrorCode.topic_authorization_failed,
+        "partition_index": partition["partition_index"],
+        "committed_offset": -1,
+        "committed_leader_epoch": -1,
+        "metadata": "",
+    }
+
+
+ANSWER_FILTERS: Final[Mapping[int, _Filter]] = {
+    ApiKey.LIST_GROUPS: _without("groups", "group_id", ResourceType.GROUP),
+    ApiKey.LIST_TRANSACTIONS: _without(
+        "transaction_states", "transactional_id", ResourceType.TRANSACTIONAL_ID
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _without("topics", "name", ResourceType.TOPIC),
+    ApiKey.OFFSET_FETCH: _hide_offsets,
+}
+"""By API: what is done to an answer of its handler."""
+
+
+_NULL_NAME_VERSION: Final = 12
+
+
+def answer_metadata(handler: Handler, context: RequestContext) -> Answer:
+    """Handle Metadata as far as its client may see."""
+    asked = context.request.topics
+    if asked is None or (context.version == 0 and not asked):
+        answer = handler.handle(context)
+        return answer if isinstance(answer, Outcome) else _visible(context, answer)
+    refused = [_refused_topic(context, item) for item in asked if not _may_have(context, item)]
+    allowed = tuple(item for item in asked if _may_have(context, item))
+    answer = handler.handle(context._replace(request=replace(context.request, topics=allowed)))
+    if isinstance(answer, Outcome):
+        return answer
+    found = answer["topics"] if allowed else []
+    return {**answer, "topics": [*found, *refused]}
+
+
+def _visible(context: RequestContext, answer: Values) -> Values:
+    topics = [one for one in answer["topics"] if _describes(context, one["name"])]
+    return {**answer, "topics": topics}
+
+
+def _may_have(context: RequestContext, item: Any) -> bool:
+    topics = context.cluster.topics
+    by_id = id_of(item)
+    topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
+    if topic is not None:
+        return _describes(context, topic.name)
+    if by_id is not None:
+        return True
+    return _describes(context, item.name) and _may_be_made(context, item.name)
+
+
+def _may_be_made(context: RequestContext, topic: str) -> bool:
+    """Whether asking for an unknown topic may make it, where it would."""
+    config, denials, user = context.cluster.config, context.cluster.denials, context.user
+    if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
+        return True
+    create = Operation.CREATE
+    on_cluster = denials.allows(user, create, ResourceType.CLUSTER, CLUSTER_NAME)
+    return on_cluster and denials.allows(user, create, ResourceType.TOPIC, topic)
+
+
+def _refused_topic(context: RequestContext, item: Any) -> Values:
+    """By name without the id, by id without the name (as KafkaApis)."""
+    by_id = id_of(item)
+    name = item.name
+    if by_id is not None:
+        name = None if context.version >= _NULL_NAME_VERSION else ""
+    return {
+        "error_code": ErrorCode.topic_authorization_failed,
+        "name": name,
+        "topic_id": by_id,
+        "partitions": [],
+        "topic_authorized_operations": -(2**31),
+    }
+
+
+_ALL_PARTITIONS_FAIL: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ELECT_LEADERS,
+    }
+)
+"""APIs that have no error for the whole request, or have one beside those of the partitions."""
+_NOTHING: Final[dict[int, dict[str, Any]]] = {
+    ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
+    ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
+}
+"""Fields of refused answers that are not what they are by default."""
+_MESSAGES: Final[dict[int, str | None]] = {
+    ApiKey.CREATE_TOPICS: "Authorization failed.",
+    ApiKey.CREATE_PARTITIONS: None,
+    ApiKey.FIND_COORDINATOR: "",
+}
+"""Messages of refused items that are not the one of the error."""
+_OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
+    ApiKey.FETCH: {"aborted_transactions": ()},
+    ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
+}
+"""Fields of refused partitions that are not what they are in other failures."""
+_OFFSETS_TOP_ERROR: Final = 2
+"""Since this version OffsetFetch has an error for the whole request."""
+
+
+def handle(handler: Handler, context: RequestContext) -> Answer:
+    """Handle a request as far as its client may."""
+    return _Authorized(handler, context).answer()
+
+
+class _Authorized:
+    """One request on its way."""
+
+    __slots__ = ("_api", "_context", "_handler")
+
+    def __init__(self, handler: Handler, context: RequestContext) -> None:
+        self._handler = handler
+        self._context = context
+        self._api = handler.api
+
+    def answer(self) -> Answer:
+        """The answer: of the handler, with refusals, or of refusals alone."""
+        context = self._context
+        rights = OF_REQUEST.get(self._api)
+        lacking = None if rights is None else self._lacking(rights(context.request))
+        if lacking is not None:
+            return self._refused(lacking)
+        if self._api == ApiKey.METADATA:
+            return answer_metadata(self._handler, context)
+        items = self._items()
+        if items is not None:
+            return self._without_items(items)
+        shape = BY_PARTITION.get(self._api)
+        if self._api in OF_PARTITIONS and shape and getattr(context.request, shape.topics, None):
+            return self._without_partitions()
+        return self._handled(context, self._filtered)
+
+    def _lacking(self, rights: Iterable[Right]) -> Right | None:
+        """The first right that is denied."""
+        denials, user = self._context.cluster.denials, self._context.user
+        return next((right for right in rights if not denials.allows(user, *right)), None)
+
+    def _refused(self, lacking: Right) -> Answer:
+        """Refuse the whole request."""
+        api, request, refusal = self._api, self._context.request, REFUSALS[lacking.type]
+        if api == ApiKey.PRODUCE and request.acks == 0:
+            return Outcome.CLOSE
+        by_partition = api in _ALL_PARTITIONS_FAIL or (
+            api == ApiKey.OFFSET_FETCH and self._context.version < _OFFSETS_TOP_ERROR
+        )
+        if by_partition:
+            shape = BY_PARTITION[api]
+            if hasattr(request, shape.topics):
+                top = {"error_code": refusal.error} if api == ApiKey.ELECT_LEADERS else {}
+                return failed_adder(shape, request, refusal.error)({shape.answers: [], **top})
+        failed = failed_items(api, request, refusal.error) or {"error_code": refusal.error}
+        about = {"error_message": refusal.message, REASON: self._reason(lacking)}
+        return {**failed, **about, **_NOTHING.get(api, {})}
+
+    def _without_partitions(self) -> Answer:
+        context, operation = self._context, OF_PARTITIONS[self._api]
+        shape = _refusing(self._api)
+
+        def is_out(item: Any, _: object) -> bool:
+            name = topic_name(item, self._name_of)
+            right = Right(operation, ResourceType.TOPIC, name or "")
+            return name is not None and self._lacking((right,)) is not None
+
+        rest = without(shape, context.request, is_out)
+        failed = without(shape, context.request, lambda item, one: not is_out(item, one))
+        if not getattr(failed, shape.topics):
+            return self._handled(context, self._filtered)
+        if self._api == ApiKey.PRODUCE and context.request.acks == 0:
+            return Outcome.CLOSE
+        add = failed_adder(shape, failed, REFUSALS[ResourceType.TOPIC].error)
+        if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
+            not_tried = failed_adder(shape, rest, ErrorCode.operation_not_attempted)
+            return add(not_tried({shape.answers: []}))
+        if not getattr(rest, shape.topics):
+            return add({shape.answers: []})
+        if self._api == ApiKey.FETCH:
+            rest = replace(rest, max_wait=timedelta(0))
+        return self._handled(context._replace(request=rest), add)
+
+    def _items(self) -> ItemShape | None:
+        """How the request names items that need rights, if it does."""
+        if self._api not in OF_ITEMS:
+            return None
+        shapes = BY_ITEM[self._api]
+        request = self._context.request
+        return next((one for one in shapes if getattr(request, one.items, None)), None)
+
+    def _without_items(self, shape: ItemShape) -> Answer:
+        context, rights = self._context, OF_ITEMS[self._api]
+        allowed, refused = [], []
+        for item in getattr(context.request, shape.items):
+            topic = topic_name(item, self._name_of)
+            lacking = self._lacking(rights(context.request, item, topic))
+            if lacking is None:
+                allowed.append(item)
+            else:
+                refused.append(self._refused_item(shape, item, lacking))
+
+        def add(values: Values) -> Values:
+            filtered = self._filtered(values)
+            return {**filtered, shape.answers: [*filtered.get(shape.answers, ()), *refused]}
+
+        if not allowed:
+            return add({shape.answers: []})
+        rest = replace(context.request, **{shape.items: tuple(allowed)})
+        return self._handled(context._replace(request=rest), add)
+
+    def _refused_item(self, shape: ItemShape, item: Any, lacking: Right) -> Values:
+        is_new = self._api == ApiKey.CREATE_TOPICS
+        error, own = REFUSALS[ResourceType.TOPIC if is_new else lacking.type]
+        message = _MESSAGES.get(self._api, own)
+        failed = failed_item(shape, item, error)
+        return {**failed, "error_message": message, REASON: self._reason(lacking)}
+
+    def _reason(self, lacking: Right) -> str:
+        """For the broker's log."""
+        return (
+            f"User:{self._context.user} is denied {lacking.operation.label} on "
+            f"{lacking.type.value} {lacking.name}"
+        )
+
+    def _filtered(self, values: Values) -> Values:
+        """An answer without what its client may not see."""
+        hide = ANSWER_FILTERS.get(self._api)
+        return values if hide is None else hide(self._context, values)
+
+    def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
+        """Have the request handled, and change the answer, now or when it comes."""
+        reply = context.reply
+        later = context._replace(reply=lambda values: reply(change(values)))
+        answer = self._handler.handle(later)
+        return answer if isinstance(answer, Outcome) else change(answer)
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        topic = self._context.cluster.topics.with_id(topic_id)
+        return topic.name if topic else None
+
+
+def _refusing(api: int) -> PartitionShape:
+    shape = BY_PARTITION[api]
+    own = _OF_PARTITIONS.get(api)
+    return shape if own is None else replace(shape, failed={**shape.failed, **own})

@@ -1,0 +1,291 @@
+"""The state of a transactional id, and its transitions as pure functions (KIP-98, KIP-890).
+
+The state of one transactional id, and which state may follow which (KIP-98, KIP-890).
+
+As Kafka's TransactionMetadata and TransactionState. The fence that Kafka notes as a state of its
+own (PrepareEpochFence) is one step here, as nothing can come between.
+
+What a transaction coordinator decides: pure functions from a transaction to its next state.
+
+As Kafka's TransactionCoordinator. An ErrorCode in place of a transaction is the answer; NONE among
+them says that the request repeats one that was served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.transactions import TransactionState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
+
+
+NO_ID = -1
+NO_EPOCH = -1
+NO_TIME = -1
+MAX_EPOCH = 2**15 - 1
+LAST_EPOCH = MAX_EPOCH - 1
+"""The highest epoch that a producer gets; the one above it is kept for the coordinator's fence."""
+
+
+_AT_REST = frozenset(
+    {
+        TransactionState.EMPTY,
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    }
+)
+
+BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: _AT_REST,
+    TransactionState.ONGOING: _AT_REST | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    TransactionState.PREPARE_ABORT: _AT_REST | {TransactionState.ONGOING},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: _AT_REST,
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset(),
+    TransactionState.UNKNOWN: frozenset(),
+}
+"""From which states each may be entered. An abort at rest is one of transactions V2 (KIP-890)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdAndEpoch:
+    """Who a request says that it comes from."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMetadata:
+    """What the coordinator knows about a transactional id; times in milliseconds since 1970.
+
+    `last_epoch` is the epoch that its producer knew before the last bump that it asked for,
+    `next_producer_id` takes over when a transaction ends whose epoch can't be bumped any more.
+    """
+
+    id: str
+    producer_id: int
+    timeout_ms: int
+    epoch: int = NO_EPOCH
+    last_epoch: int = NO_EPOCH
+    previous_producer_id: int = NO_ID
+    next_producer_id: int = NO_ID
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    started_ms: int = NO_TIME
+    updated_ms: int = NO_TIME
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the producer id has no epoch left."""
+        return self.epoch >= LAST_EPOCH
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether its end is decided and markers are on their way."""
+        return self.state in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is open."""
+        return self.state in _AT_REST
+
+    def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
+        """The next state.
+
+        Raises:
+            ValueError: no such transition exists.
+        """
+        if self.state not in BEFORE[state]:
+            raise ValueError(f"transactional id {self.id!r} can't go from {self.state} to {state}")
+        return replace(self, state=state, **changes)
+
+
+Decision: TypeAlias = TransactionMetadata | ErrorCode
+"""The next state, or the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What a decision takes from outside: milliseconds since 1970, and producer ids."""
+
+    ms: int
+    new_producer_id: Callable[[], int]
+
+
+def initialize(
+    txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
+) -> Decision:
+    """Decide about an InitProducerId of an id at rest: a new epoch, or a new producer id.
+
+    `expected` is the producer id and epoch that the request names (KIP-360).
+    """
+    settled = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
+    settled["updated_ms"] = now.ms
+    current = ProducerIdAndEpoch(txn.producer_id, txn.epoch)
+    if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):
+        return txn.to(
+            TransactionState.EMPTY,
+            producer_id=now.new_producer_id(),
+            previous_producer_id=txn.producer_id,
+            epoch=0,
+            last_epoch=NO_EPOCH if expected is None else txn.epoch,
+            **settled,
+        )
+    if expected is None or txn.epoch in {NO_EPOCH, expected.epoch}:
+        last = NO_EPOCH if expected is None else current.epoch
+        return txn.to(TransactionState.EMPTY, epoch=txn.epoch + 1, last_epoch=last, **settled)
+    if expected.epoch == txn.last_epoch:
+        return txn.to(TransactionState.EMPTY, **settled)
+    return ErrorCode.producer_fenced
+
+
+def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
+    """Check whether an InitProducerId may be served: its producer, and the transaction's state."""
+    if expected is not None and txn.epoch != NO_EPOCH:
+        rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
+        if expected.producer_id != txn.producer_id and not rotated:
+            return ErrorCode.producer_fenced
+    return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
+
+
+def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
+    """Check whether a producer is the current one and no end is under way."""
+    if txn is None or txn.producer_id != producer.producer_id:
+        return ErrorCode.invalid_producer_id_mapping
+    if txn.epoch != producer.epoch:
+        return ErrorCode.producer_fenced
+    return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
+
+
+def add(
+    txn: TransactionMetadata, topic_partitions: Iterable[TopicPartition], now: Now
+) -> TransactionMetadata:
+    """Take partitions into the transaction, or begin it with them."""
+    added = frozenset(topic_partitions)
+    if txn.state is TransactionState.ONGOING:
+        if added <= txn.partitions:
+            return txn
+        partitions, started = txn.partitions | added, txn.started_ms
+    else:
+        partitions, started = added, now.ms
+    return txn.to(
+        TransactionState.ONGOING, partitions=partitions, started_ms=started, updated_ms=now.ms
+    )
+
+
+def end_v1(
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
+) -> Decision:
+    """Decide about an EndTxn of transactions V1: the epoch stays, a repetition changes nothing."""
+    if txn.producer_id != producer.producer_id:
+        return ErrorCode.invalid_producer_id_mapping
+    if txn.epoch != producer.epoch:
+        return ErrorCode.producer_fenced
+    if txn.state is TransactionState.ONGOING:
+        return txn.to(_prepared(commit=commit), updated_ms=now.ms)
+    if txn.state is _prepared(commit=commit):
+        return ErrorCode.concurrent_transactions
+    done = txn.state is _completed(_prepared(commit=commit))
+    return ErrorCode.none if done else ErrorCode.invalid_txn_state
+
+
+def end_v2(
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
+) -> Decision:
+    """Decide about an EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
+
+    So the same epoch never ends two transactions, and the epoch before is a repetition.
+    """
+    overflowed = (
+        txn.previous_producer_id == producer.producer_id
+        and producer.epoch == LAST_EPOCH
+        and txn.epoch == 0
+    )
+    if txn.producer_id != producer.producer_id and not overflowed:
+        return ErrorCode.invalid_producer_id_mapping
+    repeats = overflowed or txn.epoch == producer.epoch + 1
+    if not _is_epoch_of_v2(txn, producer, repeats=repeats):
+        return ErrorCode.producer_fenced
+    if txn.state is TransactionState.ONGOING:
+        return _prepare_v2(txn, now, commit=commit)
+    if txn.is_prepared:
+        same = txn.state is _prepared(commit=commit)
+        return ErrorCode.concurrent_transactions if same else ErrorCode.invalid_txn_state
+    if repeats:
+        done = txn.state is _completed(_prepared(commit=commit))
+        return ErrorCode.none if done else ErrorCode.invalid_txn_state
+    return ErrorCode.invalid_txn_state if commit else _prepare_v2(txn, now, commit=False)
+
+
+def _is_epoch_of_v2(
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, *, repeats: bool
+) -> bool:
+    if txn.is_prepared:
+        return repeats and txn.epoch == producer.epoch + 1
+    current = producer.epoch == txn.epoch
+    if txn.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}:
+        return current or repeats
+    return current
+
+
+def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
+    """An empty transaction that is aborted begins and ends at once."""
+    started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
+    return txn.to(
+        _prepared(commit=commit),
+        epoch=txn.epoch + 1,
+        last_epoch=txn.epoch,
+        next_producer_id=now.new_producer_id() if txn.is_exhausted else NO_ID,
+        started_ms=started,
+        updated_ms=now.ms,
+    )
+
+
+def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
+    """Abort an ongoing transaction that timed out, or whose id a new producer initializes.
+
+    The epoch is bumped, so that the markers fence its producer. With `bumps` (transactions V2) that
+    is the bump of every end, and its producer may ask for the new epoch (KIP-360).
+    """
+    if bumps:
+        return _prepare_v2(txn, now, commit=False)
+    return txn.to(
+        TransactionState.PREPARE_ABORT,
+        epoch=min(txn.epoch + 1, MAX_EPOCH),
+        last_epoch=NO_EPOCH,
+        updated_ms=now.ms,
+    )
+
+
+def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
+    """All markers are written."""
+    rotates = txn.next_producer_id != NO_ID
+    return txn.to(
+        _completed(txn.state),
+        producer_id=txn.next_producer_id if rotates else txn.producer_id,
+        previous_producer_id=txn.producer_id if rotates else txn.previous_producer_id,
+        epoch=0 if rotates else txn.epoch,
+        next_producer_id=NO_ID,
+        partitions=frozenset(),
+        updated_ms=now.ms,
+    )
+
+
+def _prepared(*, commit: bool) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+
+
+def _completed(prepared: TransactionState) -> TransactionState:
+    if prepared is TransactionState.PREPARE_COMMIT:
+        return TransactionState.COMPLETE_COMMIT
+    return TransactionState.COMPLETE_ABORT

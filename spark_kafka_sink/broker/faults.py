@@ -1,0 +1,509 @@
+"""Fault injection: faults as values, their text form, and their effect on requests.
+
+A fault as text: an API's name or `*`, then words and key=value, with colons between.
+
+For example `produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5`, or
+`fetch:topic=events:delay=200:probability=0.1:seed=7`, or `*:node=2:lose-response:next=1`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from random import Random
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.purgatory import DelayedOperation
+from spark_kafka_sink.broker.requests import (
+    BY_PARTITION,
+    failed_adder,
+    failed_items,
+    index_of,
+    topic_name,
+    without,
+)
+from spark_kafka_sink.common.errors import ConfigError, ProtocolError
+from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.handlers.request_context import RequestContext
+    from spark_kafka_sink.broker.net.connection import ResponseChannel
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.requests import PartitionShape
+    from spark_kafka_sink.protocol.messages import Values
+
+
+class Effect(StrEnum):
+    """What happens; in parentheses what the fault's value is."""
+
+    ERROR = "error"
+    """The answer says an error (its code), and nothing is applied."""
+    DELAY = "delay"
+    """The request is handled so much later (ms)."""
+    THROTTLE = "throttle"
+    """The answer names a throttle time (ms)."""
+    LOSE_REQUEST = "lose-request"
+    """The request is never handled, and its connection says nothing any more."""
+    LOSE_RESPONSE = "lose-response"
+    """The request is applied, and its connection says nothing any more."""
+    CUT = "cut"
+    """The request is applied, and the connection ends behind the answer's first bytes (bytes)."""
+    CLOSE = "close"
+    """The connection ends, and nothing is applied."""
+    MOVE = "move"
+    """The leader moves before the request is handled (node; 0 is the next one that lives)."""
+    FORGET = "forget-producers"
+    """The partition forgets its idempotent producers before the request is handled."""
+    STOP = "stop"
+    """A node stops before the request is handled (node)."""
+    START = "start"
+    """A stopped or paused node comes back before the request is handled (node)."""
+    PAUSE = "pause"
+    """A node hangs before the request is handled (node)."""
+    LAG = "lag"
+    """All followers copy so much later from now on (ms)."""
+    CLOCK = "clock"
+    """The brokers' time of day jumps before the request is handled (ms, back if negative)."""
+
+
+class RequestPartition(NamedTuple):
+    """A partition that a request names; None stands for all of a topic, or for no topic at all."""
+
+    topic: str | None
+    partition: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInfo:
+    """What a fault looks at of a request."""
+
+    api: int
+    node: int
+    client_id: str
+    partitions: tuple[RequestPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What goes wrong, where and how often; None matches everything.
+
+    Args:
+        effect: what happens.
+        value: see the effect.
+        api: only requests of this API.
+        topic: only requests that name the topic.
+        partition: only requests that name the partition; an error is that partition's alone.
+        node: only requests to the node.
+        client: only requests of clients with this id.
+        next: so many requests, None for all.
+        after: so many requests that would match pass before the first.
+        probability: the share of matching requests that trigger it.
+        seed: of the random numbers behind the probability.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+
+    effect: Effect
+    value: int = 0
+    api: ApiKey | None = None
+    topic: str | None = None
+    partition: int | None = None
+    node: int | None = None
+    client: str | None = None
+    next: int | None = None
+    after: int = 0
+    probability: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.probability <= 1:
+            raise ConfigError(
+                f"a fault's probability is {self.probability}", hint="It lies above 0, up to 1"
+            )
+        if self.value < 0 and self.effect not in {Effect.CLOCK, Effect.ERROR}:
+            raise ConfigError(
+                f"{self.effect}={self.value}", hint="Only clock may jump back; others are positive"
+            )
+
+    def matches(self, request: RequestInfo) -> bool:
+        """Whether a request may trigger it."""
+        return (
+            self.api in {None, request.api}
+            and self.node in {None, request.node}
+            and self.client in {None, request.client_id}
+            and (self._is_anywhere or any(map(self.covers, request.partitions)))
+        )
+
+    def covers(self, named: RequestPartition) -> bool:
+        """Whether it applies to a partition that a request names."""
+        return self.topic in {None, named.topic} and (
+            None in {self.partition, named.partition} or self.partition == named.partition
+        )
+
+    @property
+    def _is_anywhere(self) -> bool:
+        return self.topic is None and self.partition is None
+
+
+EXAMPLE = "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5"
+_PLAIN = {Effect.LOSE_REQUEST, Effect.LOSE_RESPONSE, Effect.CLOSE, Effect.FORGET}
+_OPTIONAL = {Effect.MOVE, Effect.CUT}
+_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
+    "topic": str,
+    "partition": int,
+    "node": int,
+    "client": str,
+    "next": int,
+    "after": int,
+    "probability": float,
+    "seed": int,
+}
+
+
+def parse_fault(text: str) -> Fault:
+    """Read a fault.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    name, *words = text.split(":")
+    given: dict[str, Any] = {"api": _api(name, text)}
+    for word in words:
+        key, _, value = word.partition("=")
+        given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
+    if "effect" not in given:
+        raise _wrong(text, f"an effect is missing: {', '.join(Effect)}")
+    return Fault(**given)
+
+
+def _api(name: str, text: str) -> ApiKey | None:
+    if name == "*":
+        return None
+    try:
+        return ApiKey[name.upper().replace("-", "_")]
+    except KeyError:
+        raise _wrong(text, f"{name} is no API; one is init_producer_id, * is all of them") from None
+
+
+def _condition(key: str, value: str, text: str) -> dict[str, Any]:
+    try:
+        return {key: _CONDITIONS[key](value)}
+    except ValueError:
+        raise _wrong(text, f"{key}={value} is not a number") from None
+
+
+def _effect(key: str, value: str, text: str) -> dict[str, Any]:
+    try:
+        effect = Effect(key)
+    except ValueError:
+        known = [*_CONDITIONS, *Effect]
+        raise _wrong(text, f"{key} is not one of {', '.join(known)}") from None
+    if effect in _PLAIN or (effect in _OPTIONAL and not value):
+        return {"effect": effect}
+    if effect is Effect.ERROR:
+        return {"effect": effect, "value": _parse_code(value, text)}
+    try:
+        return {"effect": effect, "value": int(value)}
+    except ValueError:
+        raise _wrong(text, f"{key} needs a number, not '{value}'") from None
+
+
+def _parse_code(value: str, text: str) -> int:
+    if value.lstrip("-").isdecimal():
+        return int(value)
+    try:
+        return ErrorCode[value.lower()].value
+    except KeyError:
+        raise _wrong(text, f"{value} is not the name of a Kafka error") from None
+
+
+def _wrong(text: str, what: str) -> ConfigError:
+    return ConfigError(f"the fault '{text}' can't be read: {what}", hint=f"Write it as {EXAMPLE}")
+
+
+def partitions_of(
+    api: int, request: Any, name_of: Callable[[UUID], str | None]
+) -> tuple[RequestPartition, ...]:
+    """The topics and partitions that a request names; `name_of` knows topics by their ids."""
+    shape = BY_PARTITION.get(api)
+    if shape is None:
+        topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
+        return tuple(RequestPartition(topic_name(item, name_of), None) for item in topics)
+    return tuple(
+        RequestPartition(topic_name(item, name_of), index_of(shape, one))
+        for item in getattr(request, shape.topics, None) or ()
+        for one in getattr(item, shape.partitions)
+    )
+
+
+class ActiveFault:
+    """A fault that is armed; `hits` counts the requests that triggered it."""
+
+    __slots__ = ("_matched", "_rng", "fault", "hits")
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.hits = 0
+        self._matched = 0
+        self._rng = Random(fault.seed)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it was triggered as often as it may be."""
+        return self.fault.next is not None and self.hits >= self.fault.next
+
+    def trigger(self, request: RequestInfo) -> bool:
+        """Count a request that matches; return whether it triggers the fault."""
+        if self.is_spent or not self.fault.matches(request):
+            return False
+        self._matched += 1
+        if self._matched <= self.fault.after:
+            return False
+        if self.fault.probability < 1 and self._rng.random() >= self.fault.probability:
+            return False
+        self.hits += 1
+        return True
+
+
+class Faults:
+    """All faults of a cluster; may be used from any thread."""
+
+    __slots__ = ("_armed", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        # Guarded by the lock:
+        self._armed: list[ActiveFault] = []
+
+    def add(self, fault: Fault | str) -> ActiveFault:
+        """Arm a fault, given as such or as text (parser.py).
+
+        Raises:
+            ConfigError: the text is no fault.
+        """
+        active = ActiveFault(parse_fault(fault) if isinstance(fault, str) else fault)
+        with self._lock:
+            self._armed.append(active)
+        return active
+
+    def remove(self, active: ActiveFault) -> None:
+        """Disarm a fault; harmless when it is not armed."""
+        with self._lock:
+            self._armed = [one for one in self._armed if one is not active]
+
+    def clear(self) -> None:
+        """Disarm all faults."""
+        with self._lock:
+            self._armed.clear()
+
+    @property
+    def armed(self) -> list[ActiveFault]:
+        """The faults that can still be triggered, in the order in which they were added."""
+        with self._lock:
+            return [one for one in self._armed if not one.is_spent]
+
+    def __bool__(self) -> bool:
+        return bool(self._armed)
+
+    def triggered_by(self, request: RequestInfo) -> list[Fault]:
+        """The faults that a request triggers; each of them is counted."""
+        with self._lock:
+            triggered = [one.fault for one in self._armed if one.trigger(request)]
+            self._armed = [one for one in self._armed if not one.is_spent]
+        return triggered
+
+
+_WHOLE_ANSWER_NEEDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+"""Errors are written into the answers of these APIs: clients need the rest of them."""
+
+
+class FaultInjector:
+    """Applies faults to requests on their way to their handlers."""
+
+    __slots__ = ("_cluster", "_faults")
+
+    def __init__(self, cluster: Cluster, faults: Faults) -> None:
+        self._cluster = cluster
+        self._faults = faults
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a fault is armed."""
+        return bool(self._faults)
+
+    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
+        """Handle a request, with the faults that it triggers.
+
+        Raises:
+            ProtocolError: the connection has to end.
+        """
+        if not self._faults:
+            channel.handle(context)
+            return
+        info = RequestInfo(
+            api=channel.api,
+            node=context.node,
+            client_id=context.client_id,
+            partitions=partitions_of(channel.api, context.request, self._name_of),
+        )
+        triggered = self._faults.triggered_by(info)
+        late = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
+        if not late:
+            self._go_on(channel, context, triggered)
+            return
+        self._cluster.purgatory.add(
+            DelayedOperation(
+                deadline=self._cluster.clock.monotonic() + late / 1000,
+                try_complete=lambda: False,
+                on_complete=lambda: self._resume(channel, context, triggered),
+                is_abandoned=context.is_closed,
+            )
+        )
+
+    def _resume(
+        self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
+    ) -> None:
+        try:
+            self._go_on(channel, context, triggered)
+        except ProtocolError:
+            channel.end()
+        channel.went_on()
+
+    def _go_on(
+        self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
+    ) -> None:
+        effects = {fault.effect for fault in triggered}
+        for fault in triggered:
+            self._apply_to_cluster(fault, channel.api, context)
+        if context.is_closed() or Effect.LOSE_REQUEST in effects:
+            return
+        if Effect.CLOSE in effects:
+            raise ProtocolError("a fault ends the connection")
+        channel.lost = Effect.LOSE_RESPONSE in effects
+        for fault in triggered:
+            if fault.effect is Effect.CUT:
+                channel.cut = fault.value
+            elif fault.effect is Effect.THROTTLE:
+                channel.changes.append(_throttled(fault.value))
+        errors = [fault for fault in triggered if fault.effect is Effect.ERROR]
+        if errors:
+            self._fail(channel, context, errors[0])
+        else:
+            channel.handle(context)
+
+    def _apply_to_cluster(self, fault: Fault, api: int, context: RequestContext) -> None:
+        """What happens to the cluster before the request is handled."""
+        cluster = self._cluster
+        match fault.effect:
+            case Effect.STOP:
+                cluster.node_control.stop(fault.value)
+            case Effect.START:
+                cluster.node_control.start(fault.value)
+            case Effect.PAUSE:
+                cluster.node_control.pause(fault.value)
+            case Effect.LAG:
+                cluster.node_control.set_all_lags(fault.value / 1000)
+            case Effect.CLOCK:
+                cluster.clock.jump(fault.value)
+            case Effect.MOVE:
+                for partition in self._affected(fault, api, context):
+                    self._move(partition, fault.value)
+            case Effect.FORGET:
+                for partition in self._affected(fault, api, context):
+                    partition.forget_producers()
+            case _:
+                pass
+
+    def _move(self, partition: Partition, node: int) -> None:
+        living = self._cluster.node_states.active()
+        others = [n for n in (*partition.replicas, *living) if n in living]
+        leader = node or next((n for n in others if n != partition.leader), 0)
+        if leader:
+            self._cluster.elections.move(partition, leader)
+
+    def _affected(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
+        found = []
+        for named in partitions_of(api, context.request, self._name_of):
+            topic = self._cluster.topics.named(named.topic)
+            if topic is not None and fault.covers(named):
+                some = [p for p in topic.partitions if named.partition in {None, p.index}]
+                found += [p for p in some if fault.partition in {None, p.index}]
+        return found
+
+    def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
+        error, api, request = _code(fault.value), channel.api, context.request
+        shape = BY_PARTITION.get(api)
+        if api == ApiKey.PRODUCE and request.acks == 0:
+            raise ProtocolError("a request without an answer fails, so the connection ends")
+        if api in _WHOLE_ANSWER_NEEDED:
+            channel.changes.append(lambda values: _overlaid(values, fault, error))
+            channel.handle(context)
+        elif shape is not None and getattr(request, shape.topics, None):
+            self._fail_partitions(channel, context, fault, shape)
+        else:
+            channel.send(failed_items(api, request, error) or {"error_code": error})
+
+    def _fail_partitions(
+        self,
+        channel: ResponseChannel,
+        context: RequestContext,
+        fault: Fault,
+        shape: PartitionShape,
+    ) -> None:
+
+        def is_out(item: Any, one: Any) -> bool:
+            name = topic_name(item, self._name_of)
+            return fault.covers(RequestPartition(name, index_of(shape, one)))
+
+        rest = without(shape, context.request, is_out)
+        failed = without(shape, context.request, lambda item, one: not is_out(item, one))
+        add = failed_adder(shape, failed, _code(fault.value))
+        if not getattr(rest, shape.topics):
+            channel.send(add({shape.answers: []}))
+            return
+        if channel.api == ApiKey.FETCH:
+            rest = replace(rest, max_wait=timedelta(0))
+        channel.changes.append(add)
+        channel.handle(context._replace(request=rest))
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        topic = self._cluster.topics.with_id(topic_id)
+        return topic.name if topic else None
+
+
+def _code(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:  # A code that ErrorCode lacks is sent as a bare number.
+        return cast("ErrorCode", UnknownErrorCode(number))
+
+
+def _overlaid(values: Values, fault: Fault, error: ErrorCode) -> Values:
+    """Metadata in which the topic, or the partition that the fault names, has an error."""
+    return {**values, "topics": [_marked(topic, fault, error) for topic in values["topics"]]}
+
+
+def _marked(topic: Values, fault: Fault, error: ErrorCode) -> Values:
+    if fault.topic not in {None, topic["name"]}:
+        return topic
+    if fault.partition is None:
+        return {**topic, "error_code": error}
+    partitions = [
+        {**one, "error_code": error} if one["partition_index"] == fault.partition else one
+        for one in topic.get("partitions", ())
+    ]
+    return {**topic, "partitions": partitions}
+
+
+def _throttled(milliseconds: int) -> Callable[[Values], Values]:
+    return lambda values: {**values, "throttle_time": timedelta(milliseconds=milliseconds)}

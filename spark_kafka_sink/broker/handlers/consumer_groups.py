@@ -1,0 +1,313 @@
+"""Membership, description and deletion of classic consumer groups.
+
+JoinGroup 0-9: classic consumer groups.
+
+The member id is given first since version 4 (KIP-394); static members since version 5 (KIP-345),
+and a leader among them that comes back may skip its assignment since version 9 (KIP-814). The
+answer waits until all members have joined again.
+
+SyncGroup 0-5: the leader's assignments go out to all members.
+
+Since version 5 a member has to name the protocol that it knows (KIP-559).
+
+ConsumerGroupHeartbeat 0-1: refused, as a Kafka does whose feature group.version is 0 (KIP-848).
+
+It is announced nevertheless: librdkafka waits for ever where it is not, and fails at once where it
+is told UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
+from spark_kafka_sink.broker.handlers.metadata import NOT_ASKED, of_group
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    Outcome,
+    RequestContext,
+)
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
+    from spark_kafka_sink.protocol.messages import Values
+
+
+NO_GENERATION = -1
+
+
+def check_coordinator(context: RequestContext) -> ErrorCode:
+    """Check whether the node that was asked coordinates the group."""
+    group_id = context.request.group_id
+    if not group_id:
+        return ErrorCode.invalid_group_id
+    here = context.cluster.coordinator(group_id).id == context.node
+    return ErrorCode.none if here else ErrorCode.not_coordinator
+
+
+def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
+    """Check whether a request's member belongs to the group's generation.
+
+    A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
+    """
+    return group.check(
+        context.request.member_id, generation, context.get("group_instance_id", None)
+    )
+
+
+def may_commit(
+    context: RequestContext, generation: int, *, in_transaction: bool = False
+) -> ErrorCode:
+    """Check whether offsets may be committed: by a member, or by anyone while there is none.
+
+    As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
+    member are not checked, and a rebalance in progress does not reject the commit.
+    """
+    group = context.cluster.group_coordinator.find(context.request.group_id)
+    if group is None:
+        return ErrorCode.none if generation < 0 else ErrorCode.illegal_generation
+    empty = group.state is ClassicGroupState.EMPTY
+    if generation < 0 and empty:
+        return ErrorCode.none
+    instance_id = context.get("group_instance_id", None)
+    if generation >= 0 or context.get("member_id", "") or instance_id is not None:
+        error = check_member(context, group, generation)
+    else:
+        error = ErrorCode.none if in_transaction or empty else ErrorCode.unknown_member_id
+    completing = group.state is ClassicGroupState.COMPLETING_REBALANCE
+    return error or (
+        ErrorCode.rebalance_in_progress if completing and not in_transaction else ErrorCode.none
+    )
+
+
+KNOWN_ID_VERSION = 4
+SKIPPING_VERSION = 9
+
+
+def join_group(context: RequestContext) -> Answer:
+    """Handle the JoinGroup API."""
+    request = context.request
+    config = context.cluster.config
+    session = request.session_timeout.total_seconds()
+    error = check_coordinator(context)
+    if (
+        not config.group_min_session_timeout_ms
+        <= session * 1000
+        <= (config.group_max_session_timeout_ms)
+    ):
+        error = error or ErrorCode.invalid_session_timeout
+    if error:
+        return {"error_code": error, "generation_id": -1, "member_id": request.member_id}
+    joining = JoinRequest(
+        member_id=request.member_id,
+        instance_id=context.get("group_instance_id", None),
+        client_id=context.client_id,
+        client_host=context.client_host,
+        session_timeout=session,
+        rebalance_timeout=context.get("rebalance_timeout", request.session_timeout).total_seconds(),
+        protocol_type=request.protocol_type,
+        protocols={protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
+        needs_known_id=context.version >= KNOWN_ID_VERSION,
+        may_skip_assignment=context.version >= SKIPPING_VERSION,
+    )
+    groups = context.cluster.group_coordinator
+    group = (
+        groups.peek(request.group_id)
+        if request.member_id
+        else groups.get_or_create(request.group_id)
+    )
+    group.join(joining, context.reply, context.cluster.clock.monotonic())
+    return Outcome.LATER
+
+
+JOIN_GROUP = Handler(api=ApiKey.JOIN_GROUP, versions=VersionRange(0, 9), handle=join_group)
+
+
+NAMED_VERSION = 5
+
+
+def sync_group(context: RequestContext) -> Answer:
+    """Handle the SyncGroup API."""
+    request = context.request
+    if error := check_coordinator(context):
+        return {"error_code": error}
+    named = (context.get("protocol_type", None), context.get("protocol_name", None))
+    if context.version >= NAMED_VERSION and None in named:
+        return {"error_code": ErrorCode.inconsistent_group_protocol}
+    group = context.cluster.group_coordinator.peek(request.group_id)
+    if error := check_member(context, group, request.generation_id):
+        return {"error_code": error}
+    if context.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):
+        return {"error_code": ErrorCode.inconsistent_group_protocol}
+    assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
+    if error := group.sync(request.member_id, assignments, context.reply):
+        return {"error_code": error}
+    return Outcome.LATER
+
+
+SYNC_GROUP = Handler(api=ApiKey.SYNC_GROUP, versions=VersionRange(0, 5), handle=sync_group)
+
+
+def heartbeat(context: RequestContext) -> Answer:
+    """Handle the Heartbeat API."""
+    request = context.request
+    if error := check_coordinator(context):
+        return {"error_code": error}
+    group = context.cluster.group_coordinator.peek(request.group_id)
+    error = check_member(context, group, request.generation_id)
+    if not error:
+        error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())
+    return {"error_code": error}
+
+
+HEARTBEAT = Handler(api=ApiKey.HEARTBEAT, versions=VersionRange(0, 4), handle=heartbeat)
+
+
+def leave_group(context: RequestContext) -> Answer:
+    """Handle the LeaveGroup API."""
+    request = context.request
+    if error := check_coordinator(context):
+        return {"error_code": error}
+    group = context.cluster.group_coordinator.peek(request.group_id)
+    leaving = request.members if context.version >= 3 else [request]
+    answers = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
+    if context.version >= 3:
+        return {"members": answers}
+    return {"error_code": answers[0]["error_code"]}
+
+
+def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
+    instance_id = getattr(item, "group_instance_id", None)
+    error = group.leave(item.member_id, instance_id, now)
+    return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
+
+
+LEAVE_GROUP = Handler(api=ApiKey.LEAVE_GROUP, versions=VersionRange(0, 5), handle=leave_group)
+
+
+MESSAGE = (
+    "This broker has no consumer groups of the protocol KIP-848: set group.protocol=classic on "
+    "the consumer."
+)
+
+
+def consumer_group_heartbeat(context: RequestContext) -> Answer:
+    """Handle the ConsumerGroupHeartbeat API."""
+    return {
+        "error_code": ErrorCode.unsupported_version,
+        "error_message": MESSAGE,
+        "member_id": context.request.member_id,
+    }
+
+
+CONSUMER_GROUP_HEARTBEAT = Handler(
+    api=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    versions=VersionRange(0, 1),
+    handle=consumer_group_heartbeat,
+)
+
+
+NOT_FOUND_VERSION = 6
+
+
+def describe_groups(context: RequestContext) -> Answer:
+    """Handle the DescribeGroups API."""
+    return {"groups": [_describe(context, group_id) for group_id in context.request.groups]}
+
+
+def _describe(context: RequestContext, group_id: str) -> Values:
+    if context.cluster.coordinator(group_id).id != context.node:
+        return {"group_id": group_id, "error_code": ErrorCode.not_coordinator}
+    group = context.cluster.group_coordinator.find(group_id)
+    if group is None:
+        known = context.version < NOT_FOUND_VERSION
+        error = ErrorCode.none if known else ErrorCode.group_id_not_found
+        return {
+            "group_id": group_id,
+            "group_state": "Dead",
+            "error_code": error,
+            "error_message": None if known else f"Group {group_id} not found.",
+            "authorized_operations": of_group(context, group_id) if known else NOT_ASKED,
+        }
+    stable = group.state is ClassicGroupState.STABLE
+    return {
+        "group_id": group_id,
+        "group_state": str(group.state),
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol if stable else "",
+        "members": [_member(member, group) for member in group.members.values()],
+        "authorized_operations": of_group(context, group_id),
+    }
+
+
+def _member(member: GroupMember, group: ClassicGroup) -> Values:
+    """What a member subscribes to is told while the group is stable."""
+    stable = group.state is ClassicGroupState.STABLE
+    return {
+        "member_id": member.id,
+        "group_instance_id": member.joined.instance_id,
+        "client_id": member.joined.client_id,
+        "client_host": member.joined.client_host,
+        "member_metadata": member.joined.protocols[group.protocol] if stable else b"",
+        "member_assignment": member.assignment,
+    }
+
+
+DESCRIBE_GROUPS = Handler(
+    api=ApiKey.DESCRIBE_GROUPS, versions=VersionRange(0, 6), handle=describe_groups
+)
+
+
+CLASSIC = "classic"
+
+
+def list_groups(context: RequestContext) -> Answer:
+    """Handle the ListGroups API."""
+    states = {state.lower() for state in context.get("states_filter", ())}
+    types = {kind.lower() for kind in context.get("types_filter", ())}
+    return {
+        "groups": [
+            {
+                "group_id": group.id,
+                "protocol_type": group.protocol_type,
+                "group_state": str(group.state),
+                "group_type": CLASSIC,
+            }
+            for group in context.cluster.group_coordinator.all()
+            if context.cluster.coordinator(group.id).id == context.node
+            and (not states or group.state.lower() in states)
+            and (not types or CLASSIC in types)
+        ]
+    }
+
+
+LIST_GROUPS = Handler(api=ApiKey.LIST_GROUPS, versions=VersionRange(0, 5), handle=list_groups)
+
+
+def delete_groups(context: RequestContext) -> Answer:
+    """Handle the DeleteGroups API."""
+    return {
+        "results": [
+            {"group_id": group_id, "error_code": _delete(context, group_id)}
+            for group_id in context.request.groups_names
+        ]
+    }
+
+
+def _delete(context: RequestContext, group_id: str) -> ErrorCode:
+    if context.cluster.coordinator(group_id).id != context.node:
+        return ErrorCode.not_coordinator
+    group = context.cluster.group_coordinator.find(group_id)
+    if group is None:
+        return ErrorCode.group_id_not_found
+    if group.members:
+        return ErrorCode.non_empty_group
+    context.cluster.group_coordinator.delete(group_id)
+    return ErrorCode.none
+
+
+DELETE_GROUPS = Handler(api=ApiKey.DELETE_GROUPS, versions=VersionRange(0, 2), handle=delete_groups)

@@ -1,0 +1,410 @@
+"""``kafkaprod broker``: the embedded broker as a process, its options and its security options."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_kafka_sink.broker.config import LOG, BrokerConfig
+from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
+from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import ENVIRONMENT, FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_kafka_sink.broker.config import BrokerOptions
+    from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
+
+
+def users(texts: Iterable[str]) -> dict[str, str]:
+    """Read name=env:VARIABLE and name=file:PATH.
+
+    Raises:
+        ConfigError: a password stands there itself, where every process of the machine can read it.
+    """
+    found = {}
+    for text in texts:
+        name, equals, password = text.partition("=")
+        if not (name and equals and password.startswith((ENVIRONMENT, FILE))):
+            raise ConfigError(
+                f"--sasl-user {name} has no reference to a password",
+                hint="Write it as alice=env:VARIABLE or alice=file:PATH: what stands on a command "
+                "line can be read by every process of the machine",
+            )
+        found[name] = password
+    return found
+
+
+def certificate(
+    *, tls: bool, certificate: str | None, key: str | None, ca: str | None, password: str | None
+) -> bool | TlsFiles:
+    """The option tls: a certificate from files, one of the broker's own, or none.
+
+    Raises:
+        ConfigError: there is but a part of the files.
+    """
+    given = [path for path in (certificate, key, ca) if path is not None]
+    if not given:
+        return tls
+    if certificate is None or key is None or ca is None:
+        raise ConfigError(
+            "a certificate from files is not complete",
+            hint="Give --tls-certificate, --tls-key and --tls-ca",
+        )
+    return TlsFiles(certificate=certificate, key=key, ca=ca, key_password=password)
+
+
+def token_validator(jwks: str | None) -> TokenValidator:
+    """Believe the issuer whose keys are in a file; without one, whoever says something.
+
+    Raises:
+        ConfigError: the file has no keys.
+    """
+    if jwks is None:
+        return validate_unsecured
+    try:
+        return JwksValidator(keys=json.loads(Path(jwks).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"--oauthbearer-jwks {jwks} can't be read: {error}",
+            hint="It is a file with the issuer's JSON Web Key Set",
+        ) from None
+
+
+def client_lines(
+    kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
+) -> Iterator[str]:
+    """Options for clients, one a line, as name=value; a password only as where it is.
+
+    Args:
+        kafka: the broker.
+        ca_file: where the authority's certificate is, if there is TLS.
+        own: where a client's certificate and key are, if the broker requires one.
+    """
+    options = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "security.protocol": kafka.security_protocol,
+    }
+    if ca_file is not None:
+        location = str(ca_file.absolute())
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": location}
+    if own is not None:
+        names = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
+        files = (f"{FILE}{path.absolute()}" for path in own)
+        options |= {"ssl.keystore.type": "PEM", **dict(zip(names, files, strict=True))}
+    if kafka.config.sasl:
+        user = next(iter(kafka.config.sasl))
+        mechanism = kafka.client_options(user, prefix="")["sasl.mechanism"]
+        options |= {"sasl.mechanism": mechanism, "sasl.username": user}
+        options["sasl.password"] = kafka.config.sasl[user]
+    for name, value in options.items():
+        yield f"kafka.{name}={value}"
+
+
+DEFAULTS = BrokerConfig()
+
+
+class LogLevel(StrEnum):
+    """What the broker logs; the names are those of Python's logging."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerArguments:
+    """What the command line says."""
+
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic as name:partitions[:replicas]; may be given more than once."),
+    ] = None
+    port: Annotated[int, typer.Option(help="Port of the first node; 0 takes a free one.")] = 9092
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    advertised_listeners: Annotated[
+        str | None,
+        typer.Option(help="What clients are told instead: host:port of each node, with commas."),
+    ] = None
+    nodes: Annotated[int, typer.Option(help="Nodes of the cluster, on ports in a row.")] = 1
+    auto_create_topics: Annotated[
+        bool, typer.Option(help="Create a topic when a client asks for it.")
+    ] = DEFAULTS.auto_create_topics
+    topic_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A config of a --topic, as events:retention.ms=60000; may be given more than once."
+        ),
+    ] = None
+    default_partitions: Annotated[
+        int, typer.Option(help="Partitions of topics that are made without a number.")
+    ] = DEFAULTS.default_partitions
+    replication_factor: Annotated[
+        int, typer.Option(help="Replicas of topics that are made without a number.")
+    ] = DEFAULTS.replication_factor
+    message_max_bytes: Annotated[int, typer.Option(help="Largest batch taken, in bytes.")] = (
+        DEFAULTS.message_max_bytes
+    )
+    cluster_id: Annotated[str, typer.Option(help="Id that the cluster gives itself.")] = (
+        DEFAULTS.cluster_id
+    )
+    transaction_version: Annotated[
+        int, typer.Option(help="Feature transaction.version, 0 to 2; 2 is transactions V2.")
+    ] = DEFAULTS.transaction_version
+    api_versions_of: Annotated[
+        str | None,
+        typer.Option(help="A release as 2.8: serve just the versions of APIs that it has."),
+    ] = None
+    transaction_max_timeout_ms: Annotated[
+        int, typer.Option(help="Longest timeout that a transaction may ask for.")
+    ] = DEFAULTS.transaction_max_timeout_ms
+    transactional_id_expiration_ms: Annotated[
+        int, typer.Option(help="Time without use after which a transactional id is forgotten.")
+    ] = DEFAULTS.transactional_id_expiration_ms
+    replica_lag_time_max_ms: Annotated[
+        int, typer.Option(help="Time that a follower in sync may lack something.")
+    ] = DEFAULTS.replica_lag_time_max_ms
+    session_timeout_ms: Annotated[
+        int, typer.Option(help="Time after which a node that hangs loses its leaderships.")
+    ] = DEFAULTS.session_timeout_ms
+    group_min_session_timeout_ms: Annotated[
+        int, typer.Option(help="Shortest session.timeout.ms of a consumer group's member.")
+    ] = DEFAULTS.group_min_session_timeout_ms
+    group_max_session_timeout_ms: Annotated[
+        int, typer.Option(help="Longest session.timeout.ms of a consumer group's member.")
+    ] = DEFAULTS.group_max_session_timeout_ms
+    retention_check_ms: Annotated[
+        int, typer.Option(help="Time between two looks for segments that retention drops.")
+    ] = DEFAULTS.retention_check_ms
+    follower_lag_ms: Annotated[
+        int, typer.Option(help="How much later than the leader its followers have a record.")
+    ] = 0
+    data_dir: Annotated[
+        str | None,
+        typer.Option(help="Folder for logs and offsets that the next start finds again."),
+    ] = None
+    storage: Annotated[
+        str,
+        typer.Option(
+            help="Where logs lie: log (--data-dir or memory), or redis://host:port/db?prefix=name."
+        ),
+    ] = LOG
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is to go wrong, as produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5; "
+            "may be given more than once."
+        ),
+    ] = None
+
+    tls: Annotated[
+        bool, typer.Option(help="Speak TLS, with a certificate of the broker's own authority.")
+    ] = False
+    ca_file: Annotated[
+        str | None,
+        typer.Option(help="Where to write the authority's certificate, which clients trust."),
+    ] = None
+    tls_certificate: Annotated[
+        str | None, typer.Option(help="PEM file of a certificate to use instead, with its chain.")
+    ] = None
+    tls_key: Annotated[str | None, typer.Option(help="PEM file of that certificate's key.")] = None
+    tls_key_password: Annotated[
+        str | None, typer.Option(help="Of that key: env:VARIABLE or file:PATH.")
+    ] = None
+    tls_ca: Annotated[
+        str | None, typer.Option(help="PEM file of the authority that signed that certificate.")
+    ] = None
+    client_certificates: Annotated[
+        str | None, typer.Option(help="Clients' certificates: required, requested or none.")
+    ] = None
+    sasl_user: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A user as alice=env:VARIABLE or alice=file:PATH, which hold the password; may be "
+            "given more than once."
+        ),
+    ] = None
+    sasl_mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; may be given more than once."
+        ),
+    ] = None
+    scram_iterations: Annotated[int, typer.Option(help="Iterations of SCRAM's key derivation.")] = (
+        DEFAULTS.scram_iterations
+    )
+    oauthbearer_jwks: Annotated[
+        str | None,
+        typer.Option(
+            help="File with the keys of an issuer of tokens; without it unsigned ones are believed."
+        ),
+    ] = None
+    connections_max_reauth_ms: Annotated[
+        int, typer.Option(help="Length of a session, after which clients log in again; 0 for ever.")
+    ] = DEFAULTS.connections_max_reauth_ms
+    failed_authentication_delay_ms: Annotated[
+        int, typer.Option(help="Time before a client hears that its login failed.")
+    ] = DEFAULTS.failed_authentication_delay_ms
+    handshake_timeout_ms: Annotated[
+        int, typer.Option(help="Time that TLS's handshake and SASL together may take.")
+    ] = DEFAULTS.handshake_timeout_ms
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What a user may not do, as alice:Write:topic=x or alice:IdempotentWrite; may be "
+            "given more than once."
+        ),
+    ] = None
+
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is logged on stderr: refused requests are warnings.")
+    ] = LogLevel.WARNING
+
+    def options(self) -> BrokerOptions:
+        """The same for `EmbeddedBroker`.
+
+        Raises:
+            ConfigError: a topic, a config of one, or a user can't be read.
+        """
+        topics = [TopicArgument.parse(text) for text in self.topic or ()]
+        return {
+            "topics": {one.name: one.partitions for one in topics},
+            "replication_factors": {one.name: one.replicas for one in topics if one.replicas},
+            "port": self.port,
+            "host": self.host,
+            "advertised_listeners": self.advertised_listeners,
+            "nodes": self.nodes,
+            "auto_create_topics": self.auto_create_topics,
+            "follower_lag_ms": self.follower_lag_ms,
+            "data_dir": self.data_dir,
+            "storage": self.storage,
+            "faults": tuple(self.fault or ()),
+            "topic_configs": _topic_configs(self.topic_config or ()),
+            "default_partitions": self.default_partitions,
+            "replication_factor": self.replication_factor,
+            "message_max_bytes": self.message_max_bytes,
+            "cluster_id": self.cluster_id,
+            "transaction_version": self.transaction_version,
+            "api_versions_of": self.api_versions_of,
+            "transaction_max_timeout_ms": self.transaction_max_timeout_ms,
+            "transactional_id_expiration_ms": self.transactional_id_expiration_ms,
+            "replica_lag_time_max_ms": self.replica_lag_time_max_ms,
+            "session_timeout_ms": self.session_timeout_ms,
+            "group_min_session_timeout_ms": self.group_min_session_timeout_ms,
+            "group_max_session_timeout_ms": self.group_max_session_timeout_ms,
+            "retention_check_ms": self.retention_check_ms,
+            "tls": certificate(
+                tls=self.tls,
+                certificate=self.tls_certificate,
+                key=self.tls_key,
+                ca=self.tls_ca,
+                password=self.tls_key_password,
+            ),
+            "client_certificates": self.client_certificates,
+            "sasl": users(self.sasl_user or ()) or None,
+            "sasl_mechanisms": self.sasl_mechanism,
+            "scram_iterations": self.scram_iterations,
+            "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
+            "connections_max_reauth_ms": self.connections_max_reauth_ms,
+            "failed_authentication_delay_ms": self.failed_authentication_delay_ms,
+            "handshake_timeout_ms": self.handshake_timeout_ms,
+            "denials": tuple(self.deny or ()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicArgument:
+    """A topic to begin with; 0 replicas stand for the broker's default."""
+
+    name: str
+    partitions: int = 1
+    replicas: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> TopicArgument:
+        """Read name, name:partitions or name:partitions:replicas.
+
+        Raises:
+            ConfigError: it is none of them.
+        """
+        name, *numbers = text.split(":")
+        good = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
+        if not good:
+            raise ConfigError(
+                f"--topic {text} is not a topic",
+                hint="Write it as name:partitions or name:partitions:replicas",
+            )
+        return cls(name, *map(int, numbers))
+
+
+def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        topic, _, setting = text.partition(":")
+        name, equals, value = setting.partition("=")
+        if not (topic and name and equals):
+            raise ConfigError(
+                f"--topic-config {text} is not a config of a topic",
+                hint="Write it as topic:name=value, for instance events:retention.ms=60000",
+            )
+        found.setdefault(topic, {})[name] = value
+    return found
+
+
+READY = "kafkaprod broker ready on"
+
+
+def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
+    """Run a broker until SIGINT or SIGTERM; says READY and its addresses when clients may come.
+
+    Where it is secured, it says what clients need, too.
+
+    Args:
+        options: those of `EmbeddedBroker`.
+        ca_file: where to write the certificate that clients trust; a temporary file by default.
+
+    Raises:
+        KafkaProdError: it can't be started.
+    """
+    if ca_file is not None and not options.get("tls"):
+        raise ConfigError(
+            "--ca-file is given without --tls", hint="Add --tls, or leave --ca-file out"
+        )
+    stop = threading.Event()
+    previous = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        with EmbeddedBroker(**options) as kafka:
+            typer.echo(f"{READY} {kafka.bootstrap_servers}")
+            if options.get("tls") or kafka.config.security.mechanisms:
+                _say_how_to_come(kafka, ca_file)
+            stop.wait()
+        typer.echo("kafkaprod broker stopped")
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _say_how_to_come(kafka: EmbeddedBroker, ca_file: str | None) -> None:
+    path = None
+    if kafka.config.tls:
+        path = kafka.ca_file if ca_file is None else Path(ca_file)
+        path.write_text(kafka.ca_certificate, encoding="utf-8")
+    own = None
+    if kafka.config.security.client_auth is ClientAuth.REQUIRED:
+        own = kafka.client_certificate_files(kafka.client_certificate("client"))
+    for line in client_lines(kafka, path, own):
+        typer.echo(line)

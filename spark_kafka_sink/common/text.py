@@ -1,0 +1,241 @@
+"""Text for people: sizes and counts, quoted user input, similar names, valid topic names.
+
+What an error says of a text that somebody has given: the text, or what it looks like.
+
+A key, a login or a password may stand in any option by mistake, and errors reach logs and Spark's
+event log. So every value, name and path of the user's goes through here on its way into a message.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+KB: Final = 1_000
+MB: Final = 1_000_000
+
+_TIMES: Final = {
+    1: ("ms", "msec", "millis", "millisecond", "milliseconds"),
+    1_000: ("s", "sec", "secs", "second", "seconds"),
+    60_000: ("m", "min", "mins", "minute", "minutes"),
+    3_600_000: ("h", "hr", "hrs", "hour", "hours"),
+    86_400_000: ("d", "day", "days"),
+    604_800_000: ("w", "week", "weeks"),
+}
+_SIZES: Final = {
+    1: ("b", "byte", "bytes"),
+    2**10: ("k", "kb", "kib"),
+    2**20: ("m", "mb", "mib"),
+    2**30: ("g", "gb", "gib"),
+    2**40: ("t", "tb", "tib"),
+}
+_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-z]+)", re.ASCII | re.IGNORECASE)
+_SIZE_NAMES = ("batch.size", "buffer.memory", "max.request.size", ".bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    words: str
+    units: Mapping[int, tuple[str, ...]]
+    """Names of units in lower case, by how many of the smallest each of them is."""
+    one: int = 1
+    """How many of the smallest are one of this measure."""
+
+
+class Unit(Enum):
+    """What a number counts; sizes given in kB, MB and GB are powers of 1,024, as Spark reads them.
+
+    Source: ``JavaUtils.byteStringAs`` and ``timeStringAs`` of Spark.
+    """
+
+    MILLISECONDS = _Measure("milliseconds", _TIMES)
+    SECONDS = _Measure("seconds", _TIMES, 1_000)
+    BYTES = _Measure("bytes", _SIZES)
+    KIBIBYTES = _Measure("units of 1,024 bytes", _SIZES, 2**10)
+    BYTES_PER_SECOND = _Measure("bytes a second", _SIZES)
+
+    @property
+    def words(self) -> str:
+        """The unit as a text has it after "in"."""
+        return self.value.words
+
+    def number(self, text: str) -> int | None:
+        """A text such as "1h", "1.5 s" or "64MB" in this unit; None for any other.
+
+        None also for what is no whole number of it, or has another kind of unit.
+        """
+        found = _QUANTITY.fullmatch(text)
+        if found is None:
+            return None
+        name = found[2].lower()
+        factor = next((size for size, names in self.value.units.items() if name in names), 0)
+        number = Fraction(found[1]) * factor / self.value.one
+        return int(number) if factor and number.denominator == 1 else None
+
+    def hint(self, text: str) -> str | None:
+        """What to write for a text with a unit; None where that is not known."""
+        number = self.number(text)
+        if number is None:
+            return None
+        why = ": sizes are powers of 1,024, as in Spark" if self.value.units is _SIZES else ""
+        return f"Write {number} for {text}{why}."
+
+
+def unit_of(option: str) -> Unit | None:
+    """What the number of an option counts, by the option's name; None where that has no unit."""
+    if option.endswith((".ms", "Ms")):
+        return Unit.MILLISECONDS
+    if option.endswith(".seconds"):
+        return Unit.SECONDS
+    if option.endswith(".kbytes"):
+        return Unit.KIBIBYTES
+    if option.endswith("bytesPerSecond"):
+        return Unit.BYTES_PER_SECOND
+    return Unit.BYTES if option.endswith(_SIZE_NAMES) else None
+
+
+def size_text(size: float) -> str:
+    """Bytes in B, kB (10^3) or MB (10^6), the same in every text; "12 B", "3.4 kB", "5.0 MB"."""
+    if round(size) < KB:
+        return f"{size:,.0f} B"
+    if round(size / KB, 1) < KB:
+        return f"{size / KB:,.1f} kB"
+    return f"{size / MB:,.1f} MB"
+
+
+def plural(count: float, one: str, many: str = "") -> str:
+    """A count and what it counts: "1 retry", "2,000 retries".
+
+    A count that is no whole number is rounded. `many` is `one` with an s, unless it is given.
+    """
+    text = f"{count:,.0f}"
+    return f"{text} {one if text == '1' else many or one + 's'}"
+
+
+LONGEST = 100
+"""Characters of a value or a name that an error repeats; one that is longer is described."""
+LONGEST_PATH = 300
+NOT_SHOWN = "not what it should be"
+
+
+class SecretKind(StrEnum):
+    """What a text looks like that no error may repeat."""
+
+    PRIVATE_KEY = "a private key"
+    PEM = "PEM"
+    LOGIN = "a login (JAAS)"
+    PASSWORD = "a password"  # noqa: S105 a word for it
+
+
+_LOOKS: tuple[tuple[SecretKind, re.Pattern[str]], ...] = (
+    (SecretKind.PRIVATE_KEY, re.compile(r"-----\s*BEGIN\b[^-]*\bPRIVATE\s+KEY", re.IGNORECASE)),
+    (SecretKind.PEM, re.compile(r"-----\s*(BEGIN|END)\b", re.IGNORECASE)),
+    (
+        SecretKind.LOGIN,
+        re.compile(
+            r"LoginModule\s+\w|\b(required|requisite|sufficient|optional)\s+[\w.]+\s*=",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        SecretKind.PASSWORD,
+        re.compile(r"(passw(or)?d|pwd|secret|token|credentials?)[\"']?\s*[=:]", re.IGNORECASE),
+    ),
+)
+_NAME = re.compile(r"[\w.\-]+", re.ASCII)
+_VARIABLE = re.compile(r"[A-Z0-9_]+", re.ASCII)
+_FILE_NAME = re.compile(
+    r"[\w.\- ]+\.(pem|crt|cer|ca|key|jks|p12|pfx|keystore|truststore|keytab|txt|jwt|token|conf)",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def secret_kind(text: str) -> SecretKind | None:
+    """What a text looks like, if it is one that no error may repeat."""
+    return next((kind for kind, look in _LOOKS if look.search(text)), None)
+
+
+def described(text: str) -> str:
+    """A text by its length and kind alone, as "a text of 1,704 characters"."""
+    kind = secret_kind(text)
+    length = f"a text of {plural(len(text), 'character')}"
+    return length if kind is None else f"{length} that looks like {kind.value}"
+
+
+def shown(text: str) -> str:
+    """A value, in quotes, if it is short and does not look like a secret."""
+    if len(text) <= LONGEST and secret_kind(text) is None:
+        return repr(text)
+    return described(text)
+
+
+def shown_name(name: str) -> str:
+    """The name of an option that is not known, if it looks like a name."""
+    if len(name) <= LONGEST and _NAME.fullmatch(name) and secret_kind(name) is None:
+        return name
+    return f"({described(name)})"
+
+
+def shown_variable(name: str) -> str:
+    """The environment variable of a reference; what may be the value itself is not repeated."""
+    if len(name) <= LONGEST and _VARIABLE.fullmatch(name):
+        return f"the environment variable {name}"
+    return f"an environment variable by {described(name)}, which is not of A-Z, 0-9 and _ alone"
+
+
+def shown_file(path: str) -> str:
+    """The file that an option names; what may be the file's content or a password is not repeated.
+
+    A path has a separator, or an extension that files of certificates and passwords have.
+    """
+    is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
+    if is_path and len(path) <= LONGEST_PATH and "\n" not in path and secret_kind(path) is None:
+        return f"the file {quoted(path)}"
+    return f"a file by {described(path)}, which does not look like a path"
+
+
+CLOSE = 0.8
+"""difflib's ratio from which on a name counts as a typo of another."""
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name most like `name`, in whichever case; None when nothing is."""
+    from difflib import get_close_matches  # only for who has mistyped
+
+    known = {each.lower(): each for each in sorted(names)}
+    found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
+    return known[found[0]] if found else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """A hint that names the nearest of `names`, None when nothing is near."""
+    match = nearest(name, names)
+    return None if match is None else f"Did you mean {match}?"
+
+
+SHOWN = 200
+"""Characters that an error repeats."""
+
+
+def quoted(text: str) -> str:
+    """The start of a foreign text, on one line and without control characters."""
+    shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
+    return "".join(char if char.isprintable() else "�" for char in shown)
+
+
+TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
+"""What is allowed, as a hint."""
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic can have this name: not empty, "." or "..", too long, of other characters."""
+    return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None

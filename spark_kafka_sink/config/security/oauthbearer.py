@@ -1,0 +1,273 @@
+"""OAUTHBEARER's login: token endpoint, static and unsecured tokens, and the issuer's TLS.
+
+Whom to believe when a token is fetched: by Java's, Strimzi's or librdkafka's names.
+
+Java looks for these ssl.* options inside sasl.jaas.config, not among the client's own.
+
+OAUTHBEARER's login: where the token comes from, and what goes with it (KIP-768, KIP-1139).
+
+Java's default without a callback handler is a token that nobody signed; here an issuer's URL or a
+token that is given says enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from functools import cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import FILE, Secret, has_credentials
+from spark_kafka_sink.config.security.jaas import LoginHandler, login_handler
+from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
+    StoreType,
+    TlsConfig,
+    TokenLogin,
+    TrustStore,
+    UnsecuredTokenLogin,
+)
+from spark_kafka_sink.config.security.names import SECURITY_NAMES
+from spark_kafka_sink.config.security.tls import ca_file, tls_config
+from spark_kafka_sink.config.security.values import SecurityValues, read
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.security.jaas import JaasOptions
+
+
+_STRIMZI = "oauth."
+
+
+def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
+    """How to check the issuer's certificate; None for the system's authorities.
+
+    Raises:
+        ConfigError: see `tls_config`; or both places say something.
+    """
+    shown = {
+        name.removeprefix(_STRIMZI): options.name(name)
+        for name in options.options
+        if name.removeprefix(_STRIMZI) in SECURITY_NAMES
+        and name.removeprefix(_STRIMZI).startswith("ssl.")
+    }
+    given = values.first_given(("https.ca.location", "https.ca.pem"))
+    if (shown and given) or (values.given("https.ca.pem") and given == "https.ca.location"):
+        raise ConfigError(
+            "the issuer's certificate authorities are given in two places",
+            hint="Leave one out: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* options in "
+            f"{options.place}.",
+        )
+    if shown:
+        own = options.beginning("") | options.beginning(_STRIMZI)
+        return tls_config(
+            SecurityValues({name: read(name, own[name], shown[name]) for name in shown}, shown)
+        )
+    certificates = values.secret("https.ca.pem") or ca_file(values, "https.ca.location")
+    if certificates is None:
+        return None
+    return TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates))
+
+
+CLAIMS = "unsecuredLogin"
+"""How all options of this login begin."""
+_STRING = "unsecuredLoginStringClaim_"
+_NUMBER = "unsecuredLoginNumberClaim_"
+_LIST = "unsecuredLoginListClaim_"
+_UNSECURED_EXTENSION = "unsecuredLoginExtension_"
+_LIFETIME = "unsecuredLoginLifetimeSeconds"
+_PRINCIPAL = "unsecuredLoginPrincipalClaimName"
+
+
+def unsecured_token_login(
+    options: JaasOptions, extensions: tuple[tuple[str, str], ...]
+) -> UnsecuredTokenLogin:
+    """A token of the claims in the login module.
+
+    Raises:
+        ConfigError: no claim says who the client is, or a number is none.
+    """
+    claims: dict[str, str | float | tuple[str, ...]] = {}
+    claims |= options.beginning(_STRING)
+    for name, text in options.beginning(_NUMBER).items():
+        claims[name] = _number(options, f"{_NUMBER}{name}", text)
+    for name, text in options.beginning(_LIST).items():
+        # The first letter is what stands between the values, as in "|one|two".
+        claims[name] = tuple(text[1:].split(text[0])) if text else ()
+    principal = options.text(_PRINCIPAL) or "sub"
+    if not str(claims.get(principal, "")).strip():
+        raise ConfigError(
+            f"{options.place} has no claim {principal}, which says who the client is",
+            hint=f'Add {_STRING}{principal}="name"; such a token is for development alone. '
+            "For an issuer's set kafka.sasl.oauthbearer.token.endpoint.url.",
+        )
+    lifetime = _number(options, _LIFETIME, options.text(_LIFETIME) or "3600")
+    return UnsecuredTokenLogin(
+        claims=tuple(sorted(claims.items())),
+        lifetime_seconds=int(lifetime),
+        extensions=tuple(
+            sorted({**dict(extensions), **options.beginning(_UNSECURED_EXTENSION)}.items())
+        ),
+    )
+
+
+def _number(options: JaasOptions, name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"{options.name(name)} is not a number")
+    return number
+
+
+Extensions = tuple[tuple[str, str], ...]
+BearerLogin = TokenLogin | ClientCredentialsLogin | UnsecuredTokenLogin
+
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 a name
+_EXTENSION = "extension_"
+_STRIMZI_TOKEN = "oauth.access.token"  # noqa: S105 a name
+_STRIMZI_FILE = "oauth.access.token.location"
+_STRIMZI_URL = "oauth.token.endpoint.uri"
+_STRIMZI_REFUSED = (
+    "oauth.refresh.token",
+    "oauth.refresh.token.location",
+    "oauth.client.assertion",
+    "oauth.client.assertion.location",
+    "oauth.password.grant.username",
+)
+TIMEOUT_MS = 10_000
+"""Where Java, without a time, waits for ever."""
+_NAME = re.compile(r"[A-Za-z]+")
+_LOG = logging.getLogger(__name__)
+_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
+
+
+def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLogin:
+    """A token from an issuer, a file or the options themselves; or an unsecured one.
+
+    Raises:
+        ConfigError: nothing says where the token comes from, or something for that is missing.
+    """
+    handler = login_handler(values)
+    extensions = _extensions(values, options)
+    token = _given_token(values, options)
+    if token is not None:
+        return TokenLogin(token=token, extensions=extensions)
+    url = values.text(_URL) or options.text(_STRIMZI_URL)
+    if url is None and (handler is LoginHandler.UNSECURED or options.beginning(CLAIMS)):
+        return unsecured_token_login(options, extensions)
+    if url is None:
+        raise ConfigError(
+            f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which needs a token",
+            hint=f"Set {values.name(_URL)} to the issuer's URL, or to file:///path of a token.",
+        )
+    return _from_issuer(values, options, url, extensions)
+
+
+def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
+    """The token itself, or the file of it: by Java's file URL or by Strimzi's names."""
+    for name in _STRIMZI_REFUSED:
+        if options.text(name) is not None:
+            raise ConfigError(
+                f"{options.name(name)} is not supported",
+                hint="Give oauth.client.id and oauth.client.secret, or oauth.access.token.",
+            )
+    path = options.text(_STRIMZI_FILE)
+    if path is not None:
+        return Secret(f"{FILE}{path}", options.name(_STRIMZI_FILE))
+    url = urlsplit(values.text(_URL) or "")
+    if url.scheme.lower() == "file":
+        return Secret(f"{FILE}{unquote(url.path)}", values.name(_URL))
+    return options.secret(_STRIMZI_TOKEN)
+
+
+def _from_issuer(
+    values: SecurityValues, options: JaasOptions, url: str, extensions: Extensions
+) -> ClientCredentialsLogin:
+    _check_url(url, values.name(_URL) if values.given(_URL) else options.name(_STRIMZI_URL))
+    return ClientCredentialsLogin(
+        token_endpoint_url=url,
+        client_id=_credential(values, options, _CLIENT_ID, "clientId", "oauth.client.id"),
+        client_secret=_credential(
+            values, options, _CLIENT_SECRET, "clientSecret", "oauth.client.secret"
+        ),
+        scope=values.text("sasl.oauthbearer.scope")
+        or options.text("scope")
+        or options.text("oauth.scope"),
+        extensions=extensions,
+        header_urlencode=values.flag("sasl.oauthbearer.header.urlencode"),
+        connect_timeout_ms=values.number("sasl.login.connect.timeout.ms") or TIMEOUT_MS,
+        read_timeout_ms=values.number("sasl.login.read.timeout.ms") or TIMEOUT_MS,
+        retry_backoff_ms=values.number("sasl.login.retry.backoff.ms") or 0,
+        retry_backoff_max_ms=values.number("sasl.login.retry.backoff.max.ms") or 0,
+        tls=issuer_tls(values, options),
+    )
+
+
+def _check_url(url: str, option: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            f"option {option} is no URL of an issuer",
+            hint="It begins with https://, or with file:/// for a file that holds a token.",
+        )
+    if has_credentials(url):
+        raise ConfigError(
+            f"option {option} holds credentials",
+            hint=f"Give them as kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
+        )
+    if parts.scheme.lower() == "http" and not _is_loopback(parts.hostname):
+        warn_unencrypted(option, parts.hostname)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether what is sent to a host stays on this one (RFC 6761 for the name)."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@cache
+def warn_unencrypted(option: str, host: str) -> None:
+    """Say once per process that whoever listens on the way to an issuer gets the secret."""
+    _LOG.warning(
+        "Option %s begins with http://: client id, secret and tokens go to and from %s unencrypted",
+        option,
+        host,
+    )
+
+
+def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:
+    """As in Java the option wins over what the login module has (KIP-1139)."""
+    places = (values.secret(option), *map(options.secret, jaas))
+    found = next((place for place in places if place is not None and place.source), None)
+    if found is None:
+        raise ConfigError(
+            f"option {values.name(_URL)} names an issuer, which needs {values.name(option)}",
+            hint=f"Set it, or {options.name(jaas[0])}; env:NAME and file:PATH keep it out of the "
+            "options.",
+        )
+    return found
+
+
+def _extensions(values: SecurityValues, options: JaasOptions) -> Extensions:
+    """Java has them in the login module, librdkafka in an option (KIP-342)."""
+    found = options.beginning(_EXTENSION)
+    option = "sasl.oauthbearer.extensions"
+    for pair in filter(None, (values.text(option) or "").split(",")):
+        name, _, value = pair.partition("=")
+        found[name.strip()] = value.strip()
+    for name, value in found.items():
+        if name == "auth" or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ConfigError(
+                f"{options.place} or {values.name(option)} has a SASL extension that can't be sent",
+                hint="Names are of letters, but not auth; values of printable ASCII, not empty.",
+            )
+    return tuple(sorted(found.items()))

@@ -1,0 +1,379 @@
+"""SASL options to a `SaslConfig`: mechanism, login module and credentials.
+
+The options of login modules by name, for those that are misspelt: Java ignores what is unknown.
+
+No more than the names that are known is ever shown: what stands beside a misplaced quote may be a
+password.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.common.text import nearest, shown
+from spark_kafka_sink.config.security.jaas import (
+    JaasOptions,
+    LoginHandler,
+    LoginModule,
+    login_handler,
+    parse_jaas,
+)
+from spark_kafka_sink.config.security.model import (
+    JaasLogin,
+    KerberosLogin,
+    Login,
+    Mechanism,
+    MskIamLogin,
+    PasswordLogin,
+    RefreshPolicy,
+    SaslConfig,
+)
+from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
+from spark_kafka_sink.config.security.values import SecurityValues
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.config.security.jaas import JaasEntry
+
+
+_SERVICE = "sasl.kerberos.service.name"
+
+
+def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogin:
+    """A keytab with its principal, or the ticket cache.
+
+    Raises:
+        ConfigError: there is no service name, or there are two; a keytab is wanted and not named.
+    """
+    uses_keytab = options.flag("useKeyTab")
+    keytab = options.text("keyTab") if uses_keytab else None
+    keytab = (keytab or "").removeprefix("file:") or values.text("sasl.kerberos.keytab")
+    if uses_keytab and keytab is None:
+        raise ConfigError(
+            f"useKeyTab=true in {options.place} is without keyTab",
+            hint='Add keyTab="/path/of/the.keytab", or useTicketCache=true instead.',
+        )
+    return KerberosLogin(
+        service_name=_service_name(values, options),
+        principal=options.text("principal") or values.text("sasl.kerberos.principal"),
+        keytab=keytab,
+        ticket_cache=options.text("ticketCache"),
+    )
+
+
+def _service_name(values: SecurityValues, options: JaasOptions) -> str:
+    """As Java's KerberosLogin: from either place, or the same in both."""
+    own, jaas = values.text(_SERVICE), options.text("serviceName")
+    if own is not None and jaas is not None and own != jaas:
+        raise ConfigError(
+            f"option {values.name(_SERVICE)} is {shown(own)}, and serviceName in {options.place} "
+            "is another one",
+            hint="Leave one of them out.",
+        )
+    found = own or jaas
+    if found is None:
+        raise ConfigError(
+            f"option {values.name('sasl.mechanism')} is GSSAPI, which needs {values.name(_SERVICE)}"
+            + ("" if values.given("sasl.mechanism") else "; GSSAPI is Java's default mechanism"),
+            hint=f"Set {values.name(_SERVICE)} to the first part of the brokers' principals, most "
+            f"often kafka; or {values.name('sasl.mechanism')} to another mechanism.",
+        )
+    return found
+
+
+_REFUSED = (
+    "awsRoleAccessKeyId",
+    "awsRoleSecretAccessKey",
+    "awsRoleSessionToken",
+    "awsRoleExternalId",
+)
+"""They choose other credentials than those that would be used without them."""
+
+
+def msk_iam_login(options: JaasOptions) -> MskIamLogin:
+    """Credentials of AWS's default chain, a profile or a role.
+
+    Raises:
+        ConfigError: an option asks for credentials that can't be had here.
+    """
+    for name in _REFUSED:
+        if options.text(name) is not None:
+            raise ConfigError(
+                f"{options.name(name)} is not supported",
+                hint="Give credentials by AWS's default chain (environment, profile, instance), "
+                "and a role to take on by awsRoleArn.",
+            )
+    return MskIamLogin(
+        profile=options.text("awsProfileName"),
+        role_arn=options.text("awsRoleArn"),
+        role_session_name=options.text("awsRoleSessionName"),
+        sts_region=options.text("awsStsRegion"),
+        debug_credentials=options.flag("awsDebugCreds"),
+    )
+
+
+_TYPO = 0.75
+"""difflib's ratio of `passwort` and `password` is 0.88, of `user` and `username` 0.67."""
+_SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
+_OPTIONS: Mapping[LoginModule, frozenset[str]] = {
+    LoginModule.PLAIN: frozenset({"username", "password"}),
+    LoginModule.SCRAM: frozenset({"username", "password", "tokenauth"}),
+    LoginModule.OAUTHBEARER: frozenset({"clientId", "clientSecret", "scope"}),
+    LoginModule.IAM: frozenset(
+        {
+            "awsProfileName",
+            "awsRoleArn",
+            "awsRoleSessionName",
+            "awsStsRegion",
+            "awsDebugCreds",
+            "awsMaxRetries",
+            "awsMaxBackOffTimeMs",
+        }
+    ),
+    LoginModule.KERBEROS: frozenset(
+        {
+            "useKeyTab",
+            "keyTab",
+            "storeKey",
+            "principal",
+            "useTicketCache",
+            "ticketCache",
+            "serviceName",
+            "doNotPrompt",
+            "renewTGT",
+            "refreshKrb5Config",
+            "isInitiator",
+            "debug",
+        }
+    ),
+}
+"""Those that have an effect here, and Java's others, which must not be taken for typing errors."""
+_logger = logging.getLogger(__name__)
+
+
+_SECRETS = frozenset({"password", "clientSecret"})
+_PUBLIC_ENDINGS = (".location", ".type")
+
+
+def holds_secret(entry: JaasEntry) -> bool:
+    """Whether a login holds what may be a secret itself, and not only where it is.
+
+    What is not known to be public may be a secret, such as a password under a misspelt name.
+    """
+    public = _OPTIONS[entry.module] - _SECRETS
+    others = {
+        name: value
+        for name, value in entry.options.options.items()
+        if name not in public and not name.endswith(_PUBLIC_ENDINGS)
+    }
+    return not all(Secret(value, name).is_reference for name, value in others.items())
+
+
+def misspelt(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
+    """The options of a login module that are missing, while another is called nearly so."""
+    known, given = _OPTIONS[module], options.options
+    found = {
+        _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO) for name in given.keys() - known
+    }
+    return tuple(sorted(name for name in known & found if name not in given))
+
+
+def warn_misspelt(module: LoginModule, options: JaasOptions) -> None:
+    """Say that an option of a login module may be misspelt."""
+    for name in misspelt(module, options):
+        warn_option(options.place, name)
+
+
+@cache
+def warn_option(place: str, name: str) -> None:
+    """Say once per process that an option is not known, by the name that it may have meant."""
+    _logger.warning("%s has an unknown option, without effect: did you mean %s?", place, name)
+
+
+_MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
+    Mechanism.PLAIN: (LoginModule.PLAIN,),
+    Mechanism.SCRAM_SHA_256: (LoginModule.SCRAM,),
+    Mechanism.SCRAM_SHA_512: (LoginModule.SCRAM,),
+    Mechanism.OAUTHBEARER: (LoginModule.OAUTHBEARER,),
+    Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
+    Mechanism.GSSAPI: (LoginModule.KERBEROS,),
+}
+"""The login modules of each mechanism; the first one is the usual one."""
+
+_SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
+
+
+def mechanism_of(values: SecurityValues) -> Mechanism:
+    """The mechanism asked for; Amazon has a way to ask for its own by OAUTHBEARER's name.
+
+    Raises:
+        ConfigError: it is not known, or an option names a Java class that is not known.
+    """
+    handler = login_handler(values)
+    asked = Mechanism(values.text("sasl.mechanism"))
+    amazon = asked is Mechanism.OAUTHBEARER and handler is LoginHandler.MSK_IAM
+    return Mechanism.AWS_MSK_IAM if amazon else asked
+
+
+def resolve(config: SaslConfig) -> Login:
+    """With what to log in, now and here: follows a `JaasLogin` to what it refers to.
+
+    Raises:
+        ConfigError: the reference leads nowhere on this host, or to something that is no login.
+    """
+    if not isinstance(config.login, JaasLogin):
+        return config.login
+    jaas = config.login.jaas
+    entry = parse_jaas(jaas.reveal(), jaas.option)
+    return build_login(config.mechanism, SecurityValues(dict(config.login.settings)), entry)
+
+
+def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry | None) -> Login:
+    """With what to log in; `entry` is None where there is no sasl.jaas.config.
+
+    Raises:
+        ConfigError: the login is not for the mechanism, or something is missing in it.
+    """
+    if entry is None:
+        return _login(mechanism, values, JaasOptions())
+    _check_module(mechanism, values, entry)
+    login = _login(mechanism, values, entry.options)
+    warn_misspelt(entry.module, entry.options)
+    return login
+
+
+def _login(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -> Login:
+    match mechanism:
+        case Mechanism.OAUTHBEARER:
+            return oauthbearer_login(values, options)
+        case Mechanism.AWS_MSK_IAM:
+            return msk_iam_login(options)
+        case Mechanism.GSSAPI:
+            return kerberos_login(values, options)
+        case _:
+            return PasswordLogin(
+                username=_needed(mechanism, values, options, "username"),
+                password=_needed(mechanism, values, options, "password"),
+                token_auth=mechanism is not Mechanism.PLAIN and options.flag("tokenauth"),
+            )
+
+
+def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry) -> None:
+    wanted = _MODULES[mechanism]
+    if entry.module in wanted:
+        return
+    if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
+        # Java's modules do no more than to give name and password to whichever mechanism there is.
+        warn_plain_module(entry.options.place, mechanism.value)
+        return
+    if mechanism is Mechanism.PLAIN and entry.module is LoginModule.SCRAM:
+        raise ConfigError(
+            f"option {values.name('sasl.mechanism')} is PLAIN, which sends the password itself, "
+            f"and {entry.options.place} has {entry.module.short}, whose login only proves it",
+            hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512; or, to "
+            f"send the password as Java would here, use {wanted[0].value}.",
+        )
+    fitting = [each.value for each, modules in _MODULES.items() if entry.module in modules]
+    default = "" if values.given("sasl.mechanism") else ", Java's default,"
+    raise ConfigError(
+        f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} and "
+        f"{entry.options.place} has {entry.module.short}",
+        hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(fitting)}, or use "
+        f"{wanted[0].value}.",
+    )
+
+
+@cache
+def warn_plain_module(place: str, mechanism: str) -> None:
+    """Say once per process that the login is another one than the login module's name says."""
+    _logger.warning(
+        "%s has PlainLoginModule; the login is by %s all the same, as with Java's clients: use "
+        "ScramLoginModule",
+        place,
+        mechanism,
+    )
+
+
+def _needed(
+    mechanism: Mechanism, values: SecurityValues, options: JaasOptions, name: str
+) -> Secret:
+    """The user's name or password, from one of the two places where it can stand."""
+    option = f"sasl.{name}"
+    own, jaas = values.secret(option), options.secret(name)
+    if own is not None and jaas is not None and own.source != jaas.source:
+        raise ConfigError(
+            f"option {values.name(option)} and {jaas.option} have different values",
+            hint="Leave one of them out.",
+        )
+    found = own if own is not None and own.source else jaas
+    if found is None:
+        module = _MODULES[mechanism][0]
+        typo = ""
+        if name in misspelt(module, options):
+            typo = f"{options.place} has an unknown option: did you mean {name}? "
+        raise ConfigError(
+            f"option {values.name('sasl.mechanism')} is {mechanism.value}, which needs a {name}",
+            hint=f"{typo}Set {values.name(option)}, or {options.name(name)}:"
+            f' {module.value} required username="..." password="...";',
+        )
+    return found
+
+
+JAAS = "sasl.jaas.config"
+
+
+def sasl_config(values: SecurityValues) -> SaslConfig:
+    """How the client says who it is.
+
+    A sasl.jaas.config that is a reference stays one. Mistakes in what it refers to are found here
+    if this process can follow it, and by the tasks otherwise.
+
+    Raises:
+        ConfigError: options contradict each other, or one that is needed is missing.
+    """
+    mechanism = mechanism_of(values)
+    refresh = _refresh(values)
+    jaas = values.secret(JAAS)
+    if jaas is None or not jaas.source:
+        login = build_login(mechanism, values, None)
+        return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
+    if not jaas.is_reference:
+        login = build_login(mechanism, values, parse_jaas(jaas.reveal(), jaas.option))
+        return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
+    settings = {name: values.values[name] for name in sorted(values.values) if _for_login(name)}
+    deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
+    config = SaslConfig(mechanism=mechanism, login=deferred, refresh=refresh)
+    if jaas.is_here:
+        resolve(config)
+    return config
+
+
+def _for_login(option: str) -> bool:
+    return option != JAAS and option.startswith(("sasl.", "https."))
+
+
+def _refresh(values: SecurityValues) -> RefreshPolicy:
+    return RefreshPolicy(
+        window_factor=_fraction(values, "sasl.login.refresh.window.factor", 0.5, 1.0),
+        window_jitter=_fraction(values, "sasl.login.refresh.window.jitter", 0.0, 0.25),
+        min_period_seconds=values.number("sasl.login.refresh.min.period.seconds") or 0,
+        buffer_seconds=values.number("sasl.login.refresh.buffer.seconds") or 0,
+    )
+
+
+def _fraction(values: SecurityValues, option: str, low: float, high: float) -> float:
+    text = values.text(option) or ""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not low <= number <= high:
+        raise ConfigError(
+            f"option {values.name(option)} is {shown(text)}; allowed: a number from {low} to {high}"
+        )
+    return number

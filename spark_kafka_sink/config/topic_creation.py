@@ -1,0 +1,167 @@
+"""Topics that the driver creates before a write: the options, and what they come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.text import CLOSE, nearest, shown, shown_name, unit_of
+from spark_kafka_sink.config.option import Importance, Kind, Option, is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+CREATE: Final = "topic.create"
+PARTITIONS: Final = "topic.partitions"
+REPLICATION: Final = "topic.replication.factor"
+CONFIG_PREFIX: Final = "topic.config."
+"""Before the names of the topic's own settings."""
+
+TOPIC_SETTINGS: Final = frozenset(
+    {
+        "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Kafka's own, those of releases before 4.0 among them; other vendors' brokers have more.
+Source: ``TopicConfig``.
+"""
+
+TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
+    Option(
+        name=CREATE,
+        kind=Kind.BOOLEAN,
+        java=False,
+        doc="Let the driver create the topic where it does not exist, before any task; settings "
+        "of it, such as `retention.ms`, are given with `topic.config.` before their names.",
+    ),
+    Option(
+        name=PARTITIONS,
+        kind=Kind.INT,
+        java=0,
+        doc="Partitions of a topic that is created; 0: as many as the brokers give.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name=REPLICATION,
+        kind=Kind.INT,
+        java=0,
+        high=32_767,
+        doc="Replicas of a topic that is created; 0: as many as the brokers give.",
+        importance=Importance.LOW,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreation:
+    """What to create; None stands for the brokers' defaults."""
+
+    create: bool = False
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: tuple[tuple[str, str], ...] = ()
+    """Settings of the topic, by Kafka's names, sorted."""
+
+    @classmethod
+    def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self:
+        """From the typed sink options and those given, which hold the topic's settings.
+
+        Raises:
+            ConfigError: something is said of a topic that is not to be created, no topic is
+                named, or a duration or size of the topic's settings is no number.
+        """
+        configs = {
+            name.removeprefix(CONFIG_PREFIX): value.strip()
+            for name, value in given.items()
+            if name.startswith(CONFIG_PREFIX)
+        }
+        for name, value in configs.items():
+            _refuse_typo(name)
+            _refuse_unit(name, value)
+        about = [name for name in (PARTITIONS, REPLICATION) if values[name]]
+        about += [f"{CONFIG_PREFIX}{name}" for name in configs]
+        if not values[CREATE]:
+            if about:
+                raise ConfigError(
+                    f"option {about[0]} is set, but {CREATE} is false",
+                    hint=f'Add .option("{CREATE}", "true"), or leave it out.',
+                )
+            return cls()
+        if values["topic"] is None:
+            raise ConfigError(
+                f"{CREATE}=true, and no topic is named: those of a column are not known before "
+                "the tasks run",
+                hint='Add .option("topic", ...), or create the topics beforehand.',
+            )
+        return cls(
+            create=True,
+            partitions=values[PARTITIONS] or None,
+            replication_factor=values[REPLICATION] or None,
+            configs=tuple(sorted(configs.items())),
+        )
+
+
+def _refuse_typo(name: str) -> None:
+    """A setting that only resembles one of Kafka's; any other may be a vendor's own.
+
+    Raises:
+        ConfigError: it is nearly the name of another.
+    """
+    meant = None if name in TOPIC_SETTINGS else nearest(name, TOPIC_SETTINGS, CLOSE)
+    if meant is not None:
+        raise ConfigError(
+            f"unknown option {CONFIG_PREFIX}{shown_name(name)}",
+            hint=f"Did you mean {CONFIG_PREFIX}{meant}?",
+        )
+
+
+def _refuse_unit(name: str, value: str) -> None:
+    """A duration or size of Kafka's settings is a plain number; the brokers say only that.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    unit = unit_of(name) if name in TOPIC_SETTINGS else None
+    if unit is not None and not is_number(value):
+        raise ConfigError(
+            f"option {CONFIG_PREFIX}{name} is {shown(value)}; allowed: a whole number, in "
+            f"{unit.words}",
+            hint=unit.hint(value),
+        )

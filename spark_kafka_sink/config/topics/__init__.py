@@ -1,1 +1,0 @@
-"""Topics that the driver creates: creation.py has the options, and what they come to."""

@@ -1,0 +1,465 @@
+"""Commands for an operator: list, describe, commit and abort transactions under a prefix."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.api_driver import ApiDriver
+from spark_kafka_sink.admin.handlers.log import LATEST, ListOffsetsHandler
+from spark_kafka_sink.admin.lookups import LeaderLookup
+from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
+from spark_kafka_sink.exactly_once.log.decision import Fate, Record
+from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
+from spark_kafka_sink.exactly_once.steps.recovery import (
+    APPEND_SECONDS,
+    commit_all,
+    commit_others,
+    fates_by_partition,
+    torn_error,
+)
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    driver_id,
+    parse_driver_id,
+    parse_task_id,
+    prefix_pattern,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.handlers.transactions import ActiveProducer, TransactionDescription
+    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, ScopeState
+    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.protocol.transactions import TransactionState
+
+
+class Standing(StrEnum):
+    """What the decision log says of an open transaction."""
+
+    DECIDED = "decided"
+    """It will be committed by the next driver, or by `commit`."""
+    UNDECIDED = "undecided"
+    """Its batch may still be decided by a driver that lives."""
+    ORPHAN = "orphan"
+    """Nobody can ever decide it: it may be aborted."""
+    DRIVER = "driver"
+    """A driver's own, for one append to the decision log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransactionView:
+    """An open transaction, as its coordinator and the decision log know it."""
+
+    transactional_id: str
+    scope: Scope
+    batch: str
+    """Empty for a driver's own, and for that of all tasks."""
+    standing: Standing
+    state: TransactionState
+    producer_id: int
+    epoch: int
+    started_ms: int | None
+    """By the coordinator's clock, milliseconds since 1970."""
+    timeout_ms: int
+    partitions: tuple[TopicPartition, ...]
+    coordinator: int
+    """A broker's id."""
+
+
+def open_transactions(
+    admin: TransactionAdmin, records: DecisionRecords, prefix: str, deadline: float
+) -> list[OpenTransactionView]:
+    """All open transactions of drivers and tasks under a prefix, by id.
+
+    Args:
+        admin: asks.
+        records: the decision log, read before.
+        prefix: transactionalIdPrefix.
+        deadline: in seconds of the client's clock.
+
+    Raises:
+        ProtocolError: the brokers are older than Kafka 3.0, and can't list transactions.
+    """
+    listed = admin.list(prefix_pattern(prefix), deadline)
+    told = admin.describe([each.transactional_id for each in listed], deadline)
+    coordinators = {each.transactional_id: each.coordinator for each in listed}
+    views = (_view(records, each, coordinators) for each in told.values())
+    return sorted(
+        (each for each in views if each is not None), key=lambda each: each.transactional_id
+    )
+
+
+def standing_of(
+    state: ScopeState, transactional_id: str, timeout_ms: int = DRIVER_TIMEOUT_MS
+) -> Standing:
+    """What a scope's state says of one of its transactions.
+
+    Args:
+        state: the scope's, read before the transaction was listed.
+        transactional_id: a task's or the driver's.
+        timeout_ms: of the transaction; a driver's own is open for one append with
+            `DRIVER_TIMEOUT_MS`, otherwise it is that of all tasks (atomicBatch=true).
+    """
+    task = parse_task_id(transactional_id)
+    if task is None:
+        return Standing.DRIVER if timeout_ms == DRIVER_TIMEOUT_MS else Standing.UNDECIDED
+    if isinstance(state, Decided) and transactional_id in state.transactional_ids:
+        return Standing.DECIDED
+    candidate = Candidate(
+        transactional_id=transactional_id,
+        query=task.query_id,
+        batch=task.batch,
+        nonce=task.nonce,
+    )
+    return Standing.ORPHAN if is_orphan(state, candidate) else Standing.UNDECIDED
+
+
+def _view(
+    records: DecisionRecords, told: TransactionDescription, coordinators: dict[str, int]
+) -> OpenTransactionView | None:
+    """None for an id that is no scope's."""
+    task = parse_task_id(told.transactional_id)
+    scope = task.scope if task is not None else parse_driver_id(told.transactional_id)
+    if scope is None:
+        return None
+    record = records.latest(scope)
+    state: ScopeState = Nothing() if record is None else record.state
+    return OpenTransactionView(
+        transactional_id=told.transactional_id,
+        scope=scope,
+        batch="" if task is None else task.batch,
+        standing=standing_of(state, told.transactional_id, told.timeout_ms),
+        state=told.state,
+        producer_id=told.producer_id,
+        epoch=told.epoch,
+        started_ms=told.started_ms,
+        timeout_ms=told.timeout_ms,
+        partitions=told.partitions,
+        coordinator=coordinators[told.transactional_id],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """A partition in which one of ours is open."""
+
+    topic: str
+    partition: int
+    stable_offset: int
+    """The last stable offset: readers of committed records get no further."""
+    end_offset: int
+    """The high watermark."""
+    transactional_id: str | None
+    """Who holds readers back; None where that is a transaction of somebody else."""
+
+    @property
+    def records(self) -> int:
+        """Offsets that readers wait for, markers and aborted records among them."""
+        return self.end_offset - self.stable_offset
+
+
+def held_back(
+    client: BlockingClient,
+    admin: TransactionAdmin,
+    views: Sequence[OpenTransactionView],
+    deadline: float,
+) -> list[HeldBack]:
+    """The partitions that these transactions have written to, by topic and number.
+
+    Raises:
+        ProtocolError: the brokers are older than Kafka 2.8, and can't describe producers.
+    """
+    ours = {each.producer_id: each.transactional_id for each in views}
+    keys = {key for each in views for key in each.partitions}
+    if not keys:
+        return []
+    producers = admin.describe_producers(keys, deadline)
+    ends = _end_offsets(client, keys, deadline)
+    found = (_held_back(key, producers[key], ends, ours) for key in sorted(keys))
+    return [each for each in found if each is not None]
+
+
+def _held_back(
+    key: TopicPartition,
+    producers: Sequence[ActiveProducer],
+    ends: Mapping[TopicPartition, int],
+    ours: Mapping[int, str],
+) -> HeldBack | None:
+    """None where the transaction has ended meanwhile."""
+    starts = [
+        (each.transaction_start, each.producer_id)
+        for each in producers
+        if each.transaction_start is not None
+    ]
+    if not starts:
+        return None
+    start, producer_id = min(starts)
+    return HeldBack(
+        topic=key.topic,
+        partition=key.partition,
+        stable_offset=start,
+        end_offset=max(start, ends.get(key, start)),
+        transactional_id=ours.get(producer_id),
+    )
+
+
+def _end_offsets(
+    client: BlockingClient, keys: Collection[TopicPartition], deadline: float
+) -> dict[TopicPartition, int]:
+    driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), LeaderLookup(client), keys)
+    driver.run(deadline)
+    return {key: each.value for key, each in driver.results.items() if each.value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A decided batch whose transactions were committed by hand."""
+
+    scope: str
+    batch: str
+    transactions: int
+    records: int
+    lost: int
+    """Transactions of a torn batch that are not committed."""
+
+
+def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
+    """Commit what the decision log has decided under the prefix of the driver's scope.
+
+    Nothing is fenced, and nothing is harmed where a live driver does the same.
+
+    Raises:
+        TornTransactionError: rows of a decided batch are lost; the others are committed.
+        KafkaProdError: a batch could not be committed; the others are.
+    """
+    latest = {each: records.latest(each) for each in records.scopes(driver.scope.prefix)}
+    open_still = {
+        scope: record
+        for scope, record in sorted(latest.items(), key=str)
+        if record is not None and isinstance(record.state, Decided)
+    }
+    unknown = {
+        scope: record.state
+        for scope, record in open_still.items()
+        if not record.fates and isinstance(record.state, Decided)
+    }
+    results = commit_others(driver, unknown, driver.client.deadline(driver.max_block_s))
+    finished, errors = [], []
+    for scope, record in open_still.items():
+        assert isinstance(record.state, Decided)
+        result = record.fates or results[scope]
+        if isinstance(result, KafkaProdError):
+            errors.append(result)
+        elif result:
+            errors.append(torn_error(scope, record.state, result))
+        else:
+            finished.append(_finished(str(scope), record, record.state.batch, result))
+    if errors:
+        raise next((each for each in errors if isinstance(each, TornTransactionError)), errors[0])
+    return finished
+
+
+def accept_loss(driver: Driver) -> Finished:
+    """Let a scope go on behind its latest batch, as somebody has seen to its lost rows.
+
+    Either the batch is torn, or it is refused as it comes with other rows than it was written with.
+    Drivers of the scope are fenced: none should run.
+
+    Raises:
+        TransactionError: the batch of the scope is neither.
+    """
+    owner = driver.fence()
+    record = driver.read_fenced()
+    if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
+        uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
+        driver.append(owner, uncounted, "done", APPEND_SECONDS)
+        return _finished(str(driver.scope), uncounted, record.state.batch, ())
+    if record is None or not isinstance(record.state, Decided):
+        raise TransactionError(f"{driver.scope} has no torn batch")
+    fates = record.fates or commit_all(driver, record.state)
+    if not fates:
+        raise TransactionError(
+            f"batch {record.state.batch} of {driver.scope} is not torn: all its transactions are "
+            "committed"
+        )
+    done = Record.done(record.state, driver.client.wall_ms())
+    driver.append(owner, done, "done", APPEND_SECONDS)
+    return _finished(str(driver.scope), record, record.state.batch, fates)
+
+
+def abort_chosen(
+    admin: TransactionAdmin,
+    views: Sequence[OpenTransactionView],
+    chosen: Collection[str],
+    deadline: float,
+    *,
+    undecided: bool,
+) -> dict[str, int]:
+    """Abort open transactions: orphans, or those that are named.
+
+    Args:
+        admin: aborts, by taking the transactional id over.
+        views: all open transactions under the prefix.
+        chosen: ids; all that may be aborted where there are none.
+        deadline: in seconds of the client's clock.
+        undecided: those too whose batch a driver may still decide; none may run.
+
+    Returns:
+        Kafka's error code for each, 0 for those that are aborted.
+
+    Raises:
+        TransactionError: one of the chosen is not open, is decided, or may still be.
+    """
+    allowed = {Standing.ORPHAN} | ({Standing.UNDECIDED} if undecided else set())
+    may = {each.transactional_id for each in views if each.standing in allowed}
+    standings = {each.transactional_id: each.standing for each in views}
+    for name in chosen:
+        if name not in standings:
+            raise TransactionError(f"{name} is not open")
+        if name not in may:
+            raise _refusal(name, standings[name])
+    return admin.fence(sorted(may & set(chosen) if chosen else may), deadline)
+
+
+def _refusal(name: str, standing: Standing) -> TransactionError:
+    hints = {
+        Standing.DECIDED: "To abort it would lose its rows: commit it",
+        Standing.UNDECIDED: "A driver that lives may still commit it. Where none does, say so "
+        "with --undecided",
+        Standing.DRIVER: "It lasts for one append to the decision log, and ends by itself",
+    }
+    return TransactionError(f"{name} is {standing.value}", hint=hints.get(standing))
+
+
+def _finished(scope: str, record: Record, batch: str, fates: tuple[Fate, ...]) -> Finished:
+    return Finished(
+        scope=scope,
+        batch=batch,
+        transactions=record.transactions,
+        records=record.records,
+        lost=sum(fate is not Fate.COMMITTED for fate in fates),
+    )
+
+
+SECONDS: Final = 30.0
+"""How long each question to the brokers may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The open transactions under a prefix, and the partitions in which they hold readers back."""
+
+    transactions: tuple[OpenTransactionView, ...]
+    partitions: tuple[HeldBack, ...]
+    now_ms: int
+    """When that was, milliseconds since 1970."""
+
+
+class TransactionOperator:
+    """Looks at transactions and ends them by hand.
+
+    Nothing stops a query that runs, unless its method says so.
+
+    Args:
+        config: how to connect, with the transactionalIdPrefix and the decision log's topic.
+    """
+
+    def __init__(self, config: SinkConfig) -> None:
+        self._config = config
+        self._prefix = config.exactly_once.transactional_id_prefix
+
+    def overview(self) -> Overview:
+        """The open transactions, and what they hold back.
+
+        Raises:
+            ProtocolError: the brokers are older than Kafka 3.0.
+        """
+        with self._driver() as driver:
+            views = self._views(driver)
+            deadline = driver.client.deadline(SECONDS)
+            partitions = held_back(driver.client, driver.admin, views, deadline)
+            now_ms = driver.client.wall_ms()
+        return Overview(transactions=tuple(views), partitions=tuple(partitions), now_ms=now_ms)
+
+    def records(self) -> dict[str, Record]:
+        """The decision log's latest record of each scope under the prefix, by its driver's id."""
+        with self._driver() as driver:
+            records = driver.read_unfenced(create=False)
+            latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
+        named = ((driver_id(scope), record) for scope, record in latest.items())
+        return {name: record for name, record in sorted(named) if record is not None}
+
+    def fates(self, task: TaskTransaction) -> list[Fate]:
+        """How a decided transaction has ended in each of its partitions, as far as they tell."""
+        with self._driver() as driver:
+            return [fate for _, fate in fates_by_partition(driver.client, task)]
+
+    def commit(self) -> list[Finished]:
+        """Commit all that is decided and not done.
+
+        Raises:
+            TornTransactionError: rows of a decided batch are lost.
+        """
+        with self._driver() as driver:
+            return commit_decided(driver, driver.read_unfenced(create=False))
+
+    def accept_loss(self, scope_id: str) -> Finished:
+        """Let a scope go on behind its torn batch; a driver of it that runs is stopped.
+
+        Args:
+            scope_id: the id of the scope's driver, such as "orders/stream".
+
+        Raises:
+            TransactionError: the scope has no torn batch.
+        """
+        scope = parse_driver_id(scope_id)
+        if scope is None or scope.prefix != self._prefix:
+            raise TransactionError(
+                f"{scope_id} is no scope of {self._prefix}",
+                hint="Scopes are named as `describe` does, for instance "
+                f"{driver_id(Scope.stream(self._prefix))}",
+            )
+        with self._driver() as driver:
+            return accept_loss(driver.of(scope))
+
+    def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
+        """Abort orphans, or the transactions that are named; see `abort_chosen`.
+
+        With `undecided` the scopes' drivers are fenced first, so that none of them decides what is
+        about to be aborted.
+        """
+        with self._driver() as driver:
+            views = self._views(driver)
+            if undecided:
+                tasks = [each for each in views if parse_driver_id(each.transactional_id) is None]
+                scopes = {each.scope for each in tasks if each.standing is Standing.UNDECIDED}
+                for scope in sorted(scopes, key=str):
+                    driver.of(scope).fence()
+                still_open = {each.transactional_id for each in views}
+                views = [
+                    each for each in self._views(driver) if each.transactional_id in still_open
+                ]
+            deadline = driver.client.deadline(SECONDS)
+            return abort_chosen(driver.admin, views, chosen, deadline, undecided=undecided)
+
+    @contextmanager
+    def _driver(self) -> Iterator[Driver]:
+        with connected_driver(self._config, Scope.stream(self._prefix)) as driver:
+            yield driver
+
+    def _views(self, driver: Driver) -> list[OpenTransactionView]:
+        records = driver.read_unfenced(create=False)
+        deadline = driver.client.deadline(SECONDS)
+        return open_transactions(driver.admin, records, self._prefix, deadline)

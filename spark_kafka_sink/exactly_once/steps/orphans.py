@@ -1,0 +1,207 @@
+"""Find and abort transactions that nobody can commit any more.
+
+Which open transactions of a scope are orphans, whoever asks and however late it acts.
+
+An abort can't be made to depend on the driver's epoch: a driver may be paused between listing and
+aborting while another one starts, runs the same batch again and decides. So only that is an orphan
+which nobody can ever decide:
+
+- the log has decided its batch or a later one of the same query, and it is not in the decision;
+- or it has the nonce of a planning whose commit() can't go on, which its own driver alone knows.
+
+An older nonce of a batch that is not decided is no orphan yet. It becomes one with the decision.
+
+Aborting what nobody can ever decide, so that it does not hold back readers until it times out.
+
+All of this is best effort: a batch is neither lost nor doubled by what is left open.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.exactly_once.commit_outcome import is_ended
+from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.protocol import Decided, LogState, Nothing, T_co
+from spark_kafka_sink.exactly_once.transactional_id import (
+    abort_flag_id,
+    parse_task_id,
+    tasks_pattern,
+)
+from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.protocol.transactions import TransactionState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An open transaction of the scope, as its transactional id describes it."""
+
+    transactional_id: str
+    query: str | None
+    batch: str
+    nonce: str
+
+
+def is_orphan(
+    state: LogState[T_co], candidate: Candidate, *, given_up: AbstractSet[str] = frozenset()
+) -> bool:
+    """Whether the transaction may be aborted.
+
+    Args:
+        state: the log's, read before the transactions were listed.
+        candidate: one of the list.
+        given_up: nonces of which the caller was the only driver and that it has not decided. It
+            has read `state` behind its fence since, or knows that commit() was never called.
+    """
+    if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
+        return False
+    if candidate.nonce in given_up:
+        return True
+    if isinstance(state, Nothing) or candidate.query not in {None, state.query}:
+        return False
+    return candidate.batch == state.batch or _is_older(candidate, state.batch)
+
+
+def _is_older(candidate: Candidate, batch: str) -> bool:
+    return candidate.query is not None and int(candidate.batch) < int(batch)
+
+
+SECONDS: Final = 15.0
+"""How long each of the requests may take."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted:
+    """The result of an attempt to abort transactions."""
+
+    ended: frozenset[str] = frozenset()
+    """Transactional ids whose transaction is not open any more."""
+    left_open: frozenset[str] = frozenset()
+    """Transactional ids whose transaction may still be open."""
+    problem: str = ""
+    """Why further transactions, whose ids are not known, may be open; empty if none can be."""
+
+    def __add__(self, later: Aborted) -> Aborted:
+        """Return the result of both attempts."""
+        ended = self.ended | later.ended
+        return Aborted(
+            ended=ended,
+            left_open=(self.left_open | later.left_open) - ended,
+            problem=later.problem or self.problem,
+        )
+
+
+def abort_ours(
+    driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]
+) -> Aborted:
+    """Abort those of our tasks' transactions that are allowed."""
+    transactions = [each.transaction for each in tasks if each.transactional_id in allowed]
+    if not transactions:
+        return Aborted()
+    with driver.watch.step("abort"):
+        deadline = driver.client.deadline(SECONDS)
+        try:
+            return _result(driver.admin.end(transactions, commit=False, deadline=deadline))
+        except KafkaProdError as error:
+            _LOG.warning(
+                "left to time out: %s: %s", plural(len(transactions), "transaction"), error
+            )
+            return Aborted(left_open=frozenset(each.transactional_id for each in transactions))
+
+
+def abort_orphans(
+    driver: Driver, state: ScopeState, given_up: frozenset[str] = frozenset()
+) -> Aborted:
+    """Abort the scope's open transactions that are orphans.
+
+    Args:
+        driver: of the scope.
+        state: the log's, read before.
+        given_up: nonces of plannings that won't be decided.
+    """
+    with driver.watch.step("orphans"):
+        try:
+            create_flags(driver, given_up)
+        except KafkaProdError as error:
+            _LOG.warning("tasks that are late may still begin transactions: %s", error)
+            return sweep(driver, state, given_up) + Aborted(problem=error.message)
+        return sweep(driver, state, given_up)
+
+
+def create_flags(driver: Driver, nonces: Collection[str]) -> None:
+    """Create the abort flags of these plannings; raise a KafkaProdError if one can't be.
+
+    None of their tasks opens a transaction afterwards.
+    """
+    for nonce in nonces:
+        flag, deadline = abort_flag_id(driver.scope, nonce), driver.client.deadline(SECONDS)
+        driver.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
+
+
+def sweep(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
+    """Abort orphans until none is listed any more: coordinators may move meanwhile."""
+    found = Aborted()
+    try:
+        while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
+            found += _result(driver.admin.fence(orphans, driver.client.deadline(SECONDS)))
+    except ProtocolError as error:
+        _LOG.debug("transactions of lost attempts can't be listed: %s", error)
+        return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
+    except KafkaProdError as error:
+        _LOG.warning("transactions of lost attempts are left to time out: %s", error)
+        return found + Aborted(problem=error.message)
+    return found
+
+
+def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
+    """The ids of the scope's transactions that somebody has to end.
+
+    A producer id without a transaction (EMPTY) counts if its planning is given up: its task would
+    begin one.
+    """
+    states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
+    deadline = driver.client.deadline(SECONDS)
+    listed = driver.admin.list(tasks_pattern(driver.scope), deadline, states)
+    return frozenset(
+        each.transactional_id
+        for each in listed
+        if (parsed := parse_task_id(each.transactional_id)) is not None
+        and (each.state is TransactionState.ONGOING or parsed.nonce in given_up)
+        and _is_orphan(state, each.transactional_id, parsed, given_up)
+    )
+
+
+def _is_orphan(
+    state: ScopeState, name: str, parsed: TaskTransactionalId, given_up: frozenset[str]
+) -> bool:
+    candidate = Candidate(
+        transactional_id=name, query=parsed.query_id, batch=parsed.batch, nonce=parsed.nonce
+    )
+    return is_orphan(state, candidate, given_up=given_up)
+
+
+def _result(codes: Mapping[str, int]) -> Aborted:
+    open_still = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
+    if open_still:
+        name, error = next(iter(open_still.items()))
+        _LOG.warning(
+            "%s could not be aborted, and will time out, such as %s: %s",
+            plural(len(open_still), "transaction"),
+            name,
+            error,
+        )
+    return Aborted(ended=frozenset(codes.keys() - open_still), left_open=frozenset(open_still))

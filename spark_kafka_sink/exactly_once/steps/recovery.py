@@ -1,0 +1,522 @@
+"""Finish decided batches: EndTxn, transaction markers, partially committed batches.
+
+How transactions ended, as the topics themselves say: by the markers behind their records.
+
+For those that coordinators have forgotten (transactional.id.expiration.ms). A producer id of a task
+has one transaction alone, so that its first marker in any partition tells of all of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.log_reader import LogReader
+from spark_kafka_sink.common.errors import FencedError, KafkaProdError, TornTransactionError
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
+from spark_kafka_sink.exactly_once.log.decision import Fate, Record
+from spark_kafka_sink.exactly_once.protocol import (
+    Decided,
+    Nothing,
+    finished,
+    next_planning_step,
+    takes_over,
+)
+from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, driver_id
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
+from spark_kafka_sink.protocol.transactions import TransactionState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
+    from spark_kafka_sink.exactly_once.log.decision import DecidedBatch, DecisionRecords, ScopeState
+    from spark_kafka_sink.exactly_once.protocol import Caller
+    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
+    from spark_kafka_sink.exactly_once.transactional_id import Scope
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
+
+
+SECONDS: Final = 10.0
+"""How long looking for one transaction's marker may take in one partition."""
+_LOG = logging.getLogger(__name__)
+
+
+def settled(
+    client: BlockingClient,
+    decided: DecidedBatch,
+    fates: tuple[Fate, ...],
+    deadline: float | None = None,
+) -> tuple[Fate, ...]:
+    """The fates of a decision's transactions, the unknown ones as the topics tell them.
+
+    No further partition is read after the deadline; None: all of them, `SECONDS` each at most.
+    """
+    return tuple(
+        fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
+        for task, fate in zip(decided.transactions, fates, strict=True)
+    )
+
+
+def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
+    """What the first partition says that has the marker still."""
+    for _, fate in fates_by_partition(client, task):
+        if fate is not Fate.UNKNOWN or (deadline is not None and client.now() >= deadline):
+            return fate
+    return Fate.UNKNOWN
+
+
+def fates_by_partition(
+    client: BlockingClient, task: TaskTransaction
+) -> Iterator[tuple[PartitionRange, Fate]]:
+    """What each partition says of a transaction, asked one by one."""
+    for each in task.partitions:
+        yield each, _fate_in(client, task, each)
+
+
+def _fate_in(client: BlockingClient, task: TaskTransaction, place: PartitionRange) -> Fate:
+    if place.last_offset is None:
+        return Fate.UNKNOWN
+    reader = LogReader(client, place.topic, place.partition)
+    producer_id = task.transaction.producer_id
+    try:
+        marker = reader.marker_of(producer_id, place.last_offset, client.deadline(SECONDS))
+    except KafkaProdError as error:
+        _LOG.warning("how %s ended can't be read from its topic: %s", task.transactional_id, error)
+        return Fate.UNKNOWN
+    if marker is None:
+        return Fate.UNKNOWN
+    return Fate.COMMITTED if marker.commit else Fate.LOST
+
+
+_SHOWN: Final = 50
+"""Lines of an error; the decision log has them all."""
+_ABORTED: Final = frozenset(
+    {
+        TransactionState.PREPARE_ABORT,
+        TransactionState.COMPLETE_ABORT,
+        TransactionState.PREPARE_EPOCH_FENCE,
+    }
+)
+_LOST: Final = (
+    "The lost rows have to be written again by hand: consumers with "
+    "isolation.level=read_uncommitted still find them at these offsets until retention removes them"
+)
+_UNCLEAR: Final = (
+    "Of an unknown transaction the topic alone can tell, and the driver has found no marker there "
+    "or may not read it: a consumer with isolation.level=read_committed finds its records at these "
+    "offsets, or they are lost. "
+)
+_AGAIN: Final = (
+    "Raise transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that "
+    "it does not happen again"
+)
+
+
+def fates_of(
+    decided: DecidedBatch,
+    codes: Mapping[str, int],
+    descriptions: Mapping[str, TransactionDescription],
+) -> tuple[Fate, ...]:
+    """What has become of each transaction of a decision, in its order.
+
+    Args:
+        decided: the decision.
+        codes: what EndTxn(commit) was answered with, by transactional id; none of them transient.
+        descriptions: what the coordinators say of those that are not committed for certain.
+    """
+    return tuple(
+        _fate(task, codes[task.transactional_id], descriptions.get(task.transactional_id))
+        for task in decided.transactions
+    )
+
+
+def torn_error(
+    scope: Scope, decided: DecidedBatch, fates: tuple[Fate, ...]
+) -> TornTransactionError:
+    """The error that names every row that is lost, and what is there."""
+    lost = [fate for fate in fates if fate is not Fate.COMMITTED]
+    lines = list(_lines(decided, fates))
+    shown = lines[:_SHOWN]
+    if len(lines) > _SHOWN:
+        shown.append(f"and {plural(len(lines) - _SHOWN, 'more line')}, which the decision log has")
+    return TornTransactionError(
+        f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
+        f"{plural(len(fates), 'decided transaction')} can't be committed any more",
+        details=tuple(shown),
+        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST}. {_go_on(scope)}{_AGAIN}",
+    )
+
+
+def _go_on(scope: Scope) -> str:
+    """What lets the scope go on; a run without a batchId never does."""
+    if scope.kind is ScopeKind.RUN:
+        return ""
+    command = (
+        f"Then `kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
+        f"'{driver_id(scope)}'` lets"
+    )
+    if scope.kind is ScopeKind.BATCH:
+        return f"{command} it count as written. "
+    return (
+        f"{command} the query go on behind this batch; or start it with a new checkpoint and "
+        "resetTransactionalState=true. "
+    )
+
+
+def _fate(task: TaskTransaction, code: int, description: TransactionDescription | None) -> Fate:
+    """The id was used for one transaction alone, so what its coordinator says is about that."""
+    outcome = commit_outcome(code)
+    if outcome is EndOutcome.COMMITTED:
+        return Fate.COMMITTED
+    if outcome is EndOutcome.TORN:
+        return Fate.LOST
+    if description is None or description.producer_id != task.transaction.producer_id:
+        return Fate.UNKNOWN
+    if description.state is TransactionState.COMPLETE_COMMIT:
+        return Fate.COMMITTED
+    return Fate.LOST if description.state in _ABORTED else Fate.UNKNOWN
+
+
+def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
+    """One for each partition of each transaction, those that are not committed first."""
+    pairs = sorted(zip(fates, decided.transactions, strict=True), key=_committed_last)
+    for fate, task in pairs:
+        yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
+        if fate is not Fate.COMMITTED:
+            yield from (f"  {each}" for each in task.partitions)
+            if task.unnamed_partitions:
+                yield (
+                    f"  and {plural(task.unnamed_partitions, 'more partition')}: "
+                    f"{plural(task.unnamed_records, 'record')}"
+                )
+
+
+def _committed_last(pair: tuple[Fate, TaskTransaction]) -> bool:
+    return pair[0] is Fate.COMMITTED
+
+
+REPORT_SECONDS: Final = 5.0
+"""How often it is said what is waited for."""
+
+
+def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
+    """Commit what the driver's own scope has decided; to do so again changes nothing.
+
+    There is no deadline: nothing ends this but answers. A decision that is not carried out would
+    hold back readers, and lose its rows when the transactions time out.
+
+    Returns:
+        What became of each transaction where the batch is torn; nothing where all are committed.
+
+    Raises:
+        KafkaProdError: a coordinator refuses; the decision stands, and whoever comes next tries
+            again.
+    """
+    with driver.watch.step("commit"):
+        return _fates(driver, decided, _end_all(driver, decided))
+
+
+def commit_others(
+    driver: Driver, batches: Mapping[Scope, DecidedBatch], deadline: float
+) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
+    """Commit what other scopes have decided, all at once, so that none waits for another one.
+
+    Args:
+        driver: of any scope.
+        batches: the decided batch of each scope.
+        deadline: when to give up, in seconds of the client's clock. EndTxn has half of the time;
+            the rest is for finding out what became of transactions that are lost.
+
+    Returns:
+        As of `commit_all`, or the error, for each scope.
+    """
+    transactions = [one.transaction for each in batches.values() for one in each.transactions]
+    now = driver.client.now()
+    with driver.watch.step("commit"):
+        codes = driver.admin.end(transactions, commit=True, deadline=now + (deadline - now) / 2)
+        return {scope: _result(driver, each, codes, deadline) for scope, each in batches.items()}
+
+
+def _result(
+    driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
+) -> tuple[Fate, ...] | KafkaProdError:
+    """What has become of one scope's batch, by the answers to the EndTxns of all scopes."""
+    own = {each.transactional_id: codes[each.transactional_id] for each in decided.transactions}
+    waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
+    if waiting:
+        name, code = next(iter(waiting.items()))
+        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return driver.client.unavailable(f"EndTxn of {name}{more}", code)
+    try:
+        fates = _fates(driver, decided, own, deadline)
+    except KafkaProdError as error:
+        return error
+    if Fate.UNKNOWN in fates and driver.client.now() >= deadline:
+        return driver.client.unavailable("reading from the topics how transactions ended")
+    return fates
+
+
+def _fates(
+    driver: Driver,
+    decided: DecidedBatch,
+    codes: Mapping[str, int],
+    deadline: float | None = None,
+) -> tuple[Fate, ...]:
+    """See `commit_all`; `codes` are final answers."""
+    refused = {name: code for name, code in codes.items() if _is_refusal(code)}
+    if refused:
+        name, code = next(iter(refused.items()))
+        raise driver.admin.refusal("EndTxn of a decided transaction,", name, code)
+    unclear = [name for name, code in codes.items() if code]
+    if not unclear:
+        return ()
+    fates = fates_of(decided, codes, _descriptions(driver, unclear))
+    fates = settled(driver.client, decided, fates, deadline)
+    return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
+
+
+def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
+    """The final answer for each transactional id."""
+    waiting = {each.transactional_id: each.transaction for each in decided.transactions}
+    codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
+    while waiting:
+        deadline = driver.client.deadline(REPORT_SECONDS)
+        answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
+        codes |= answers
+        for name, code in answers.items():
+            if not _is_unsettled(code):
+                del waiting[name]
+        if waiting:
+            _report(driver, decided, {name: codes[name] for name in waiting})
+    return codes
+
+
+def _report(driver: Driver, decided: DecidedBatch, waiting: Mapping[str, int]) -> None:
+    errors = Counter(error_name(code) for code in waiting.values())
+    _LOG.warning(
+        "batch %s of %s is decided; EndTxn of %d of %d transactions is not answered yet: %s, "
+        "such as %s. It is tried until it is",
+        decided.batch,
+        driver.scope,
+        len(waiting),
+        len(decided.transactions),
+        ", ".join(f"{name} ({count})" for name, count in errors.most_common()),
+        next(iter(waiting)),
+    )
+
+
+def _is_unsettled(code: int) -> bool:
+    return commit_outcome(code) is EndOutcome.RETRY
+
+
+def _is_refusal(code: int) -> bool:
+    return commit_outcome(code) is EndOutcome.FAILED
+
+
+def _descriptions(driver: Driver, names: list[str]) -> Mapping[str, TransactionDescription]:
+    """What coordinators say of transactions that are lost or not clear; nothing if they can't."""
+    try:
+        return driver.describe(names, driver.client.deadline(REPORT_SECONDS)) or {}
+    except KafkaProdError as error:
+        _LOG.warning(
+            "what became of %s can't be asked: %s", plural(len(names), "transaction"), error
+        )
+        return {}
+
+
+APPEND_SECONDS: Final = 30.0
+"""How long it may take to note what has become of a decision."""
+
+
+def roll_forward(
+    driver: Driver,
+    owner: OpenTransaction,
+    decided: DecidedBatch,
+    caller: Caller | None,
+    known: tuple[Fate, ...],
+) -> OpenTransaction:
+    """Commit what an earlier driver has decided, and note that it is done.
+
+    Args:
+        driver: of the scope.
+        owner: the driver at its epoch.
+        decided: what the log says, read in this epoch.
+        caller: who may take over from a torn batch, with resetTransactionalState; None for nobody.
+        known: the fates that the log has of a torn batch.
+
+    Returns:
+        The driver at the epoch of its next append.
+
+    Raises:
+        TornTransactionError: some of it is lost.
+        FencedError: a newer driver has taken over.
+    """
+    _LOG.warning(
+        "batch %s of %s was decided by a driver that did not finish it: committing %s now",
+        decided.batch,
+        driver.scope,
+        plural(len(decided.transactions), "transaction"),
+    )
+    fates = known or commit_all(driver, decided)
+    driver.restart()
+    if fates and caller is not None and takes_over(decided, caller):
+        _LOG.warning("%s", torn_error(driver.scope, decided, fates))
+        return owner
+    if fates:
+        note_torn(driver, owner, decided, fates, known)
+        raise torn_error(driver.scope, decided, fates)
+    done = Record.done(decided, driver.client.wall_ms())
+    return driver.append(owner, done, "done", APPEND_SECONDS)
+
+
+def note_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
+    """Append that our own decision is carried out.
+
+    The batch is visible already: that this fails, or that a newer driver has taken over, takes
+    nothing from it. Whoever comes next finds all transactions committed.
+    """
+    try:
+        driver.append(owner, record, "done", APPEND_SECONDS)
+    except FencedError as error:
+        _LOG.warning("the batch is committed, and its driver is done: %s", error)
+    except KafkaProdError as error:
+        _LOG.warning("the batch is committed, but the decision log can't say so: %s", error)
+
+
+def note_torn(
+    driver: Driver,
+    owner: OpenTransaction,
+    decided: DecidedBatch,
+    fates: tuple[Fate, ...],
+    known: tuple[Fate, ...] = (),
+) -> None:
+    """Keep in the log what became of each transaction, while the brokers still know."""
+    if known:
+        return
+    torn = Record.of(decided, driver.client.wall_ms(), fates)
+    try:
+        driver.append(owner, torn, "torn", APPEND_SECONDS)
+    except KafkaProdError as error:
+        _LOG.warning("the decision log can't say that the batch is torn: %s", error)
+
+
+_MOST_NAMED: Final = 10
+"""Transactional ids in a sentence."""
+RUN_KEPT_MS: Final = 3_600_000
+"""How long the record of a run that is done stays in the log at least."""
+
+
+def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
+    """Where the log stands; whatever it has decided is committed when this returns.
+
+    Nothing is fenced: the planning of a batch may run beside the commit of the one before.
+
+    Args:
+        driver: of the scope.
+        reset: go on behind a torn batch.
+
+    Raises:
+        TornTransactionError: rows of a decided batch are lost.
+    """
+    record = driver.read_unfenced().latest(driver.scope)
+    state: ScopeState = Nothing() if record is None else record.state
+    step = next_planning_step(state)
+    if step is None or record is None:
+        return state
+    decided = step.decided
+    fates = record.fates or commit_all(driver, decided)
+    if fates and not reset:
+        raise torn_error(driver.scope, decided, fates)
+    if fates:
+        _LOG.warning("%s", torn_error(driver.scope, decided, fates))
+    return finished(decided)
+
+
+def recover_runs(driver: Driver) -> None:
+    """Finish what earlier runs of batch jobs under the prefix have decided, and forget them.
+
+    A run that still lives has decided as well: it loses its epoch when there is nothing left for
+    it to append but that it is done. A run in one transaction leaves a record that it is done, by
+    which its own abort() can tell: that is kept for a while.
+
+    All of this takes max.block.ms at most; what it does not finish is logged and stops nothing.
+    """
+    records = driver.read()
+    decided, over = _other_runs(driver, records)
+    deadline = driver.client.deadline(driver.max_block_s)
+    if decided:
+        most = driver.client.deadline(driver.max_block_s * 0.75)  # the rest is for the log
+        for scope, result in commit_others(driver, decided, most).items():
+            _note_run(driver.of(scope, deadline), records, decided[scope], result)
+    for scope in over:
+        if driver.client.now() < deadline:
+            _forget_run(driver.of(scope, deadline), records)
+    driver.restart()
+
+
+def _other_runs(
+    driver: Driver, records: DecisionRecords
+) -> tuple[dict[Scope, DecidedBatch], list[Scope]]:
+    """The runs whose decision is to be carried out, and those whose record is to be forgotten."""
+    decided: dict[Scope, DecidedBatch] = {}
+    over = []
+    for scope in list(records.scopes(driver.scope.prefix)):
+        record = records.latest(scope)
+        if scope.kind is not ScopeKind.RUN or scope == driver.scope:
+            continue
+        if record is None or record.is_torn:
+            continue
+        if isinstance(record.state, Decided):
+            decided[scope] = record.state
+        elif driver.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
+            over.append(scope)
+    return decided, over
+
+
+def _forget_run(driver: Driver, records: DecisionRecords) -> None:
+    """Take the record of a run that is over out of the log; it comes to no harm if it stays."""
+    driver.note_chunks(records)
+    try:
+        driver.append(driver.fence(), None, "forget")
+    except KafkaProdError as error:
+        _LOG.debug("the record of %s is left in the decision log: %s", driver.scope, error)
+
+
+def _note_run(
+    driver: Driver,
+    records: DecisionRecords,
+    decided: DecidedBatch,
+    result: tuple[Fate, ...] | KafkaProdError,
+) -> None:
+    """Note what has become of a run's decision; its trouble is logged, and stops nothing."""
+    if isinstance(result, KafkaProdError):
+        _LOG.warning("%s", _unfinished(driver, decided, result))
+        return
+    driver.note_chunks(records)
+    torn = Record.of(decided, driver.client.wall_ms(), result) if result else None
+    try:
+        driver.append(driver.fence(), torn, "done")
+    except KafkaProdError as error:
+        _LOG.warning("%s is finished, and the decision log can't say so: %s", driver.scope, error)
+        return
+    if result:
+        _LOG.error("%s", torn_error(driver.scope, decided, result))
+
+
+def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
+    """What to do about another run's decision that could not be carried out."""
+    names = [each.transactional_id for each in decided.transactions]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    servers = ",".join(driver.client.config.bootstrap_servers)
+    return (
+        f"{driver.scope} was decided and could not be finished: {error}. Its transactions "
+        f"{', '.join(names[:_MOST_NAMED])}{more} hold read_committed readers back, and their rows "
+        "are lost if they time out. The next batch write with this transactionalIdPrefix tries "
+        f"again, or `kafkaprod transactions commit --prefix {driver.scope.prefix} "
+        f"--bootstrap-servers {servers}` does; `kafkaprod transactions list` shows what is open"
+    )

@@ -1,0 +1,131 @@
+"""The sender of a dry run, and the comparison of codecs on sampled batches.
+
+Measures what each codec makes of a few of a task's batches, and what that costs.
+
+Batches 1, 2, 4, 8 and so on of a task are compressed with every codec, until they have 8 MiB: the
+first say what a small task writes, the later ones what comes further back in the data.
+
+The sender of a dry run: what would be sent goes into the report, and no request leaves.
+
+Metadata and connections are real, so that partitions and leaders are, and so are the versions that
+the brokers speak. Batches are complete at once, as on brokers that answer without delay.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.records.compression import compress, decompress
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.report.codec_cost import CodecCost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.client.request import Request
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+    from spark_kafka_sink.report.builder import ReportBuilder
+
+
+SAMPLED_BYTES: Final = 8 * 1024 * 1024
+"""Uncompressed bytes of a task after which nothing more is sampled."""
+
+
+def is_sampled(number: int, sampled: int) -> bool:
+    """Whether a task's batch of this number, from 1, is measured after so many bytes were."""
+    return number & (number - 1) == 0 and sampled < SAMPLED_BYTES
+
+
+class CodecSampler:
+    """Samples one session's batches; sender thread only.
+
+    Args:
+        config: says which codec the batches are compressed with, and its level.
+        report: is told of each sample.
+        cpu_ns: CPU time of the calling thread, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        report: ReportBuilder,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+    ) -> None:
+        self._levels = {config.compression_type: config.compression_level}
+        self._report = report
+        self._cpu_ns = cpu_ns
+        self._seen = 0
+        self._sampled = 0
+        """Bytes."""
+
+    def offer(self, batch: ProducerBatch) -> None:
+        """Measure the batch if it is one of the sample."""
+        self._seen += 1
+        if not is_sampled(self._seen, self._sampled):
+            return
+        records = b"".join(batch.parts)
+        if batch.codec is not Codec.NONE:
+            records = decompress(batch.codec, records, batch.raw_size)
+        if not self._sampled:
+            for codec in Codec:
+                self._compressed(codec, b"")  # what a codec sets up in a thread is no batch's cost
+        self._sampled += len(records)
+        self._report.compressed(self._cost(codec, records, batch.records) for codec in Codec)
+
+    def _cost(self, codec: Codec, data: bytes, records: int) -> CodecCost:
+        begin = self._cpu_ns()
+        size = len(self._compressed(codec, data))
+        spent = self._cpu_ns() - begin
+        return CodecCost(
+            codec=codec.name.lower(),
+            batches=1,
+            records=records,
+            bytes_uncompressed=HEADER_SIZE + len(data),
+            bytes_compressed=HEADER_SIZE + size,
+            cpu_ns=0 if codec is Codec.NONE else spent,
+        )
+
+    def _compressed(self, codec: Codec, data: bytes) -> bytes:
+        if codec is Codec.NONE:
+            return data
+        return compress(codec, data, self._levels.get(codec))
+
+
+class DryRunSender(Sender):
+    """Drains as a `Sender` does; its producer has no producer id (`SinkConfig.parse`)."""
+
+    def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
+        if session.config.enable_idempotence:
+            raise AssertionError("a dry run asks for no producer id")
+        super().__init__(session, accumulator)
+        self._sampler = CodecSampler(session.config, session.report)
+        self._listed: dict[str, int] = {}
+        """Partitions of each topic that the report has."""
+
+    def _transmit(
+        self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
+    ) -> None:
+        del request
+        self._measure_request(node_id, drained)
+        self._measure_batches(node_id, drained, now)
+        for batches, batch in drained:
+            self._list_partitions(batch.partition.topic)
+            self._sampler.offer(batch)
+            self._completion.complete_dry_run(batches, batch)
+        self._network.wakeup()  # as an answer does: there may be more to drain
+
+    def _list_partitions(self, topic: str) -> None:
+        """Name all partitions of a topic in the report, also those that will get nothing."""
+        leaders = self._metadata.cluster.topics[topic].leaders
+        for partition in range(self._listed.get(topic, 0), len(leaders)):
+            if leaders[partition] != NO_LEADER:
+                self._report.led_by(topic, partition, leaders[partition])
+        self._listed[topic] = len(leaders)

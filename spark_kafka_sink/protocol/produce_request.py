@@ -1,0 +1,212 @@
+"""Read and write Produce requests without copying records.
+
+The Produce request as a broker gets it, read by hand where it is of one partition and plain.
+
+A broker that takes small batches spends more on a generic reader than on the log. What comes out
+is what `codec` makes of the same bytes; all that is special or broken is left to it. Source:
+``ProduceRequest.json``, versions 3 to 13.
+
+The Produce request, written around batches that are never copied.
+
+Every other message goes through `codec`; this one carries megabytes. Source:
+``ProduceRequest.json``: versions 3 to 13, flexible from 9 on, topic ids in 13 (KIP-516).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import (
+    BAD_BYTES,
+    Reader,
+    compact_length,
+    long_length,
+    milliseconds,
+    shape_of,
+    sized_reader,
+    string_length,
+    uuid,
+    write_uvarint,
+)
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from typing_extensions import Buffer
+
+
+_FLEXIBLE: Final = 9
+_TOPIC_IDS: Final = 13
+_TOPIC_ID: Final = struct.Struct(">16s")
+
+
+class _Layout(NamedTuple):
+    """How a version writes a request without transactional id, of one topic and partition.
+
+    `head` is length of the transactional id, acks, timeout and number of topics; `partition` the
+    number of partitions and the index of the first. `tail` follows the records.
+    """
+
+    head: struct.Struct
+    no_id: int
+    one: int
+    topic: Reader
+    partition: struct.Struct
+    size: Reader
+    tail: bytes
+
+
+class _Types(NamedTuple):
+    """The classes of a version, and the field that says which topic."""
+
+    request: Any
+    topic: Any
+    partition: Any
+    key: str
+
+
+def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | None:
+    """Read the body of a request; None where `codec` has to, of which broken ones are too."""
+    try:
+        return _read(version, frame, at)
+    except (*BAD_BYTES, ProtocolError):
+        return None
+
+
+def _read(version: int, frame: memoryview, at: int) -> Any | None:
+    layout = _layout(version)
+    no_id, acks, timeout, topics = layout.head.unpack_from(frame, at)
+    if no_id != layout.no_id or topics != layout.one:
+        return None
+    topic, at = layout.topic(frame, at + layout.head.size)
+    partitions, index = layout.partition.unpack_from(frame, at)
+    size, at = layout.size(frame, at + layout.partition.size)
+    end = at + size
+    if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != layout.tail:
+        return None
+    types = _types(version)
+    data = types.partition(index=index, records=frame[at:end])
+    return types.request(
+        acks=acks,
+        timeout=milliseconds(timeout),
+        topic_data=(types.topic(**{types.key: topic}, partition_data=(data,)),),
+    )
+
+
+def _topic_id(frame: memoryview, at: int) -> tuple[object, int]:
+    return uuid(_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
+
+
+@cache
+def _layout(version: int) -> _Layout:
+    if version < _FLEXIBLE:
+        return _Layout(
+            head=struct.Struct(">hhii"),
+            no_id=-1,
+            one=1,
+            topic=sized_reader(string_length, text=True, nullable=False),
+            partition=struct.Struct(">ii"),
+            size=long_length,
+            tail=b"",
+        )
+    name = sized_reader(compact_length, text=True, nullable=False)
+    return _Layout(
+        head=struct.Struct(">BhiB"),
+        no_id=0,
+        one=1 + 1,  # Compact lengths count one more, so that 0 is null.
+        topic=_topic_id if version >= _TOPIC_IDS else name,
+        partition=struct.Struct(">Bi"),
+        size=compact_length,
+        tail=bytes(3),  # No tags of partition, topic and request.
+    )
+
+
+@cache
+def _types(version: int) -> _Types:
+    request = request_type(ApiKey.PRODUCE, version)
+    topic = _entity_of(request, "topic_data")
+    return _Types(
+        request=request,
+        topic=topic,
+        partition=_entity_of(topic, "partition_data"),
+        key="topic_id" if version >= _TOPIC_IDS else "name",
+    )
+
+
+def _entity_of(entity_type: Any, name: str) -> Any:
+    return next(shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name)
+
+
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_INT32 = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+_NO_TAGS = b"\x00"
+
+
+class PartitionData(NamedTuple):
+    """One batch for one partition: its bytes in `parts`, `size` of them."""
+
+    partition: int
+    parts: Sequence[Buffer]
+    size: int
+
+
+class TopicData(NamedTuple):
+    """The batches of one topic; `topic_id` is needed from version 13 on."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionData]
+
+
+class ProduceHead(NamedTuple):
+    """What a Produce request says before its topics; `acks` as on the wire."""
+
+    version: int
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+
+
+def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
+    """The request's body as buffers: framing in bytes, batches as they were given."""
+    flexible = head.version >= _FLEXIBLE
+    front = bytearray(_string(head.transactional_id, flexible=flexible))
+    front += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
+    front += _length(len(topics), flexible=flexible)
+    buffers: list[Buffer] = []
+    for topic in topics:
+        front += _topic_key(topic, head.version)
+        front += _length(len(topic.partitions), flexible=flexible)
+        for data in topic.partitions:
+            front += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
+            buffers += [bytes(front), *data.parts]
+            front = bytearray(_NO_TAGS if flexible else b"")
+        front += _NO_TAGS if flexible else b""
+    front += _NO_TAGS if flexible else b""
+    return [*buffers, bytes(front)] if front else buffers
+
+
+def _topic_key(topic: TopicData, version: int) -> bytes:
+    if version >= _TOPIC_IDS:
+        if topic.topic_id is None:
+            raise ProtocolError(f"Produce {version} needs the id of the topic", topic=topic.name)
+        return topic.topic_id.bytes
+    return _string(topic.name, flexible=version >= _FLEXIBLE)
+
+
+def _string(text: str | None, *, flexible: bool) -> bytes:
+    raw = None if text is None else text.encode()
+    if flexible:
+        return write_uvarint(0) if raw is None else write_uvarint(len(raw) + 1) + raw
+    return _INT16.pack(-1) if raw is None else _INT16.pack(len(raw)) + raw
+
+
+def _length(count: int, *, flexible: bool) -> bytes:
+    return write_uvarint(count + 1) if flexible else _INT32.pack(count)

@@ -1,0 +1,414 @@
+"""Pieces of advice, the figures that they compare, and rules on Arrow batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.text import plural
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics, TopicMetrics
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+
+MB = 1_000_000
+
+
+class Direction(StrEnum):
+    """What to do with a setting."""
+
+    RAISE = "raise"
+    LOWER = "lower"
+    CHECK = "check"
+    SET = "set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One piece of advice; `figure` is what it rests on, `sentence` what to make of it."""
+
+    setting: str
+    direction: Direction
+    figure: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
+
+
+UNMEASURED = 2**31 - 1
+"""The value of Spark's maxBytesPerBatch with which it does not measure its batches."""
+SAFE_ARROW_BATCH = 64 * 1024 * 1024
+"""Spark's own bound, in bytes."""
+MEASURING = 0.09e-6
+"""JVM seconds a row: 0.27 us instead of 0.18, 100-byte rows on Spark 4.1 and 4.3."""
+SHORT_ARROW_BATCH = 1_000
+"""Rows of an Arrow batch above which its own cost is too small to tell."""
+HANDING_OVER = 70e-6
+"""Seconds that a batch costs at least, however few rows it has: 50 us of the Python worker's CPU
+time and 20 to 60 of the JVM's, which work side by side where they have a core each. On a machine
+that is busy with other work it takes longer."""
+
+
+def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Nothing but their number bounds the rows that Spark gathers, and they are large."""
+    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
+        return None
+    return Advice(
+        setting=ARROW_BYTES,
+        direction=Direction.LOWER,
+        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row, 'byte')} make a batch of "
+        f"{facts.arrow_batch / MB:,.0f} MB, which Spark holds twice while it grows",
+        sentence="such rows can end an executor's JVM; 4m, as in conf/spark-defaults.conf, "
+        "bounds the batch",
+    )
+
+
+def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Small rows, many a second: what Spark spends on measuring its batch shows."""
+    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
+        return None
+    if facts.waits_for_kafka or facts.has_large_rows:
+        return None
+    share = facts.share(facts.report.records * MEASURING)
+    if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+        return None
+    return Advice(
+        setting=ARROW_BYTES,
+        direction=Direction.RAISE,
+        figure=f"rows of {plural(facts.row, 'byte')}, {facts.report.records / facts.busy:,.0f} a "
+        f"second in a task, each measured: about {share:.0%} of the time",
+        sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
+        "its batch after every row; only for rows as small as these",
+    )
+
+
+def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Spark hands over a few rows at a time, and each batch costs the worker some Python."""
+    rows = facts.number(ARROW_RECORDS)
+    if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
+        return None
+    batches = facts.report.records / rows
+    share = min(1.0, facts.share(batches * HANDING_OVER))
+    if share < WORTHWHILE or facts.waits_for_kafka:
+        return None
+    return Advice(
+        setting=ARROW_RECORDS,
+        direction=Direction.RAISE,
+        figure=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
+        f"at least {share:.0%} of the time, more where the machine is busy",
+        sentence="10,000, Spark's default and in conf/spark-defaults.conf, costs less a row",
+    )
+
+
+MICROS = 1_000_000
+WORTHWHILE = 0.05
+"""A share of the time below which nothing is advised."""
+MANY_BATCHES = 200
+"""Batches a second of one task, which take 5 % of the sender's time or more."""
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""How Spark cuts the batches that it hands over: in a report of a Spark task, as plain numbers."""
+_WITHOUT_LEADER = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "LEADER_NOT_AVAILABLE",
+)
+"""What brokers say of a partition that they are still making."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFacts:
+    """A report and the settings it was made with; sizes in bytes, times in seconds."""
+
+    report: DeliveryCounters
+
+    @property
+    def metrics(self) -> ProducerMetrics:
+        """How the producers worked."""
+        return self.report.metrics
+
+    def number(self, name: str) -> int:
+        """A setting that is a number; 0 where the report does not know it."""
+        return int(dict(self.metrics.settings).get(name, 0))
+
+    @property
+    def linger_ms(self) -> float:
+        """linger.ms."""
+        return float(dict(self.metrics.settings).get("linger.ms", 0))
+
+    @property
+    def client_id(self) -> str:
+        """What the brokers call the producers; "?" where the report does not know it."""
+        return dict(self.metrics.settings).get("client.id", "?")
+
+    @property
+    def codec(self) -> str:
+        """compression.type."""
+        return dict(self.metrics.settings).get("compression.type", "none")
+
+    @property
+    def partitioner(self) -> str:
+        """The partitioner's name; empty in a report that does not have it."""
+        return dict(self.metrics.settings).get("partitioner", "")
+
+    def decided_by(self, topic: str) -> str | None:
+        """What decided the partitions of most rows; None if it was the sink's own choice."""
+        if not self.partitioner:
+            return "the keys"  # a report of an earlier version
+        meter = self._topics.get(topic)
+        keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
+        records = sum(part.records for part in self.report.partitions if part.topic == topic)
+        if 2 * (keyed + assigned) >= records:
+            return "the keys" if keyed >= assigned else "the column partition"
+        return "the function of kafka.partitioner" if self.partitioner == "function" else None
+
+    @property
+    def open_batches(self) -> int:
+        """Batches that a task fills at once, at most.
+
+        One for each topic if the sink chooses the partitions, as that fills one batch after the
+        other; else one for each partition.
+        """
+        if self.partitioner in {"round_robin", "random"}:
+            return len(self.report.partitions)
+        counts = Counter(part.topic for part in self.report.partitions)
+        return sum(count if self.decided_by(topic) else 1 for topic, count in counts.items())
+
+    @property
+    def _topics(self) -> dict[str, TopicMetrics]:
+        return {each.topic: each for each in self.metrics.topics}
+
+    @property
+    def busy(self) -> float:
+        """Time of all tasks together."""
+        return self.report.duration_sum_ms / 1000
+
+    @property
+    def each(self) -> float:
+        """Time of a task if no two ran at once, Spark's part included; 0 where that is unknown."""
+        return self.report.duration_ms / 1000 / max(1, self.report.tasks)
+
+    def share(self, seconds: float) -> float:
+        """The largest share of the time that `seconds` of all tasks together can be.
+
+        The tasks' own time begins with their first rows. Where Spark takes long to make these, the
+        whole write tells.
+        """
+        longest = max(self.busy, self.report.duration_ms / 1000)
+        return seconds / longest if longest else 0.0
+
+    @property
+    def batches(self) -> int:
+        """Batches acknowledged or sent."""
+        return sum(part.batches for part in self.report.partitions)
+
+    @property
+    def batch(self) -> float:
+        """A batch's uncompressed size."""
+        return self.report.bytes_uncompressed / max(1, self.batches)
+
+    @property
+    def row(self) -> float:
+        """A row's bytes in Kafka, uncompressed."""
+        return self.report.bytes_uncompressed / max(1, self.report.records)
+
+    @property
+    def new_partitions(self) -> int:
+        """Partitions that got their first records ever, or since they were emptied."""
+        return sum(part.first_offset == 0 for part in self.report.partitions)
+
+    @property
+    def without_leader(self) -> int:
+        """Errors of brokers that do not lead the partition, or do not know it."""
+        errors = dict(self.report.errors)
+        return sum(errors.get(name, 0) for name in _WITHOUT_LEADER)
+
+    @property
+    def lingered_bytes(self) -> float:
+        """What comes to an open batch of one task within linger.ms."""
+        rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
+        return rate / max(1, self.open_batches) * self.linger_ms / 1000
+
+    @property
+    def arrow_rows(self) -> float:
+        """Rows of a batch from Spark, if nothing but their number bounds it."""
+        in_a_task = self.report.records / max(1, self.report.tasks)
+        return min(self.number(ARROW_RECORDS), in_a_task)
+
+    @property
+    def arrow_batch(self) -> float:
+        """Bytes of such a batch."""
+        return self.row * self.arrow_rows
+
+    @property
+    def fill_rate(self) -> float:
+        """Uncompressed bytes a second that flow into one open batch."""
+        fill = self.metrics.fill_time
+        return self.batch / (fill.mean / MICROS) if fill.total else 0.0
+
+    @property
+    def queue_time(self) -> float:
+        """From a batch's first record to its first request."""
+        return self.report.queue_latency.mean / MICROS
+
+    @property
+    def wait_after_close(self) -> float:
+        """The part of the queue time in which a batch was closed and not yet sent."""
+        return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS)
+
+    @property
+    def request(self) -> float:
+        """A Produce request's batches together, compressed."""
+        return self.report.bytes_sent / max(1, self.metrics.request_records.count)
+
+    @property
+    def round_trip(self) -> float:
+        """From sending a Produce request to its answer."""
+        return self.report.request_latency.mean / MICROS
+
+    @property
+    def quick_round_trip(self) -> float:
+        """The same for the quickest tenth: what the way takes while the broker is not busy."""
+        return self.report.request_latency.percentile(10) / MICROS
+
+    @property
+    def leaders(self) -> int:
+        """Brokers that batches were sent to."""
+        return sum(1 for broker in self.metrics.brokers if broker.int_latency.count)
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second that one task sent."""
+        return self.report.bytes_sent / self.busy if self.busy else 0.0
+
+    @property
+    def ceiling(self) -> float:
+        """Bytes a second that a task can send at most with so many requests under way."""
+        in_flight = self.number("max.in.flight.requests.per.connection") * self.leaders
+        return in_flight * self.request / self.quick_round_trip if self.quick_round_trip else 0.0
+
+    @property
+    def compressing(self) -> float:
+        """The share of the time in which the codec thread was at work."""
+        return self.metrics.compression_time.total / MICROS / self.busy if self.busy else 0.0
+
+    @property
+    def blocked(self) -> float:
+        """The share of the time in which write() waited for room in the buffer."""
+        return self.metrics.buffer_wait / MICROS / self.busy if self.busy else 0.0
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the producers numbered their batches."""
+        return any(part.next_ack_seq is not None for part in self.report.partitions)
+
+    @property
+    def is_of_several_writes(self) -> bool:
+        """Whether reports of several writes were added up, as of the micro-batches of a folder.
+
+        Of one write, each partition of the DataFrame has one task that counts.
+        """
+        ids = [each.task.partition_id for each in self.report.slowest]
+        return len(set(ids)) < len(ids)
+
+    @property
+    def waits_for_kafka(self) -> bool:
+        """Whether rows wait for Kafka, so that getting them sooner would not help."""
+        return self.blocked >= 0.2
+
+    @property
+    def has_large_rows(self) -> bool:
+        """Whether some rows are far larger than the mean: alone in a batch, or refused."""
+        largest = max((each.batch_size.high for each in self.metrics.topics), default=0)
+        oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
+        return oversized or largest > max(self.number("batch.size"), 16 * self.batch)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether batches cost time: they wait to be sent, rows wait for room, or they are many."""
+        each_second = self.batches / self.busy if self.busy else 0.0
+        waits = self.wait_after_close >= self.round_trip / 2
+        return waits or self.blocked >= WORTHWHILE or each_second >= MANY_BATCHES
+
+    @property
+    def throttled(self) -> float:
+        """The share of the time in which brokers had asked for a pause."""
+        return self.report.throttle_ms / 1000 / self.busy if self.busy else 0.0
+
+    def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
+        """Of the topics with several partitions the one with most bytes, and its excess.
+
+        The excess is how many times the mean of its topic's partitions it has, empty ones included.
+        Topics with fewer `batches` don't count.
+        """
+        known = self.metrics.topic_partitions
+        found: tuple[PartitionReport, float] | None = None
+        for topic, group in groupby(self.report.partitions, attrgetter("topic")):
+            parts = list(group)
+            total = sum(part.bytes_uncompressed for part in parts)
+            count = max(len(parts), known.get(topic, 0))
+            if count < 2 or not total or sum(part.batches for part in parts) < batches:
+                continue
+            largest = max(parts, key=attrgetter("bytes_uncompressed"))
+            excess = largest.bytes_uncompressed * count / total
+            if found is None or excess > found[1]:
+                found = largest, excess
+        return found
+
+
+FEW_BATCHES = 20
+"""Fewer batches than this say nothing about a setting."""
+SMALL_BATCH = 32 * 1024
+SKEW = 3
+"""Times the mean of its topic's partitions."""
+ROW_BY_ROW = ("round_robin", "random")
+"""Partitioners that give each row a partition whether it has a key or not."""
+
+
+def skew(facts: PipelineFacts) -> Advice | None:
+    """One partition gets most of the data, for a reason that lies in the rows.
+
+    Rows without a key go to the partitions batch by batch, which are spread unevenly by chance, and
+    because brokers differ; nothing about the rows would change that.
+    """
+    largest = facts.largest_partition(FEW_BATCHES)
+    if largest is None or largest[1] < SKEW:
+        return None
+    part, excess = largest
+    decided_by = facts.decided_by(part.topic)
+    if decided_by is None:
+        return None
+    return Advice(
+        setting=decided_by,
+        direction=Direction.CHECK,
+        figure=f"{part.topic}-{part.partition} got {part.bytes_uncompressed / MB:,.1f} MB, "
+        f"{excess:,.1f} times the mean of its topic's partitions",
+        sentence="one partition gets most of the data; the others wait for it",
+    )
+
+
+def row_by_row(facts: PipelineFacts) -> Advice | None:
+    """A partitioner without regard to batches leaves a small one in each of many partitions."""
+    partitions = len(facts.report.partitions)
+    if facts.partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
+        return None
+    limit, full = facts.number("batch.size"), facts.metrics.closed_full
+    if facts.batch > min(limit / 2, SMALL_BATCH) or full >= 0.5 * facts.metrics.closed:
+        return None
+    return Advice(
+        setting="the default partitioner",
+        direction=Direction.SET,
+        figure=f"the partitioner {facts.partitioner} spreads the rows over "
+        f"{plural(partitions, 'partition')}, {facts.batch:,.0f} of {plural(limit, 'byte')} in each "
+        "batch",
+        sentence="each partition waits for a batch of its own; by default rows without a key fill "
+        "one batch after the other (rows with a key go by its hash)",
+    )

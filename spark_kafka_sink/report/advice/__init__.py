@@ -1,1 +1,0 @@
-"""Advice, and the rules on how Spark hands its rows over."""

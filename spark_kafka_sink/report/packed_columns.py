@@ -1,0 +1,367 @@
+"""Metrics of brokers and counters of partitions as columns, merged without an object for each.
+
+The metrics of many brokers as columns, which add up without an object for each histogram.
+
+`ProducerMetrics.merge_all` is the reference of what adding up means.
+
+The counters of many partitions as columns, which add up without an object for each.
+
+`PartitionReport.combine` is the reference of what adding up means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from spark_kafka_sink.metrics.histogram import Histogram
+from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
+from spark_kafka_sink.report.partition_report import PartitionReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+    Column = NDArray[np.int64]
+
+
+def to_planes(rows: Numbers) -> bytes:
+    """The bytes of k rows of n numbers each, eight times k x n."""
+    octets = rows.astype("<i8", copy=False).view(np.uint8).reshape(len(rows), -1, 8)
+    return octets.transpose(0, 2, 1).tobytes()
+
+
+def from_planes(data: bytes, rows: int) -> Numbers:
+    """Back from what `to_planes` made of so many rows, k x n."""
+    octets = np.frombuffer(data, np.uint8).reshape(rows, 8, -1)
+    numbers = np.ascontiguousarray(octets.transpose(0, 2, 1)).view("<i8")[:, :, 0]
+    return numbers.astype(np.int64, copy=False)
+
+
+BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]
+"""Node ids and names, and all numbers."""
+COUNTERS: Final = (
+    "tx",
+    "tx_bytes",
+    "rx",
+    "rx_bytes",
+    "tx_errors",
+    "timeouts",
+    "connects",
+    "disconnects",
+)
+HISTOGRAMS: Final = ("int_latency", "outbuf_latency", "rtt", "throttle")
+_NONE: Final = int(np.iinfo(np.int64).max)
+"""The lowest number of an empty histogram."""
+_BUCKET_BITS: Final = 16
+_BUCKET: Final = (1 << _BUCKET_BITS) - 1
+
+
+def _empty(*shape: int) -> Numbers:
+    return np.zeros(shape, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BrokerColumns:
+    """n brokers with c counters and h histograms each, which have m buckets all together."""
+
+    brokers: tuple[tuple[int, str], ...] = ()
+    """Node ids and names, sorted, each once."""
+    counters: Numbers = field(default_factory=lambda: _empty(0, len(COUNTERS)))
+    """n x c."""
+    totals: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
+    """n x h, as are `lows` and `highs`."""
+    lows: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
+    highs: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
+    cells: Numbers = field(default_factory=lambda: _empty(0))
+    """m rising numbers: a histogram of all n x h in the upper bits, the bucket in the lower 16."""
+    times: Numbers = field(default_factory=lambda: _empty(0))
+    """m, how often each was seen."""
+
+    @classmethod
+    def of(cls, brokers: Sequence[BrokerMetrics]) -> Self:
+        """The columns of brokers' metrics, each broker once."""
+        if not brokers:
+            return cls()
+        ordered = sorted(brokers, key=lambda each: (each.node_id, each.name))
+        found = [getattr(each, name) for each in ordered for name in HISTOGRAMS]
+        cells = [
+            index << _BUCKET_BITS | bucket
+            for index, histogram in enumerate(found)
+            for bucket, _ in histogram.buckets
+        ]
+        shape = len(ordered), len(HISTOGRAMS)
+        lows = [histogram.low if histogram.buckets else _NONE for histogram in found]
+        return cls(
+            brokers=tuple((each.node_id, each.name) for each in ordered),
+            counters=np.array(
+                [[getattr(each, name) for name in COUNTERS] for each in ordered], np.int64
+            ),
+            totals=np.array([each.total for each in found], np.int64).reshape(shape),
+            lows=np.array(lows, np.int64).reshape(shape),
+            highs=np.array([each.high for each in found], np.int64).reshape(shape),
+            cells=np.array(cells, np.int64),
+            times=np.array([times for each in found for _, times in each.buckets], np.int64),
+        )
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[BrokerColumns]) -> Self:
+        """All together."""
+        found = [part for part in parts if part.brokers]
+        if not found:
+            return cls()
+        brokers = tuple(sorted({each for part in found for each in part.brokers}))
+        places = {each: index for index, each in enumerate(brokers)}
+        shape = len(brokers), len(HISTOGRAMS)
+        counters, totals = _empty(len(brokers), len(COUNTERS)), _empty(*shape)
+        lows, highs = np.full(shape, _NONE, np.int64), _empty(*shape)
+        cells = []
+        for part in found:
+            rows = np.array([places[each] for each in part.brokers], np.int64)
+            counters[rows] += part.counters
+            totals[rows] += part.totals
+            lows[rows] = np.minimum(lows[rows], part.lows)
+            highs[rows] = np.maximum(highs[rows], part.highs)
+            cells.append(_moved(part.cells, rows))
+        merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
+        times = _empty(len(merged))
+        np.add.at(times, groups, np.concatenate([part.times for part in found]))
+        return cls(
+            brokers=brokers,
+            counters=counters,
+            totals=totals,
+            lows=lows,
+            highs=highs,
+            cells=merged,
+            times=times,
+        )
+
+    def to_planes(self) -> BrokerPlanes:
+        """As bytes that compress well."""
+        arrays = self.counters, self.totals, self.lows, self.highs, self.cells, self.times
+        numbers = np.concatenate([each.ravel() for each in arrays])
+        return self.brokers, to_planes(numbers[np.newaxis])
+
+    @classmethod
+    def from_planes(cls, planes: BrokerPlanes) -> Self:
+        """Back from what `to_planes` made."""
+        brokers, data = planes
+        (numbers,) = from_planes(data, 1)
+        counters, histograms = len(brokers) * len(COUNTERS), len(brokers) * len(HISTOGRAMS)
+        ends = counters + histograms * np.arange(4)
+        buckets = (len(numbers) - int(ends[-1])) // 2
+        parts = np.split(numbers, [*ends.tolist(), int(ends[-1]) + buckets])
+        totals, lows, highs = (each.reshape(-1, len(HISTOGRAMS)) for each in parts[1:4])
+        return cls(
+            brokers=brokers,
+            counters=parts[0].reshape(-1, len(COUNTERS)),
+            totals=totals,
+            lows=lows,
+            highs=highs,
+            cells=parts[4],
+            times=parts[5],
+        )
+
+    def to_metrics(self) -> tuple[BrokerMetrics, ...]:
+        """One object for each broker."""
+        found = iter(self._histograms())
+        return tuple(
+            BrokerMetrics(
+                node_id=node_id,
+                name=name,
+                **dict(zip(COUNTERS, counters, strict=True)),
+                int_latency=next(found),
+                outbuf_latency=next(found),
+                rtt=next(found),
+                throttle=next(found),
+            )
+            for (node_id, name), counters in zip(self.brokers, self.counters.tolist(), strict=True)
+        )
+
+    def _histograms(self) -> list[Histogram]:
+        """All n x h."""
+        count = self.totals.size
+        ends = np.searchsorted(self.cells, np.arange(1, count + 1) << _BUCKET_BITS).tolist()
+        pairs = list(zip((self.cells & _BUCKET).tolist(), self.times.tolist(), strict=True))
+        spans = zip(
+            self.totals.ravel().tolist(),
+            self.lows.ravel().tolist(),
+            self.highs.ravel().tolist(),
+            strict=True,
+        )
+        return [
+            Histogram(
+                buckets=tuple(pairs[start:end]),
+                total=total,
+                low=0 if low == _NONE else low,
+                high=high,
+            )
+            for start, end, (total, low, high) in zip([0, *ends][:count], ends, spans, strict=True)
+        ]
+
+
+def _moved(cells: Numbers, rows: Numbers) -> Numbers:
+    """The cells of brokers that are in these rows now."""
+    histograms = cells >> _BUCKET_BITS
+    broker, kind = np.divmod(histograms, len(HISTOGRAMS))
+    moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET
+    return moved
+
+
+Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
+"""Topics, names of the columns, and all numbers."""
+UNKNOWN: Final = int(np.iinfo(np.int64).min)
+"""Stands for None."""
+_TOPIC_SHIFT: Final = 32
+_FIRST_PARTITION: Final = 1 << 31
+"""Added to the number of a partition, which may be -1."""
+
+SUMS: Final = (
+    "batches",
+    "bytes_uncompressed",
+    "bytes_sent",
+    "persisted",
+    "possibly_persisted",
+    "not_persisted",
+    "sent",
+    "would_be_written",
+)
+LOWEST: Final = ("first_offset", "first_append_time")
+HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
+SAME: Final = ("leader",)
+"""None where not all are the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PartitionColumns:
+    """n partitions, each once, by topic and number."""
+
+    topics: tuple[str, ...] = ()
+    """Sorted, each once."""
+    keys: Column = field(default_factory=lambda: np.zeros(0, np.int64))
+    """n rising numbers: the topic's index in the upper half, the partition's number below."""
+    values: Mapping[str, Column] = field(default_factory=dict)
+    """Names of `PartitionReport`'s fields, each with n numbers; what only has the default is left
+    out."""
+
+    @classmethod
+    def of(cls, parts: Sequence[PartitionReport]) -> Self:
+        """The columns of reports; those of one partition are added up."""
+        if not parts:
+            return cls()
+        topics = tuple(sorted({part.topic for part in parts}))
+        index = {topic: number << _TOPIC_SHIFT for number, topic in enumerate(topics)}
+        keys = [index[part.topic] + part.partition + _FIRST_PARTITION for part in parts]
+        values = {}
+        for name in (*SUMS, *LOWEST, *HIGHEST, *SAME):
+            default = _default(name)
+            found = [getattr(part, name) for part in parts]
+            column = np.array([UNKNOWN if each is None else each for each in found], np.int64)
+            if (column != default).any():
+                values[name] = column
+        return cls._grouped(topics, np.array(keys, np.int64), values)
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[PartitionColumns]) -> Self:
+        """All together."""
+        found = [part for part in parts if len(part.keys)]
+        if not found:
+            return cls()
+        topics = tuple(sorted({topic for part in found for topic in part.topics}))
+        places = {topic: place for place, topic in enumerate(topics)}
+        keys = np.concatenate([part.keys_within(topics, places) for part in found])
+        names = {name for part in found for name in part.values}
+        values = {name: np.concatenate([part.column(name) for part in found]) for name in names}
+        return cls._grouped(topics, keys, values)
+
+    def to_reports(self) -> tuple[PartitionReport, ...]:
+        """One object for each partition."""
+        names = tuple(self.values)
+        rows = np.zeros((len(self.keys), len(names)), np.int64)
+        for index, name in enumerate(names):
+            rows[:, index] = self.values[name]
+        return tuple(
+            PartitionReport(topic=topic, partition=partition, **_known(names, row))
+            for topic, partition, row in zip(
+                self._topics(), self._partitions(), rows.tolist(), strict=True
+            )
+        )
+
+    def taken(self, rows: Column) -> Self:
+        """Some of the partitions, by their rows in rising order."""
+        values = {name: each[rows] for name, each in self.values.items()}
+        return replace(self, keys=self.keys[rows], values=values)
+
+    def to_planes(self) -> Planes:
+        """As bytes that compress well."""
+        rows = np.stack((self.keys, *self.values.values()))
+        return self.topics, tuple(self.values), to_planes(rows)
+
+    @classmethod
+    def from_planes(cls, planes: Planes) -> Self:
+        """Back from what `to_planes` made."""
+        topics, names, data = planes
+        keys, *values = from_planes(data, 1 + len(names))
+        return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
+
+    def keys_within(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
+        """The keys with the indices of sorted topics, of which these may be some."""
+        if topics == self.topics:
+            return self.keys
+        moved = np.array([places[topic] for topic in self.topics], np.int64)
+        numbers = self.keys & ((1 << _TOPIC_SHIFT) - 1)
+        return _numbers((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
+
+    def column(self, name: str) -> Column:
+        """The n numbers of a field."""
+        column = self.values.get(name)
+        return np.full(len(self.keys), _default(name), np.int64) if column is None else column
+
+    @classmethod
+    def _grouped(cls, topics: tuple[str, ...], keys: Column, values: Mapping[str, Column]) -> Self:
+        """Sorted, with the counters of equal keys added up."""
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        return cls(
+            topics=topics,
+            keys=keys[starts],
+            values={name: _reduced(name, each[order], starts) for name, each in values.items()},
+        )
+
+    def _topics(self) -> list[str]:
+        return [self.topics[index] for index in (self.keys >> _TOPIC_SHIFT).tolist()]
+
+    def _partitions(self) -> list[int]:
+        numbers = (self.keys & ((1 << _TOPIC_SHIFT) - 1)) - _FIRST_PARTITION
+        return [int(each) for each in numbers.tolist()]
+
+
+def _default(name: str) -> int:
+    return 0 if name in SUMS else UNKNOWN
+
+
+def _reduced(name: str, column: Column, starts: Column) -> Column:
+    """One number for each group of rows, which begin at `starts`."""
+    if name in SUMS:
+        return _numbers(np.add.reduceat(column, starts))
+    if name in HIGHEST:
+        return _numbers(np.maximum.reduceat(column, starts))
+    if name in LOWEST:
+        highest = np.iinfo(np.int64).max
+        lowest = np.minimum.reduceat(np.where(column == UNKNOWN, highest, column), starts)
+        return np.where(lowest == highest, UNKNOWN, lowest)
+    lowest = np.minimum.reduceat(column, starts)
+    return np.where(lowest == np.maximum.reduceat(column, starts), lowest, UNKNOWN)
+
+
+def _numbers(found: Any) -> Column:
+    return np.asarray(found, np.int64)
+
+
+def _known(names: Sequence[str], row: Sequence[int]) -> dict[str, Any]:
+    return {name: value for name, value in zip(names, row, strict=True) if value != UNKNOWN}

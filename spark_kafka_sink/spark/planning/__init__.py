@@ -1,1 +1,0 @@
-"""What is done where Spark plans a write, in a Python worker on the driver."""

@@ -1,0 +1,216 @@
+"""What the driver publishes of a write: its summary, its report, its metrics.
+
+The report goes to `reportPath`, and to where `last_report()` finds it.
+
+Before any task runs, writing the report is tried, and where that is impossible the write fails.
+Once there are rows in Kafka, nothing here may: a commit that raises makes Spark run a micro-batch
+again, with duplicates, and again for as long as the disk is full. It is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.config.enums import Summary
+from spark_kafka_sink.export.exporters import export_metrics
+from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.storage import check_folder, write_report
+from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
+from spark_kafka_sink.spark.reports.error_file import now
+from spark_kafka_sink.spark.reports.report_folder import (
+    ReportFolder,
+    micro_batch_path,
+    reports_folder,
+)
+from spark_kafka_sink.spark.session_conf import only_errors_are_logged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.spark.reports.error_file import WriteOrigin
+
+    Messages = Sequence[WriterCommitMessage | None]
+
+
+_LOG = logging.getLogger("spark_kafka_sink")
+STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
+STAYS_OUT = "the tasks that had finished would have written this"
+FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
+STOPPED = (
+    "a task has failed, or the query was stopped: without an exception in query.exception() it was "
+    "stopped, and the micro-batch is written again at the next start"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One write or micro-batch: its name for the log, and the path of its report, if any."""
+
+    config: SinkConfig
+    name: str
+    path: str | None
+    origin: WriteOrigin
+    batch_id: int | None = None
+
+    @classmethod
+    def of_write(cls, config: SinkConfig, origin: WriteOrigin) -> Publication:
+        """Of a batch write, whose report lies at `reportPath` itself."""
+        name = "the dry run" if config.dry_run else "the write"
+        return cls(config, name, config.report_path, origin)
+
+    @classmethod
+    def of_micro_batch(cls, config: SinkConfig, batch_id: int, origin: WriteOrigin) -> Publication:
+        """Of a micro-batch of a query, which need not have a name.
+
+        `reportPath` is a folder, or a path that contains `{batchId}`.
+        """
+        path = config.report_path
+        numbered = None if path is None else micro_batch_path(path, batch_id)
+        name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
+        # The writer that commits is another one than that which was planned.
+        return cls(config, name, numbered, replace(origin, started_at=""), batch_id)
+
+    def announce(self) -> None:
+        """Put a report that says "running" where that of an earlier write may lie.
+
+        Raises:
+            ReportError: nothing can be written there.
+        """
+        if self.path is not None:
+            report = DeliveryReport(
+                status=WriteStatus.RUNNING, dry_run=self.config.dry_run, written_at=now()
+            )
+            write_report(self.path, report.to_json())
+
+    def succeed(self, report: DeliveryReport) -> None:
+        """Every row is delivered; never raises."""
+        whole = self._complete(report)
+        summary = self._summary(self._usual())
+        _attempt("the summary can't be shown", lambda: self._say("is done", whole, summary))
+        self._keep(whole)
+        _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
+
+    def fail(self, report: DeliveryReport, fate: str | None = None) -> None:
+        """The write has failed, and `report` is of those tasks that had finished; never raises.
+
+        `fate` says what has become of the rows that they delivered, where these don't stay.
+        """
+        fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
+        error = self.origin.error_file.take(self.batch_id)
+        error = error or (FAILED if self.batch_id is None else STOPPED)
+        failed = replace(
+            self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
+        )
+        summary = self._summary(Summary.FULL)
+        _attempt(
+            "the summary can't be shown", lambda: self._say(f"failed; {fate}", failed, summary)
+        )
+        self._keep(failed)
+
+    def _started(self, report: DeliveryReport) -> DeliveryReport:
+        """With the time of its plan, which only finished tasks tell of a micro-batch."""
+        if report.started_at or self.batch_id is None:
+            return report
+        return replace(report, started_at=self.origin.plan_file.read().at)
+
+    def _summary(self, usual: Summary) -> Summary:
+        wanted = self.config.summary
+        return usual if wanted is Summary.AUTO else wanted
+
+    def _usual(self) -> Summary:
+        """What is said of success where the option leaves it open."""
+        if only_errors_are_logged():
+            return Summary.OFF
+        return Summary.FULL if self.batch_id is None else Summary.LINE
+
+    def _say(self, text: str, report: DeliveryReport, summary: Summary) -> None:
+        if summary is Summary.LINE:
+            _LOG.warning("%s %s: %s", self.name, text, summary_line(report))
+        elif summary is Summary.FULL:
+            _LOG.warning("%s %s:\n%s", self.name, text, summarize(report))
+
+    def _complete(self, report: DeliveryReport) -> DeliveryReport:
+        """With what only the driver knows: which write it was, and how long it took."""
+        completed = self.origin.completed(report, self.batch_id)
+        return replace(completed, dry_run=self.config.dry_run)
+
+    def _keep(self, report: DeliveryReport) -> None:
+        path = self.path
+        if path is not None:
+            _attempt(
+                f"{self.name} has no report, what is in Kafka stays",
+                lambda: write_report(path, report.to_json()),
+            )
+        _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
+
+
+def commit_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
+    """All tasks of a batch are done.
+
+    Raises:
+        DeliveryError: see committed_report.
+    """
+    with origin.error_file.kept():
+        report = committed_report(messages, config.report_tasks)
+    Publication.of_write(config, origin).succeed(report)
+
+
+def abort_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
+    """A batch has failed: what the tasks that had finished delivered is shown all the same."""
+    report = finished_report(messages, config.report_tasks)
+    Publication.of_write(config, origin).fail(report)
+
+
+def commit_micro_batch(
+    config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
+) -> None:
+    """All tasks of a micro-batch are done.
+
+    Raises:
+        DeliveryError: see committed_report.
+    """
+    with origin.error_file.kept(batch_id):
+        report = committed_report(messages, config.report_tasks)
+    Publication.of_micro_batch(config, batch_id, origin).succeed(report)
+
+
+def abort_micro_batch(
+    config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
+) -> None:
+    """A micro-batch has failed, as `abort_write`."""
+    report = finished_report(messages, config.report_tasks)
+    Publication.of_micro_batch(config, batch_id, origin).fail(report)
+
+
+def check_report_folder(config: SinkConfig) -> None:
+    """Before a micro-batch: try the folder of the reports, once in this process.
+
+    Raises:
+        ReportError: nothing can be written there.
+    """
+    path = config.report_path
+    if path is not None:
+        check_folder(reports_folder(path))
+
+
+def _keep_for_session(report: DeliveryReport) -> None:
+    folder = ReportFolder.here()
+    if folder is not None:
+        folder.keep(report)
+
+
+def _attempt(trouble: str, step: Callable[[], None]) -> None:
+    """Take a step after delivery, and log what it raises, whatever it is."""
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - see the top
+        with suppress(Exception):  # as does a logger without an open stream
+            _LOG.warning("%s: %s", trouble, error)
