@@ -9,7 +9,7 @@ Clients across calls: a process keeps those that are healthy, one for each confi
 
 Spark's planning and commit processes live as long as a query, and run once in every micro-batch.
 Only connections and what was learned of the cluster are kept. A connection belongs to who has
-logged in, as in `producer.session_pool`.
+logged in, as in `producer.session`.
 
 What brokers deny to whoever administers transactions and topics: which ACL is missing.
 

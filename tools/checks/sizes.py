@@ -1,48 +1,54 @@
-"""Sizes of folders, files and functions: `python -m tools.checks.sizes` names the too large.
+"""Limits on functions, and package docstrings that list their modules.
 
-Paths may be named; folders are then judged by the files under these paths alone.
+`python -m tools.checks.sizes` prints every violation. Paths may be given; package docstrings are
+checked below these paths.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-MAX_FOLDER_FILES = 16
-MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 7
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = ("spark_kafka_sink", "tests", "tools", "pyspark_kafkaprod.py")
-_LARGE_FOLDERS = ("spark_kafka_sink/broker/handlers",)
-"""A file for each API of Kafka."""
+_PACKAGE = "spark_kafka_sink"
+_LISTED = re.compile(r"^- `(\w+)`", re.MULTILINE)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def offenders(source: str, name: str) -> Iterator[str]:
-    """What is too large in one file, as `name:line: what` lines."""
-    lines = len(source.splitlines())
-    if lines > MAX_FILE_LINES:
-        yield f"{name}:1: {lines} lines, at most {MAX_FILE_LINES}"
+    """Return the functions that are too large, as `name:line: text` lines."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, _Function):
             yield from _function_offenders(node, name)
 
 
-def crowded(files: Iterable[Path]) -> Iterator[str]:
-    """The folders that hold too many Python files, `__init__.py` not counted."""
-    counts = Counter(path.parent for path in files if path.name != "__init__.py")
-    for folder, count in sorted(counts.items()):
-        large = folder.as_posix().endswith(_LARGE_FOLDERS)
-        if count > MAX_FOLDER_FILES and not large:
-            yield f"{folder}: {count} Python files, at most {MAX_FOLDER_FILES}"
+def unlisted(init: Path) -> Iterator[str]:
+    """Return how a package's docstring differs from its modules and subpackages.
+
+    A docstring lists each of them once, in reading order, as "- `module`: what it is".
+    """
+    listed = _LISTED.findall(ast.get_docstring(ast.parse(init.read_text())) or "")
+    there = {
+        path.stem
+        for path in init.parent.iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    }
+    for name in sorted(there - set(listed)):
+        yield f"{init}:1: the docstring does not list `{name}`"
+    for name in sorted(set(listed) - there):
+        yield f"{init}:1: the docstring lists `{name}`, which does not exist"
+    if len(set(listed)) < len(listed):
+        yield f"{init}:1: the docstring lists a module twice"
 
 
 def _function_offenders(function: _Function, name: str) -> Iterator[str]:
@@ -71,14 +77,17 @@ def _files(paths: list[Path]) -> Iterator[Path]:
             yield path
 
 
+def _is_of_package(path: Path) -> bool:
+    return path.name == "__init__.py" and _PACKAGE in path.parts and path.parent.name != _PACKAGE
+
+
 def main() -> None:
-    """Print every offender; exit status 1 when there is one."""
+    """Print every violation; exit with status 1 if there is one."""
     paths = [Path(argument) for argument in sys.argv[1:]] or [_ROOT / name for name in _SOURCES]
     files = list(_files(paths))
     found = [line for path in files for line in offenders(path.read_text(), str(path))]
-    found += crowded(files)
+    found += [line for path in files if _is_of_package(path) for line in unlisted(path)]
     sys.stdout.write("".join(f"{line}\n" for line in found))
-    sys.stdout.write(f"{len(files)} files, {len(found)} too large\n")
     sys.exit(1 if found or not files else 0)
 
 

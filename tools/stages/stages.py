@@ -48,7 +48,7 @@ STAGES = (
     Stage(
         Thread.WRITER,
         "encode: all fields copied, one cast",
-        "records.row_builder:RowBuilder.join",
+        "records.encoder:RowBuilder.join",
     ),
     Stage(
         Thread.WRITER,

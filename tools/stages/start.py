@@ -48,7 +48,7 @@ WORKERS = (
         "plan",
         f"{_WORKER}write_into_data_source",
         (
-            f"{_SINK}spark.planning.plan",
+            f"{_SINK}spark.plan",
             f"{_SINK}config.builder",
             f"{_SINK}diagnostics.preflight",
         ),
@@ -57,14 +57,14 @@ WORKERS = (
     Worker(
         "task",
         "pyspark.worker",
-        (f"{_SINK}spark.writer", f"{_SINK}spark.columns", f"{_SINK}producer.session_pool"),
+        (f"{_SINK}spark.writer", f"{_SINK}spark.columns", f"{_SINK}producer.session"),
         arrow=True,
         pandas=True,
     ),
     Worker(
         "commit",
         f"{_WORKER}commit_data_source_write",
-        (f"{_SINK}spark.writer", f"{_SINK}config.model", f"{_SINK}spark.publication"),
+        (f"{_SINK}spark.writer", f"{_SINK}config.model", f"{_SINK}spark.reports.publication"),
     ),
 )
 

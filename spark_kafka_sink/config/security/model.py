@@ -184,7 +184,7 @@ Login = (
 class JaasLogin:
     """A sasl.jaas.config that is a reference: read where and when the client logs in.
 
-    `security.resolved_login` makes the `Login` of it.
+    `security.credentials` makes the `Login` of it.
     """
 
     jaas: Secret

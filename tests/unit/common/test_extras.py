@@ -28,8 +28,7 @@ LIBRARIES = {module for extra in EXTRAS.values() for module in extra.modules} - 
 BY_EXTRAS = (
     *("cli", "demo", "spark", "plots", "pytest_plugin", "report.tables"),
     *("export.opentelemetry", "export.prometheus", "security.sasl.gssapi"),
-    *("security.tokens.client_credentials", "security.tokens.msk_iam"),
-    "security.tokens.token_endpoint",
+    *("security.tokens.token_endpoint", "security.tokens.msk_iam"),
 )
 """Modules that an extra is for."""
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({sorted(LIBRARIES | {'py4j'})}))\n"

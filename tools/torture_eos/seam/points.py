@@ -103,7 +103,7 @@ POINTS = (
     ),
     Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
     Point(_DRIVER, "Driver.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
-    Point(f"{_PROTOCOL}.claim", "claim", after=Step.TASK_CLAIMED),
+    Point(f"{_PROTOCOL}.shared_transaction", "claim", after=Step.TASK_CLAIMED),
     Point(f"{_PROTOCOL}.shared_transaction", "check_producers", after=Step.CHECKED),
     Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
     Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),
