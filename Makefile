@@ -72,7 +72,7 @@ model: install ## search every run of the model of exactly once (FULL=1: minutes
 fuzz: install ## a million frames of garbage for the protocol and records decoders
 	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)
 
-lint: install ## ruff, mypy, import-linter, sizes
+lint: install ## ruff, mypy, import-linter, function sizes, package docstrings
 	@$(PY) -m tools.checks.run lint
 
 format: install ## write the code as ruff would

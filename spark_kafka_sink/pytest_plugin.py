@@ -1,8 +1,8 @@
-"""A pytest plugin: the fixture `kafka_broker` is an embedded broker of the test's own.
+"""A pytest plugin with the fixture `kafka_broker`: an embedded broker for each test.
 
-It creates topics when they are written. Other options come from a marker:
-`@pytest.mark.kafka_broker(nodes=3, topics={"events": 4})`; those of the test go over those of its
-class, and those over its module's.
+The broker creates topics when they are first written to. A marker sets other options:
+`@pytest.mark.kafka_broker(nodes=3, topics={"events": 4})`. Options of the test override those of
+its class, which override those of its module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARKER = "kafka_broker"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(**options): how the fixture kafka_broker is set up; options of EmbeddedBroker",
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
-    """An embedded Kafka broker, which ends with the test."""
+    """Yield an embedded Kafka broker, which is stopped at the end of the test."""
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
     options: dict[str, Any] = {"auto_create_topics": True}

@@ -1,4 +1,4 @@
-"""Assertions for tests of one's own jobs; they need the extra `testing`."""
+"""Assertions for tests of your own jobs; they require the extra `testing`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
 COMPARED: Final = ("key", "value", "topic", "headers")
-"""Columns that are compared, as far as the frame has them."""
+"""Columns that are compared if the frame has them."""
 
 
 def assert_written(
     frame: DataFrame, broker: EmbeddedBroker, topic: str | None = None, **chispa: Any
 ) -> None:
-    """Check that a broker's topics hold the rows of a frame, and nothing else.
+    """Check that a broker's topics contain the rows of a frame, and nothing else.
 
-    Keys, values, topics and headers are compared by `chispa.assert_df_equality`; a column that the
-    frame does not have is not compared, and neither are partitions. The order of rows does not
-    count. What a read_committed consumer gets is what is there::
+    Keys, values, topics and headers are compared by `chispa.assert_df_equality`. Columns that the
+    frame does not have are not compared, and neither are partitions and the order of rows. The
+    records are those that a read_committed consumer receives::
 
         def test_my_job(spark, kafka_broker):
             run_my_job(kafka_broker.bootstrap_servers)
@@ -32,16 +32,16 @@ def assert_written(
             assert_written(wanted, kafka_broker, "events")
 
     Args:
-        frame: the rows wanted, by the sink's column names; it has to give the same rows each time.
-        broker: where they were written.
-        topic: the topic that is read; None for those of the column `topic`.
-        chispa: options of `assert_df_equality` other than its defaults here.
+        frame: the expected rows, with the sink's column names; evaluating it must be repeatable.
+        broker: the broker that they were written to.
+        topic: the topic to read; None for the topics in the column `topic`.
+        chispa: options of `assert_df_equality` that override the defaults used here.
 
     Raises:
-        AssertionError: rows are missing, are too many or differ; of chispa's own classes.
+        AssertionError: rows are missing, unexpected or different; one of chispa's own classes.
         ConfigError: an argument is wrong, chispa is not installed, or there is neither a topic nor
             a column `topic`.
-        UnknownTopicError: there is no such topic.
+        UnknownTopicError: the topic does not exist.
     """
     call = "assert_written(frame, broker)"
     check_argument(call, frame, FRAME, ("columns", "sparkSession"))
@@ -58,7 +58,7 @@ def assert_written(
             "assert_written() needs a topic: the frame has no column `topic`", hint="Give its name."
         )
     found = broker.records(*topics).to_spark(frame.sparkSession)
-    # By their names types are nullable all through, as those of what is read are.
+    # simpleString() drops nullability: every type is nullable throughout, as in the rows read.
     types = {name: frame.schema[name].dataType.simpleString() for name in names}
     written, wanted = (
         each.select(*(each[name].cast(kind).alias(name) for name, kind in types.items()))

@@ -1,8 +1,8 @@
-"""Asking about many keys until every one of them is answered for good.
+"""Send requests for many keys, and retry until every key has a final answer.
 
-Each key (a transactional id, a partition, a broker) goes to the broker that is responsible for it,
-with others in one request where the API allows that, and again when the answer is not final.
-Source: ``AdminApiDriver``, ``AdminApiHandler``, ``AdminApiLookupStrategy`` (KIP-699).
+A key is a transactional id, a partition or a broker. It is sent to the broker that is responsible
+for it, together with other keys if the API allows several per request, and retried if the answer is
+not final. Source: ``AdminApiDriver``, ``AdminApiHandler``, ``AdminApiLookupStrategy`` (KIP-699).
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CONCURRENT_BACKOFF_MS = 10
-"""The first wait for a transaction that is ending: shorter than retry.backoff.ms, as in Java."""
+"""Initial back-off for CONCURRENT_TRANSACTIONS: shorter than retry.backoff.ms, as in Java."""
 LONGEST_WAIT = 1.0
-"""Seconds between two looks at what is due."""
+"""Maximum seconds between two steps."""
 
 
 class Action(Enum):
-    """What to do with a key after an answer."""
+    """What to do with a key after a response."""
 
     DONE = "done"
-    """Keep the answer."""
+    """The response is final."""
     RETRY = "retry"
-    """Ask the same broker again after a back-off."""
+    """Retry at the same broker after a back-off."""
     LOOK_UP = "look up"
-    """Find out which broker is responsible, then ask again after a back-off."""
+    """Look up the responsible broker again, and retry there after a back-off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyResult(Generic[V]):
-    """A broker's answer about one key: Kafka's error code, and what it said where that is 0."""
+    """A broker's response for one key: Kafka's error code, and the value if the code is 0."""
 
     code: int
     value: V | None = None
@@ -58,53 +58,56 @@ class KeyResult(Generic[V]):
 
 
 class ApiHandler(ABC, Generic[K, V]):
-    """One API: how keys are asked about, and what the answers mean."""
+    """One API: how a request for keys is written, and how its response is read."""
 
     api: ApiKey
 
     def cap(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
-        """The highest version for a request about these keys; None for any."""
+        """Return the maximum version of a request for these keys; None for no limit."""
         return None
 
     def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """How many keys a request may have; `version` None where the broker is not known yet."""
+        """Return the maximum keys per request; `version` is None if it is not negotiated yet."""
         return 1
 
     @abstractmethod
     def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
-        """A request about these keys."""
+        """Return the body of a request for these keys."""
 
     @abstractmethod
     def results(self, keys: Sequence[K], answer: Answer) -> Mapping[K, KeyResult[V]]:
-        """What a response says of each of them; `answer.response` is there."""
+        """Return the result of each key; `answer.response` is not None."""
 
     @abstractmethod
     def action(self, code: int) -> Action:
-        """What follows from an error code, also from one of `ClientErrorCode`."""
+        """Return the action for an error code, which may be a `ClientErrorCode`."""
 
 
 class Lookup(Protocol[K]):
-    """Knows, or finds out, which broker is responsible for a key."""
+    """Looks up the broker that is responsible for a key."""
 
     def node(self, key: K) -> Node | None:
-        """The broker, None where that is not known now."""
+        """Return the broker, or None if it is currently unknown."""
 
     def ask(self, keys: Sequence[K]) -> None:
-        """Begin to find out about keys that `node` does not know."""
+        """Start to look up keys for which `node` returned None."""
 
     def forget(self, key: K) -> None:
-        """What is known of a key is wrong."""
+        """Invalidate the broker of a key."""
 
     def step(self, now: float) -> Mapping[K, int]:
-        """Go on finding out; error codes of keys about which nothing will ever be found."""
+        """Continue the lookup; return the error codes of keys whose lookup must not be retried."""
 
     def wait(self, now: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has work."""
 
 
 @dataclass(slots=True)
 class _KeyState:
-    """`retry_at` in seconds of the client's clock; `code` is that of the latest answer."""
+    """The state of a key without a final answer.
+
+    `retry_at` is in seconds of the client's clock; `code` is the latest error code.
+    """
 
     attempts: int = 0
     retry_at: float = 0.0
@@ -112,13 +115,13 @@ class _KeyState:
 
 
 class ApiDriver(Generic[K, V]):
-    """Asks one handler's API about many keys.
+    """Sends requests of one API for many keys, until each has a final answer.
 
     Args:
-        client: sends, and tells the time.
+        client: sends the requests.
         handler: the API.
-        lookup: which broker is asked.
-        keys: each once; more can be added.
+        lookup: looks up the responsible brokers.
+        keys: the keys; `add` adds more.
     """
 
     def __init__(
@@ -129,54 +132,57 @@ class ApiDriver(Generic[K, V]):
         keys: Iterable[K] = (),
     ) -> None:
         self.results: dict[K, KeyResult[V]] = {}
-        """Final answers, until they are taken."""
+        """Final answers, until `take_results` removes them."""
         self._client = client
         self._handler = handler
         self._lookup = lookup
         self._waiting: dict[K, _KeyState] = {}
         self._asked: dict[K, _KeyState] = {}
-        """Keys that a request in flight is about."""
+        """Keys with a queued request or a request in flight."""
         self.add(keys)
 
     @property
     def is_done(self) -> bool:
-        """Whether every key has its final answer."""
+        """True if every key has its final answer."""
         return not self._waiting and not self._asked
 
     @property
     def unsettled(self) -> dict[K, int | None]:
-        """Keys without a final answer, and the latest code that there was for each."""
+        """Keys without a final answer, with their latest error codes."""
         return {key: state.code for key, state in (*self._waiting.items(), *self._asked.items())}
 
     @property
     def latest_code(self) -> int | None:
-        """The latest code of a key that has no final answer; None where there was no answer."""
+        """The latest error code of some key without a final answer; None if there is none."""
         return next((code for code in self.unsettled.values() if code is not None), None)
 
     def add(self, keys: Iterable[K]) -> None:
-        """Ask about these keys too; those that are being asked about already are left alone."""
+        """Add keys; those that are already in progress are skipped."""
         for key in keys:
             if key not in self._waiting and key not in self._asked:
                 self._waiting[key] = _KeyState()
 
     def take_results(self) -> dict[K, KeyResult[V]]:
-        """The final answers since the last call."""
+        """Remove and return the final answers since the last call."""
         taken, self.results = self.results, {}
         return taken
 
     def run(self, deadline: float | None) -> bool:
-        """Ask until all is answered, or the deadline has passed; whether all is answered.
+        """Send requests until every key has its final answer, or the deadline has passed.
 
         Args:
-            deadline: in seconds of the client's clock; None: as long as it takes.
+            deadline: in seconds of the client's clock; None for no deadline.
+
+        Returns:
+            True if every key has its final answer.
 
         Raises:
             AuthenticationError: the brokers do not accept this client.
-            ProtocolError: a broker does not serve the API.
+            ProtocolError: a broker does not support the API.
         """
         client = self._client
         try:
-            client.turn(0.0)  # connections may have been closed while nobody looked
+            client.turn(0.0)  # Detect connections that were closed since the last use.
             while not self.is_done:
                 now = client.now()
                 if deadline is not None and now >= deadline:
@@ -191,7 +197,7 @@ class ApiDriver(Generic[K, V]):
                 client.abandon()
 
     def step(self, now: float) -> None:
-        """Send what is due."""
+        """Submit the requests that are due."""
         for key, code in self._lookup.step(now).items():
             if self._waiting.pop(key, None) is not None:
                 self.results[key] = KeyResult(code=code)
@@ -211,7 +217,7 @@ class ApiDriver(Generic[K, V]):
             self._send(node, keys)
 
     def wait(self, now: float) -> float:
-        """Seconds until `step` has something to do, unless an answer comes before."""
+        """Return the seconds until `step` has work, unless a response arrives before."""
         if not self._waiting:
             return LONGEST_WAIT
         retries = [state.retry_at - now for state in self._waiting.values()]

@@ -1,7 +1,8 @@
-"""Records appended in a transaction of their own, in the epoch of a producer that was fenced in.
+"""Append records to one partition in a transaction.
 
-Either all of them become visible or none. Source: ``TransactionManager``; KIP-98, KIP-360, KIP-890,
-KAFKA-17754.
+Either all records become visible or none. The producer id and epoch are those that
+`TransactionAdmin.init_producer_id` has returned. Source: ``TransactionManager``; KIP-98, KIP-360,
+KIP-890, KAFKA-17754.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ if TYPE_CHECKING:
     """A key, and its value; None is a tombstone."""
 
 BATCH_BYTES: Final = 512 * 1024
-"""Keys and values of one batch, unless one record is larger: half of max.message.bytes."""
+"""Maximum bytes of keys and values per batch, except for a larger single record.
+
+Half of the default of max.message.bytes.
+"""
 _TIMEOUT_MS: Final = 60_000
 _ABORT_SECONDS: Final = 5.0
 _PATIENCE: Final = 30.0
-"""Seconds for a topic that is new to be known to the brokers."""
+"""How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _FENCED = frozenset(
     {
         ErrorCode.invalid_producer_epoch,
@@ -59,21 +63,21 @@ _FENCED = frozenset(
         ErrorCode.invalid_txn_state,
     }
 )
-"""The producer has been taken over from, or its transaction was aborted by somebody else: by the
-next InitProducerId, or by transaction.timeout.ms."""
+"""The producer was fenced, or its transaction was aborted by the next InitProducerId or after
+transaction.timeout.ms."""
 
 
 class UnclearFenceError(FencedError):
-    """Another producer has taken over, and the records may have been appended before."""
+    """The producer was fenced, and its records may have been committed before."""
 
 
 class TransactionalAppender:
-    """Appends for producers that `TransactionAdmin.init_producer_id` has returned.
+    """Appends records for producers that `TransactionAdmin.init_producer_id` has returned.
 
     Args:
-        client: sends; lent, not owned.
-        admin: of the same client.
-        timeout_ms: the transaction.timeout.ms that the producers have.
+        client: sends the requests; the caller closes it.
+        admin: uses the same client.
+        timeout_ms: transaction.timeout.ms of the producers.
     """
 
     def __init__(
@@ -83,7 +87,7 @@ class TransactionalAppender:
         self._admin = admin
         self._timeout_ms = timeout_ms
         self._sequences: dict[tuple[int, int, TopicPartition], int] = {}
-        """The next one, by producer id, epoch and partition: V1 keeps the epoch."""
+        """Next sequence number by producer id, epoch and partition: V1 does not bump the epoch."""
 
     def append(
         self,
@@ -94,29 +98,32 @@ class TransactionalAppender:
         partition: int = 0,
         before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """Append all records, or none; returns what the owner's next transaction begins with.
+        """Append all records in one transaction, or none.
 
-        That they are committed is settled then, but their marker may follow a moment later, and
-        `LogReader` has them pending until it does. Where InitProducerId of the same transactional
-        id has returned since, it is there.
+        After this returns, the commit is decided, but the marker may be written a moment later;
+        until then, `LogReader` returns the records as pending. After a later InitProducerId of the
+        same transactional id has returned, the marker has been written.
 
         Args:
             owner: the producer, without an open transaction.
-            topic: where they go; the topic has to be there.
-            records: one at least.
-            deadline: when to give up, in seconds of the client's clock; None for never.
-            partition: of the topic.
-            before_commit: called once all is written and nothing is committed; a KafkaProdError
-                that it raises ends the transaction, with nothing appended.
+            topic: an existing topic.
+            records: at least one record.
+            deadline: when to give up, in seconds of the client's clock; None for no deadline.
+            partition: the partition's number.
+            before_commit: called after all records are written and before the commit; if it raises
+                a KafkaProdError, the transaction is aborted and nothing is appended.
+
+        Returns:
+            The producer for the owner's next transaction.
 
         Raises:
-            FencedError: another producer has taken over, or the transaction was aborted. Nothing
-                is appended, and nothing will be, unless it is an UnclearFenceError.
-            RecordTooLargeError: the topic takes no record of this size.
-            AuthorizationError: a right is missing, which it names.
-            TransactionError: a broker refuses for another reason; nothing is appended.
-            BrokerUnavailableError: the deadline has passed. All of it may be appended or not,
-                which is settled by the next InitProducerId.
+            FencedError: the producer was fenced, or the transaction was aborted. Nothing is or will
+                be appended, unless it is an UnclearFenceError.
+            RecordTooLargeError: a record exceeds the topic's limit.
+            AuthorizationError: an ACL is missing, which the error names.
+            TransactionError: a broker rejects a request for another reason; nothing is appended.
+            BrokerUnavailableError: the deadline has passed. Either all records or none are
+                appended; the next InitProducerId decides it.
         """
         if not records:
             raise ValueError("an empty transaction can't be committed")
@@ -187,20 +194,20 @@ class TransactionalAppender:
         handler: EndTxnHandler,
         deadline: float | None,
     ) -> OpenTransaction:
-        """What the owner's next transaction begins with."""
+        """Return the producer for the owner's next transaction."""
         name = owner.transactional_id
         if result.value is None:
             raise self._refusal("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_answers:
-            # A request that was lost may still arrive, and would end the next transaction.
+            # A lost EndTxn may still arrive, and would end the next transaction: bump the epoch.
             return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
         return result.value
 
     def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
-        """Try to leave no open transaction behind: else the next InitProducerId aborts it."""
+        """Try to abort the transaction; if that fails, the next InitProducerId aborts it."""
         soon = self._client.deadline(_ABORT_SECONDS)
         until = soon if deadline is None else min(soon, deadline)
-        with suppress(KafkaProdError):  # what went wrong before is the error that counts
+        with suppress(KafkaProdError):  # The original error is raised.
             self._admin.end([owner], commit=False, deadline=until)
 
     def _refusal(
@@ -210,7 +217,7 @@ class TransactionalAppender:
         key: TopicPartition | None,
         result: KeyResult[V],
     ) -> KafkaProdError:
-        """The error for an answer that ends the transaction."""
+        """Return the error for a final error code."""
         code, name = result.code, owner.transactional_id
         if code in _FENCED:
             return FencedError(
@@ -248,7 +255,7 @@ class TransactionalAppender:
 
 
 def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
-    """The records in order, in batches of `BATCH_BYTES` at most or of one."""
+    """Yield the records in order, in batches of at most `BATCH_BYTES` or of one record."""
     start = size = 0
     for end, (key, value) in enumerate(records):
         added = len(key) + len(value or b"")
@@ -262,7 +269,7 @@ def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
 def _batch(
     owner: OpenTransaction, sequence: int, records: Sequence[KeyValue], now_ms: int
 ) -> list[Buffer]:
-    """A record batch: its header, and its records."""
+    """Return a record batch as header and records."""
     keys, values = zip(*records, strict=True)
     columns = Columns(value=pa.array(values, pa.binary()), key=pa.array(keys, pa.binary()))
     count = len(records)

@@ -1,19 +1,15 @@
-"""A Kafka client that runs on the caller's thread, and the idle clients of this process.
+"""A Kafka client that runs on the caller's thread, and a cache of this process's idle clients.
 
-A client without a thread of its own: the caller's sends, waits and takes the answers.
+- `BlockingClient` has no thread of its own: the caller's thread sends requests, waits and handles
+  the responses. Requests to many brokers may be in flight at once. Connections, TLS, SASL and
+  metadata are those of the `client` package.
+- `borrowed_client` reuses healthy clients between calls, one per configuration: Spark's planning
+  and commit processes live as long as a query and run once per micro-batch. Connections and cluster
+  metadata are kept. A client is reused only while its credentials are unchanged, as in
+  `producer.session`.
+- `denied` makes the error for a request without the necessary right, and names the missing ACL.
 
-Many requests to many brokers are in flight at once. Connections, TLS, SASL and metadata are those
-of `client`. Source: ``NetworkClient`` under ``KafkaAdminClient``.
-
-Clients across calls: a process keeps those that are healthy, one for each configuration.
-
-Spark's planning and commit processes live as long as a query, and run once in every micro-batch.
-Only connections and what was learned of the cluster are kept. A connection belongs to who has
-logged in, as in `producer.session`.
-
-What brokers deny to whoever administers transactions and topics: which ACL is missing.
-
-Source: ``KafkaApis``.
+Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -55,45 +51,45 @@ if TYPE_CHECKING:
 
 
 MAX_CACHED_COORDINATORS = 10_000
-"""Ids: most are used once, and then never again."""
+"""Maximum number of cached transactional ids: most are used only once."""
 
 
 class Coordinators:
-    """The answers to FindCoordinator, those asked for longest ago dropped first."""
+    """A cache of FindCoordinator results, from which the oldest entries are dropped first."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
 
     def get(self, transactional_id: str) -> Node | None:
-        """The coordinator, None where nobody has asked yet or it has moved."""
+        """Return the coordinator, or None if it is unknown."""
         return self._nodes.get(transactional_id)
 
     def found(self, transactional_id: str, node: Node) -> None:
-        """A broker has named it."""
+        """Store a coordinator that a broker has returned."""
         self._nodes.pop(transactional_id, None)
         self._nodes[transactional_id] = node
         if len(self._nodes) > MAX_CACHED_COORDINATORS:
             del self._nodes[next(iter(self._nodes))]
 
     def forget(self, transactional_id: str) -> None:
-        """The broker is no longer the coordinator, or does not answer."""
+        """Remove a broker that is no longer the coordinator, or does not respond."""
         self._nodes.pop(transactional_id, None)
 
 
 MAX_IN_FLIGHT = 100
-"""Requests in flight to one broker, which serves those of a connection one after the other."""
+"""Maximum requests in flight to one broker, which processes a connection's requests in order."""
 _LONG_THROTTLE_S = 1.0
 _QUOTA_HINT = (
     "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms"
 )
 _CONNECTING_WAIT = 0.02
-"""Seconds between two looks for any broker that can be asked."""
+"""Seconds between two checks for an available broker."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
-    """A call that is in flight: the version it was written in, and what its broker speaks."""
+    """A call in flight, with its API version and the broker's transaction version."""
 
     call: Call
     version: int
@@ -102,9 +98,9 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Calls that wait for a connection, or for room on it.
+    """Calls that wait for a connection, or for fewer requests in flight on it.
 
-    `failures`: how often connecting to the broker had failed when the first of them came.
+    `failures`: number of failed connection attempts when the first of them was submitted.
     """
 
     failures: int
@@ -115,15 +111,17 @@ ADMIN_CLIENT_ID = "kafkaprod-admin"
 
 
 class BlockingClient:
-    """Used by one thread at a time; a context manager.
+    """A Kafka client without a thread of its own; a context manager.
+
+    It may be used by one thread at a time.
 
     Args:
-        config: whom to connect to, and how; topics are never created by asking about them.
-        clock: the machine's where None.
-        random: draws the back-offs.
-        connect: opens sockets; TCP where None.
-        resolver: looks names up; the system's where None.
-        logins: makes the steps of logins; threads where None.
+        config: the connection settings; Metadata requests never create topics.
+        clock: the clock; the system's if None.
+        random: source of the back-off jitter.
+        connect: opens sockets; TCP if None.
+        resolver: resolves names; the system's resolver if None.
+        logins: runs the steps of logins; on threads if None.
     """
 
     def __init__(
@@ -146,7 +144,7 @@ class BlockingClient:
         self._queues: dict[Node, _Queue] = {}
         self._in_flight: set[_Sent] = set()
         self._throttled_s: dict[str, float] = {}
-        """Seconds for which brokers have throttled the present user of the client, by address."""
+        """Seconds for which brokers have throttled the client's current user, by address."""
 
     def __enter__(self) -> Self:
         return self
@@ -166,48 +164,48 @@ class BlockingClient:
 
     @property
     def cluster(self) -> Cluster:
-        """What the brokers have said of the cluster so far."""
+        """The current snapshot of the cluster."""
         return self.metadata.cluster
 
     @property
     def credentials(self) -> Stamp:
-        """What the references among the security settings led to when the client was made."""
+        """Stamp of the credentials at creation; it differs once a referenced secret has changed."""
         return self._client.credentials
 
     @property
     def failures(self) -> ConnectionFailures:
-        """Why brokers could not be reached, by address."""
+        """Connection failures by address."""
         return self._network.failures
 
     def brokers(self) -> list[BrokerConnection]:
-        """Every broker that was ever asked for, connected or not."""
+        """Return every known broker, connected or not."""
         return self._network.brokers()
 
     def now(self) -> float:
-        """Seconds of the clock that deadlines are given in."""
+        """Return the time in seconds of the clock that deadlines refer to."""
         return self._client.clock.monotonic()
 
     def deadline(self, seconds: float) -> float:
-        """The deadline for what may take so long from now on."""
+        """Return the deadline `seconds` from now."""
         return self.now() + seconds
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return self._client.clock.wall_ms()
 
     def submit(self, call: Call) -> None:
-        """Send a request as soon as its broker can be reached; nothing is sent by this alone."""
+        """Queue a request; `turn` sends it as soon as its broker is connected."""
         queue = self._queues.get(call.node)
         if queue is None:
             queue = self._queues[call.node] = _Queue(self._network.attempts(call.node), deque())
         queue.calls.append(call)
 
     def turn(self, wait: float) -> None:
-        """Send what can be sent, wait at most `wait` seconds, and take what has been answered.
+        """Send queued requests, wait at most `wait` seconds, and process the responses.
 
         Raises:
             AuthenticationError: the brokers do not accept this client.
-            ProtocolError: a broker does not serve what it is to be asked.
+            ProtocolError: a broker does not support the API of a request.
         """
         now = self.now()
         for node in list(self._queues):
@@ -223,7 +221,7 @@ class BlockingClient:
             raise copy(fatal)
 
     def any_node(self) -> Node | None:
-        """A broker that can be asked at once; if there is none, one is connected to."""
+        """Return a ready broker; if there is none, start to connect to one and return None."""
         now = self.now()
         node = self.metadata.least_loaded_node(self._network, now)
         if node is None:
@@ -231,17 +229,17 @@ class BlockingClient:
         return node
 
     def version(self, node: Node, api: ApiKey, cap: int | None = None) -> int | None:
-        """The version that a broker would be asked in; None while it is not connected."""
+        """Return the API version of requests to a broker; None while it is not connected."""
         if not self._network.is_ready(node, self.now()):
             return None
         return self._network.broker(node.node_id).connection.version(api, cap)
 
     def want(self, topics: Iterable[str]) -> None:
-        """From now on the metadata covers these topics."""
+        """Add topics that the metadata must cover."""
         self.metadata.want(topics)
 
     def await_metadata(self, deadline: float | None) -> None:
-        """Wait until a broker has told of the cluster since the client was made.
+        """Wait until the client has received metadata at least once.
 
         Raises:
             AuthenticationError: the brokers do not accept this client.
@@ -251,7 +249,7 @@ class BlockingClient:
             self.pause(1.0, deadline, until_answered=True)
 
     def refresh_metadata(self, deadline: float | None) -> None:
-        """Wait until a broker has told what has become of the topics by now; raises alike."""
+        """Wait for metadata that is requested from now on; raises like `await_metadata`."""
         earlier = self.metadata.requests
         self.metadata.refresh()
         while self.metadata.answered <= earlier:
@@ -260,7 +258,7 @@ class BlockingClient:
     def pause(
         self, seconds: float, deadline: float | None, *, until_answered: bool = False
     ) -> None:
-        """Let so much time pass, or less where `until_answered` and something comes.
+        """Run the client for `seconds`; with `until_answered`, only for one `turn`.
 
         Raises:
             BrokerUnavailableError: the deadline has passed.
@@ -277,26 +275,26 @@ class BlockingClient:
                 return
 
     def forget_topics(self) -> None:
-        """Whoever uses the client next begins with what the brokers say then."""
+        """Drop topic metadata and throttle times, so that the next user starts with fresh ones."""
         self._throttled_s.clear()
         self.metadata.end_session(self.now())
 
     def abandon(self) -> None:
-        """Nobody waits for the calls that were submitted any more."""
+        """Drop all submitted calls; their `done` is not called."""
         self._queues.clear()
         self._in_flight.clear()
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is in flight or waits to be sent."""
+        """True if no call is queued or in flight."""
         return not self._queues and not self._in_flight
 
     def unavailable(self, what: str, code: int | None = None) -> BrokerUnavailableError:
-        """The error for what could not be done within its deadline.
+        """Return the error for an action that exceeded its deadline.
 
         Args:
-            what: the task, such as "describing transactions".
-            code: the latest answer that did not settle it, None where there was none.
+            what: the action, such as "describing transactions".
+            code: the latest error code that was not final, None if there was none.
         """
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
@@ -311,7 +309,7 @@ class BlockingClient:
         )
 
     def _throttles(self) -> str:
-        """The brokers that have throttled this client for long, such as "host:9092 for 12.3 s"."""
+        """Return the brokers that have throttled long, such as "host:9092 for 12.3 s"."""
         return ", ".join(
             f"{address} for {seconds:.1f} s"
             for address, seconds in sorted(self._throttled_s.items())
@@ -319,7 +317,7 @@ class BlockingClient:
         )
 
     def _send_queued(self, node: Node, now: float) -> None:
-        """Send what waits for a broker, or go on connecting to it."""
+        """Send a broker's queued calls, or connect to it."""
         if not self._network.is_ready(node, now):
             self._network.connect(node, now)
             return
@@ -368,7 +366,7 @@ class BlockingClient:
             self._network.throttle(completion.node.node_id, seconds, self.now())
 
     def _fail_unreachable(self) -> None:
-        """Give back the calls to brokers that could not be connected to since they came."""
+        """Fail the calls to brokers to which connecting has failed since they were submitted."""
         for node, queue in list(self._queues.items()):
             if self._network.attempts(node) <= queue.failures:
                 continue
@@ -387,19 +385,19 @@ class BlockingClient:
 
 
 MAX_IDLE_CLIENTS = 4
-"""Clients that a process keeps: the one unused longest goes first."""
+"""Maximum number of idle clients per process; the least recently used is closed first."""
 
 _lock = Lock()
-"""Guards `_cache`: a process may serve several queries, each in a thread of its own."""
+"""Guards `_cache`: a process may run several queries, each on its own thread."""
 _cache: dict[tuple[int, ProducerConfig], BlockingClient] = {}
-"""Clients that nobody uses now, by process and configuration."""
+"""Idle clients, by process id and configuration."""
 
 
 @contextmanager
 def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
-    """A client that an earlier call of this process left, or a new one.
+    """Yield an idle client of this process, or a new one; keep it for the next call.
 
-    One that an error has passed through is closed.
+    After an exception in the `with` block, the client is closed.
     """
     client = _take(config) or BlockingClient(config)
     try:
@@ -411,7 +409,7 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
 
 def close_clients() -> None:
-    """Close those that nobody uses now."""
+    """Close all idle clients."""
     with _lock:
         unused = list(_cache.values())
         _cache.clear()
@@ -443,13 +441,13 @@ def _keep(client: BlockingClient) -> None:
 
 
 def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> AuthorizationError:
-    """The error for what was refused with an authorization error code.
+    """Return the error for a request that failed with an authorization error code.
 
     Args:
-        client: who asked.
+        client: the client that sent the request.
         what: the request, such as "InitProducerId".
         code: Kafka's error code.
-        acl: the right that is missing.
+        acl: the missing ACL.
     """
     config = client.config
     guide = AclGuide(config.security, config.bootstrap_servers[0])
@@ -463,12 +461,12 @@ def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> Authorizat
 
 
 def on_topic(operation: Operation, topic: str) -> Acl:
-    """A right on one topic."""
+    """Return an ACL for one topic."""
     return Acl(operation, ResourceType.TOPIC, topic)
 
 
 def on_transactional_id(operation: Operation, name: str, prefix: str | None) -> Acl:
-    """A right on all transactional ids with a prefix where there is one, else on this id."""
+    """Return an ACL for all transactional ids with a prefix, or for one id if `prefix` is None."""
     if prefix is None:
         return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)
     return Acl(operation, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)

@@ -1,4 +1,4 @@
-"""One request to one broker, and what became of it."""
+"""One request to one broker, and its outcome."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of a call: `response`, or why there is none and never will be.
+    """The outcome of a call: `response`, or in `failure` the reason why there will be none.
 
-    `written`: the broker may have acted on the request. `version` is that of the API, and
-    `transaction_version` what the broker speaks; both mean something with a response alone.
+    `written`: the broker may have processed the request. `version` is the API version, and
+    `transaction_version` the one that the broker supports; both are valid only with a response.
     """
 
     node: Node
@@ -35,9 +35,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Call:
-    """A request that has to go to `node`; `body` writes it in the version that is agreed on.
+    """A request to `node`; `body` writes it in the negotiated version.
 
-    `cap` limits that version. `done` is called once, in the thread that turns the client.
+    `cap` limits that version. `done` is called once, on the thread that calls
+    `BlockingClient.turn`.
     """
 
     node: Node
@@ -48,10 +49,10 @@ class Call:
 
 
 def only(items: Sequence[Any], answer: Answer) -> Any:
-    """The one item of a list in an answer to a request about one thing.
+    """Return the only item of a list in the response to a request for one item.
 
     Raises:
-        ProtocolError: there are more or fewer.
+        ProtocolError: the list has another length.
     """
     if len(items) != 1:
         raise ProtocolError(

@@ -1,15 +1,10 @@
-"""Read one partition of a topic up to its high watermark, and only committed records.
+"""Read the committed records of one partition, up to its high watermark.
 
-Which records of a log are committed, by the markers in the log itself. Pure.
-
-A read_committed consumer stops at the last stable offset, so that any open transaction holds it
-back, whoever's it is. Here each producer is on its own: its transactional records count from its
-commit marker on, and never if an abort marker comes. Source: ``ProducerStateManager``, KIP-98.
-
-One partition of a topic, read raw from a position to the high watermark.
-
-What is committed is told by the markers in the log (`committed_records`), so that an open
-transaction of another producer holds nothing back.
+A read_committed consumer stops at the last stable offset, so any open transaction of any producer
+delays it. `LogReader` reads up to the high watermark and `CommittedRecords`, which does no I/O,
+evaluates the markers in the log for each producer separately: transactional records become
+committed with the producer's commit marker, and are dropped with its abort marker. An open
+transaction of another producer therefore delays nothing. Source: ``ProducerStateManager``, KIP-98.
 """
 
 from __future__ import annotations
@@ -65,7 +60,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTransaction:
-    """A producer's records for which no marker has come yet, from `first_offset` on."""
+    """A producer's records without a marker so far, starting at `first_offset`."""
 
     producer_id: int
     epoch: int
@@ -74,10 +69,10 @@ class PendingTransaction:
 
 
 class CommittedRecords:
-    """Takes batches in the order of the log.
+    """Collects the committed records of batches, which must be added in the order of the log.
 
     Args:
-        pending: what was open where the log was left off.
+        pending: the transactions that were open at the position where reading starts.
     """
 
     def __init__(self, pending: Iterable[PendingTransaction] = ()) -> None:
@@ -86,19 +81,19 @@ class CommittedRecords:
 
     @property
     def pending(self) -> tuple[PendingTransaction, ...]:
-        """Transactions that are still open, by first offset."""
+        """Transactions that are still open, sorted by first offset."""
         return tuple(sorted(self._pending.values(), key=lambda each: each.first_offset))
 
     def take(self) -> tuple[LogRecord, ...]:
-        """What has been committed since the last call, by offset."""
+        """Return the records that became committed since the last call, sorted by offset."""
         taken, self._committed = tuple(sorted(self._committed, key=_offset)), []
         return taken
 
     def add(self, batch: memoryview, header: BatchHeader, start: int) -> None:
-        """Take the batch at byte 0; its records below the offset `start` are left out.
+        """Add the batch at the start of `batch`, without its records before offset `start`.
 
         Raises:
-            ProtocolError: the batch is damaged, or not of format v2.
+            ProtocolError: the batch is corrupt, or not of format v2.
         """
         if header.is_control:
             self._end(batch, header)
@@ -129,10 +124,10 @@ class CommittedRecords:
 
 
 def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """The batches of a Fetch response; one that is cut off at the end is left out.
+    """Yield the batches of a Fetch response, without an incomplete one at the end.
 
     Raises:
-        ProtocolError: a batch is damaged, or of a format older than v2.
+        ProtocolError: a batch is corrupt, or of a format older than v2.
     """
     at = 0
     while len(data) - at > MAGIC_OFFSET:
@@ -159,18 +154,17 @@ def _offset(record: LogRecord) -> int:
 
 
 _PATIENCE = 0.3
-"""Seconds for which the brokers may say that there is no such topic: one that is new is not known
-to all of them at once."""
+"""How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _OTHER_TOPIC = frozenset({ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id})
 _BEGIN_ANEW = _OTHER_TOPIC | {ErrorCode.offset_out_of_range}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a log has been read: everything before `offset`.
+    """A position in a log: everything before `offset` has been read.
 
-    `leader_epoch` is that of the last batch (-1: there was none), by which a leader tells whether
-    its log was cut off since. `pending` are the transactions that were open there.
+    `leader_epoch` is that of the last batch (-1: there was none); with it, a leader can detect that
+    the log was truncated since. `pending` are the transactions open at this position.
     """
 
     topic_id: uuid.UUID | None
@@ -180,10 +174,11 @@ class Position:
 
 
 class LogRead(NamedTuple):
-    """The records that have been committed since a position, by offset, and the new position.
+    """The records that became committed since a position, sorted by offset, and the new position.
 
-    `restarted`: the log was not the one of the position any more, or had lost what lay before it;
-    so the records are those of the whole log, and nothing that was read earlier counts.
+    `restarted`: the position was no longer valid, because the topic was recreated, the log was
+    truncated, or the offset is out of range. The records are then those of the whole log and
+    replace everything read earlier.
     """
 
     records: tuple[LogRecord, ...]
@@ -192,12 +187,12 @@ class LogRead(NamedTuple):
 
 
 class LogReader:
-    """Reads one partition; whoever reads on keeps the position.
+    """Reads one partition; the caller keeps the position between reads.
 
     Args:
-        client: sends; lent, not owned.
-        topic: its name.
-        partition: its number.
+        client: sends the requests; the caller closes it.
+        topic: the topic's name.
+        partition: the partition's number.
     """
 
     def __init__(self, client: BlockingClient, topic: str, partition: int = 0) -> None:
@@ -205,19 +200,19 @@ class LogReader:
         self._key = TopicPartition(topic, partition)
 
     def read(self, position: Position | None, deadline: float | None) -> LogRead:
-        """Read from a position, None for the beginning, to the high watermark as it is now.
+        """Read from a position up to the current high watermark.
 
-        Records that became committed by a marker which this read has met can lie before the
-        position: transactions of several producers overlap.
+        The returned records may precede the position: a marker after it commits earlier records,
+        because transactions of several producers overlap.
 
         Args:
-            position: where an earlier read has stopped.
-            deadline: when to give up, in seconds of the client's clock; None for never.
+            position: the end of an earlier read; None for the start of the log.
+            deadline: when to give up, in seconds of the client's clock; None for no deadline.
 
         Raises:
-            UnknownTopicError: there is no such topic.
-            AuthorizationError: a right is missing, which it names.
-            ProtocolError: a batch is damaged.
+            UnknownTopicError: the topic does not exist.
+            AuthorizationError: an ACL is missing, which the error names.
+            ProtocolError: a batch is corrupt.
             BrokerUnavailableError: the deadline has passed.
         """
         attempts, restarted = 0, False
@@ -241,18 +236,18 @@ class LogReader:
     def marker_of(
         self, producer_id: int, behind: int, deadline: float | None
     ) -> EndTransactionMarker | None:
-        """How a producer's transaction has ended: its first marker that follows an offset.
+        """Return a producer's first marker after an offset, which ended its transaction.
 
         Args:
-            producer_id: the producer's.
+            producer_id: the producer id.
             behind: the offset of a record of the transaction.
-            deadline: when to give up, in seconds of the client's clock.
+            deadline: when to give up, in seconds of the client's clock; None for no deadline.
 
         Returns:
-            None where the log does not tell: it lacks the marker, or has none yet.
+            The marker; None if the log does not contain it (any more, or yet).
 
         Raises:
-            KafkaProdError: as `read`.
+            KafkaProdError: see `read`.
         """
         end = self._offset(LATEST, deadline)
         offset = max(behind + 1, self._offset(EARLIEST, deadline))
@@ -272,7 +267,7 @@ class LogReader:
         return None
 
     def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
-        """One attempt; None where it has to begin anew."""
+        """Make one attempt; return None if reading must start again from the start of the log."""
         end = self._offset(LATEST, deadline)
         topic_id = self._topic_id()
         if position is not None and self._is_other(position):
@@ -284,7 +279,7 @@ class LogReader:
         place = FetchFrom(
             offset=start, last_epoch=-1 if position is None else position.leader_epoch
         )
-        is_checked = False  # an empty log is asked for too: a right that is missing shows at once
+        is_checked = False  # Fetch even from an empty log, to detect a missing ACL at once.
         while place.offset < end or not is_checked:
             fetched = self._fetch(place, deadline)
             if fetched is None or fetched.diverged:
@@ -297,8 +292,8 @@ class LogReader:
             further = _take(fetched, committed, place)
             if further == place and place.offset < end:
                 if fetched.high_watermark >= end:
-                    break  # compaction has left nothing behind this offset
-                return None  # a new leader does not know yet how far its log is committed
+                    break  # Compaction has removed all records after this offset.
+                return None  # A new leader does not know its high watermark yet.
             place = further
         if self._topic_id() != topic_id:
             return None
@@ -311,7 +306,7 @@ class LogReader:
         return LogRead(committed.take(), new, restarted=False)
 
     def _is_other(self, position: Position) -> bool:
-        """Whether the topic has been deleted and made anew since."""
+        """Return True if the topic has been deleted and recreated since."""
         info = self._client.cluster.topics.get(self._key.topic)
         return info is not None and info.is_other(position.topic_id)
 
@@ -331,7 +326,7 @@ class LogReader:
     def _ask(
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
     ) -> V | None:
-        """What the leader says; None where the log is not what it was."""
+        """Return the leader's result; None if reading must start again."""
         client, key = self._client, self._key
         driver = ApiDriver(client, handler, LeaderLookup(client, _PATIENCE), (key,))
         if not driver.run(deadline):
@@ -359,7 +354,7 @@ class LogReader:
 
 
 def _take(fetched: Fetched, committed: CommittedRecords, place: FetchFrom) -> FetchFrom:
-    """Take the batches that begin at a place, or around it; the place behind them."""
+    """Add the fetched batches that end at or after `place`; return the place after them."""
     for batch, header in whole_batches(fetched.data):
         if header.last_offset >= place.offset:
             committed.add(batch, header, place.offset)

@@ -1,5 +1,6 @@
-"""Which broker is responsible: a coordinator, a leader, the controller, one by its id, or any.
+"""The broker that is responsible for a key.
 
+It is a coordinator, a leader, the controller, the broker with a given id, or any broker.
 Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``.
 """
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import TopicPartition
 
 _SOON = 0.02
-"""Seconds between two looks for a broker that is being connected to."""
+"""Seconds between two checks of a broker that is being connected."""
 _FIRST_LANE = -1_000_000
 _MOST_BROKERS = 1 << 31
-"""So that further connections to a broker have ids that no broker and no bootstrap server has."""
+"""Offset of node ids for additional connections, which no broker and no bootstrap server has."""
 
 
 class AnyBrokerLookup(Generic[K]):
-    """Whichever broker is ready, with the fewest requests in flight."""
+    """Looks up the ready broker with the fewest requests in flight."""
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
@@ -53,7 +54,7 @@ class AnyBrokerLookup(Generic[K]):
 
 
 class ControllerLookup(Generic[K]):
-    """Each broker in turn until one is the controller: in KRaft any broker passes requests on."""
+    """Tries each broker until one is the controller; with KRaft, any broker forwards requests."""
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
@@ -65,7 +66,7 @@ class ControllerLookup(Generic[K]):
         return nodes[sorted(nodes)[self._turn % len(nodes)]] if nodes else None
 
     def ask(self, keys: Sequence[K]) -> None:
-        """See `Lookup`: the client asks for the metadata by itself."""
+        """See `Lookup`: the client requests metadata by itself."""
 
     def forget(self, key: K) -> None:  # noqa: ARG002
         """See `Lookup`."""
@@ -81,13 +82,13 @@ class ControllerLookup(Generic[K]):
 
 
 class CoordinatorLookup:
-    """The coordinators of transactional ids; what is found is kept with the client.
+    """Looks up the coordinators of transactional ids, which the client caches.
 
     Args:
-        client: sends.
-        lanes: connections to each coordinator among which the ids are shared out. A broker takes
-            the next request of a connection when it has answered the one before, and it answers
-            EndTxn once its followers have the transaction's new state.
+        client: sends the requests.
+        lanes: number of connections per coordinator, among which the ids are distributed. A broker
+            processes a connection's requests one after another, and answers EndTxn only after
+            its followers have replicated the transaction's new state.
     """
 
     def __init__(self, client: BlockingClient, lanes: int = 1) -> None:
@@ -131,22 +132,21 @@ class CoordinatorLookup:
 
 
 class LeaderLookup:
-    """The leaders of partitions, from the metadata.
+    """Looks up the leaders of partitions in the metadata.
 
     Args:
-        client: has the metadata.
-        patience: seconds for which a topic may be unknown to the brokers, as one that has just
-            been made is to some.
+        client: its metadata is used.
+        patience: how long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to
+            propagate.
     """
 
     def __init__(self, client: BlockingClient, patience: float = LONGEST_WAIT) -> None:
         self._client = client
         self._patience = patience
         self._asked: dict[TopicPartition, tuple[float, int]] = {}
-        """Keys whose leader is being found out: since when, and the latest Metadata request then.
-        """
+        """Keys without a known leader: start time, and the latest Metadata request at that time."""
         self._stale: dict[TopicPartition, int] = {}
-        """The number of the latest Metadata request when a leader turned out to be wrong."""
+        """Keys with a wrong leader, and the latest Metadata request when that was detected."""
 
     def node(self, key: TopicPartition) -> Node | None:
         """See `Lookup`."""
@@ -192,12 +192,12 @@ class LeaderLookup:
 
 
 class BrokerLookup:
-    """Brokers by their ids."""
+    """Looks up brokers by their ids."""
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
         self._asked: dict[int, int] = {}
-        """Brokers that are not known, or do not answer, and the latest Metadata request then."""
+        """Unknown or failing brokers, and the latest Metadata request when that was detected."""
 
     def node(self, key: int) -> Node | None:
         """See `Lookup`."""
@@ -219,7 +219,7 @@ class BrokerLookup:
         metadata.refresh()
 
     def step(self, now: float) -> Mapping[int, int]:  # noqa: ARG002
-        """See `Lookup`: a broker that the others do not know any more is gone."""
+        """See `Lookup`: for a broker missing in newer metadata, return BROKER_NOT_AVAILABLE."""
         metadata = self._client.metadata
         gone = {}
         for key, asked in list(self._asked.items()):

@@ -1,4 +1,4 @@
-"""Topics that are made for a log of this package, and the settings that it must know of."""
+"""Create topics for the package's own logs, and read settings of topics and brokers."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 CLEANUP: Final = "cleanup.policy"
 COMPACT: Final = "compact"
 _BROKER_SECONDS: Final = 5.0
-"""For which all brokers are waited for, where one that answers is enough."""
+"""Seconds to wait for the settings of all brokers; after that, one response is enough."""
 _PATIENCE: Final = 2.0
-"""Seconds for which brokers may not know a topic that exists."""
+"""How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _WRONG_SETTINGS = frozenset(
     {
         ErrorCode.invalid_replication_factor,
@@ -49,7 +49,10 @@ _WRONG_SETTINGS = frozenset(
 
 
 class TopicAdmin:
-    """All deadlines are in seconds of the client's clock, None for as long as it takes."""
+    """Administration of topics.
+
+    Deadlines are in seconds of the client's clock; None for no deadline.
+    """
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
@@ -61,22 +64,21 @@ class TopicAdmin:
         configs: Mapping[str, str],
         deadline: float | None,
     ) -> bool:
-        """Make a compacted topic of one partition, unless there is one; wait until it is served.
+        """Create a compacted topic with one partition unless it exists, and wait for its leader.
 
         Args:
-            name: the topic.
-            replication: how many brokers have a copy; None for the brokers' default, which is 1
-                on brokers before Kafka 2.4.
-            configs: the topic's settings; cleanup.policy is "compact" unless they say otherwise.
+            name: the topic's name.
+            replication: the replication factor; None for the brokers' default, which is 1 before
+                Kafka 2.4.
+            configs: the topic's settings; cleanup.policy defaults to "compact".
             deadline: when to give up.
 
         Returns:
-            Whether this call has made it.
+            True if this call has created the topic.
 
         Raises:
-            ConfigError: the brokers refuse a setting, or there is such a topic that is not
-                compacted.
-            AuthorizationError: a right is missing, which it names.
+            ConfigError: the brokers reject a setting, or the topic exists and is not compacted.
+            AuthorizationError: an ACL is missing, which the error names.
             BrokerUnavailableError: the deadline has passed.
         """
         topic = NewTopic(name=name, replication=replication, configs={CLEANUP: COMPACT, **configs})
@@ -89,14 +91,17 @@ class TopicAdmin:
                 return made
 
     def create(self, topic: NewTopic, deadline: float | None) -> bool:
-        """Make a topic unless there is one, and wait until it is served; whether this made it.
+        """Create a topic unless it exists, and wait until its leader responds.
+
+        Returns:
+            True if this call has created the topic.
 
         Raises:
-            ConfigError: the brokers refuse a setting.
-            AuthorizationError: a right is missing, which it names.
+            ConfigError: the brokers reject a setting.
+            AuthorizationError: an ACL is missing, which the error names.
             BrokerUnavailableError: the deadline has passed.
         """
-        if self._exists(topic.name, deadline):  # Create may be denied for one that is there
+        if self._exists(topic.name, deadline):  # No right to create an existing topic is needed.
             return False
         made = False
         while True:
@@ -107,17 +112,17 @@ class TopicAdmin:
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
     ) -> None:
-        """Refuse a topic that is deleted by age, and forgets what must not be forgotten.
+        """Raise an error if a topic is not compacted, because it would lose required records.
 
-        A topic whose settings this client may not ask for (DescribeConfigs) passes.
+        The check is skipped if this client may not read the topic's settings (DescribeConfigs).
 
         Args:
-            name: the topic.
+            name: the topic's name.
             configs: see `create_compacted`.
             deadline: when to give up.
 
         Raises:
-            ConfigError: its cleanup.policy is another one.
+            ConfigError: the topic's cleanup.policy differs from the required one.
             BrokerUnavailableError: the deadline has passed.
         """
         policy = self.topic_config(name, CLEANUP, deadline)
@@ -136,7 +141,7 @@ class TopicAdmin:
             )
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
-        """A topic's setting; None where it has none, or this client may not ask."""
+        """Return a topic's setting; None if it is missing or this client may not read it."""
         handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC, [name])
         any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, handler, any_broker, (topic,))
@@ -146,12 +151,13 @@ class TopicAdmin:
         return None if value is None else value.get(name)
 
     def broker_config(self, name: str, deadline: float | None) -> str | None:
-        """A setting of the brokers: where theirs are different numbers, the least.
+        """Return a setting of the brokers; if their values differ, the smallest number.
 
-        None where they have none, or this client may not ask (DescribeConfigs on the cluster).
+        None if the setting is missing, or this client may not read it (DescribeConfigs on the
+        cluster).
 
         Raises:
-            BrokerUnavailableError: no broker has answered by the deadline.
+            BrokerUnavailableError: no broker has answered before the deadline.
         """
         client = self._client
         client.await_metadata(deadline)
@@ -165,7 +171,7 @@ class TopicAdmin:
         return min(found, key=_as_number, default=None)
 
     def _exists(self, name: str, deadline: float | None) -> bool:
-        """Whether some broker knows the topic, and this client may see it."""
+        """Return True if the topic exists and this client may describe it."""
         any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, (name,))
         if not driver.run(deadline):
@@ -173,7 +179,7 @@ class TopicAdmin:
         return not driver.results[name].code
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
-        """Whether the topic is new."""
+        """Create a topic; return False if it exists already."""
         controller: ControllerLookup[str] = ControllerLookup(self._client)
         handler = CreateTopicsHandler([topic])
         driver = ApiDriver(self._client, handler, controller, (topic.name,))
@@ -186,9 +192,9 @@ class TopicAdmin:
         return not exists
 
     def _is_served(self, name: str, deadline: float | None) -> bool:
-        """Wait until the topic's leader can be asked; False where the topic is not there.
+        """Wait until the topic's leader responds; return False if the topic does not exist.
 
-        One that is being deleted exists for CreateTopics, and is gone soon.
+        For CreateTopics, a topic that is being deleted still exists; it disappears soon after.
         """
         key = TopicPartition(name, 0)
         client = self._client

@@ -1,8 +1,8 @@
-"""Transactions of others, from any process: begun, ended, described, listed, fenced.
+"""Start, end, describe, list and fence transactions of any producer, from any process.
 
-A coordinator asks for nothing but transactional id, producer id and epoch, so the driver can end
-what its tasks have left open. Source: ``TransactionManager``, ``KafkaAdminClient``; KIP-98,
-KIP-360, KIP-664, KIP-890.
+A coordinator requires only transactional id, producer id and epoch, so the driver can end the
+transactions that its tasks have left open. Source: ``TransactionManager``, ``KafkaAdminClient``;
+KIP-98, KIP-360, KIP-664, KIP-890.
 """
 
 from __future__ import annotations
@@ -49,20 +49,23 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
 
 _FENCING_TIMEOUT_MS = 10_000
-"""The transaction.timeout.ms of ids that are fenced: nobody begins a transaction with them."""
+"""transaction.timeout.ms of fenced ids, which never start a transaction."""
 MAX_LANES = 4
-"""Connections to each coordinator where many transactions end."""
+"""Maximum connections per coordinator when many transactions end."""
 PER_LANE = 100
+"""Number of transactions per connection."""
 _FENCED = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
 _DENIED = ErrorCode.transactional_id_authorization_failed
 
 
 class TransactionAdmin:
-    """All deadlines are in seconds of the client's clock, None for as long as it takes.
+    """Administration of transactions of any producer.
+
+    Deadlines are in seconds of the client's clock; None for no deadline.
 
     Args:
-        client: sends; lent, not owned.
-        prefix: what the transactional ids begin with, for the ACL that an error names.
+        client: sends the requests; the caller closes it.
+        prefix: prefix of the transactional ids, for the ACL that an error names.
     """
 
     def __init__(self, client: BlockingClient, prefix: str | None = None) -> None:
@@ -76,20 +79,19 @@ class TransactionAdmin:
         deadline: float | None,
         current: OpenTransaction | None = None,
     ) -> OpenTransaction:
-        """A producer at a new epoch; earlier ones are fenced, and their transaction has ended.
+        """Return a producer at a new epoch; fence earlier ones and end their open transaction.
 
         Args:
-            transactional_id: the id.
+            transactional_id: the transactional id.
             timeout_ms: transaction.timeout.ms.
-            deadline: when to give up; an answer that was lost is simply asked for again.
-            current: the producer to go on from (KIP-360): where another one has taken over since,
-                it stays.
+            deadline: when to give up; after a lost response, the request is retried.
+            current: bump the epoch only if this is still the latest producer (KIP-360).
 
         Raises:
-            FencedError: another producer has taken over from `current`.
-            AuthorizationError: a right is missing, which it names.
-            ConfigError: the brokers allow no such timeout.
-            TransactionError: the coordinator refuses for another reason.
+            FencedError: another producer has fenced `current`.
+            AuthorizationError: an ACL is missing, which the error names.
+            ConfigError: the brokers do not allow this timeout.
+            TransactionError: the coordinator rejects the request for another reason.
             BrokerUnavailableError: the deadline has passed.
         """
         known = None if current is None else {transactional_id: current}
@@ -113,19 +115,22 @@ class TransactionAdmin:
     def end(
         self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
     ) -> dict[str, int]:
-        """Commit or abort, in parallel: Kafka's error code for each transactional id, 0 for done.
+        """Commit or abort transactions in parallel.
 
-        To repeat it is safe. COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
-        NOT_COORDINATOR, CONCURRENT_TRANSACTIONS and lost connections are tried again until the
-        deadline; what is not settled then has the latest of these codes, or
-        `ClientErrorCode.disconnected` where no answer has come.
+        Repeating a call is safe. COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+        NOT_COORDINATOR, CONCURRENT_TRANSACTIONS and lost connections are retried until the
+        deadline.
+
+        Returns:
+            Kafka's error code for each transactional id, 0 for success. An id without a final
+            answer has its latest error code, or `ClientErrorCode.disconnected` without any.
         """
         return {key: result.code for key, result in self.end_all(transactions, commit, deadline)}
 
     def end_all(
         self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
-        """As `end`; the value of a result is what the producer's next transaction begins with."""
+        """Like `end`; the value of a result is the producer for the next transaction."""
         ids = [each.transactional_id for each in transactions]
         handler = EndTxnHandler(transactions, commit=commit)
         lanes = min(MAX_LANES, 1 + len(ids) // PER_LANE)
@@ -139,9 +144,10 @@ class TransactionAdmin:
         return [(name, results[name]) for name in dict.fromkeys(ids)]
 
     def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
-        """Abort what is open by InitProducerId, in parallel; codes as of `end`.
+        """Abort open transactions with InitProducerId, in parallel; return codes like `end`.
 
-        Whoever had one of the ids can't go on with it; a transaction that is being committed is.
+        Earlier producers with these ids are fenced. A transaction whose commit was already decided
+        is committed.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
         driver = ApiDriver(
@@ -156,11 +162,11 @@ class TransactionAdmin:
     def describe(
         self, transactional_ids: Collection[str], deadline: float | None
     ) -> dict[str, TransactionDescription]:
-        """The state of each transactional id; ids that the coordinators do not know are left out.
+        """Return the state of each transactional id that its coordinator knows.
 
         Raises:
-            ProtocolError: a broker is older than Kafka 3.0, which brought DescribeTransactions.
-            AuthorizationError: a right is missing, which it names.
+            ProtocolError: a broker is older than Kafka 3.0, the first with DescribeTransactions.
+            AuthorizationError: an ACL is missing, which the error names.
             BrokerUnavailableError: the deadline has passed.
         """
         driver = ApiDriver(
@@ -186,17 +192,17 @@ class TransactionAdmin:
         deadline: float | None,
         states: Sequence[TransactionState] = OPEN_STATES,
     ) -> list[ListedTransaction]:
-        """The transactions of all brokers whose id matches the pattern as a whole, by id.
+        """Return the transactions of all brokers whose whole id matches a pattern, sorted by id.
 
-        Those that this client may not describe are not among them.
+        Transactions that this client may not describe are omitted.
 
         Args:
-            pattern: a regular expression of Python and RE2 alike; None for all.
+            pattern: a regular expression valid in both Python and RE2; None for all ids.
             deadline: when to give up.
-            states: those to be listed, by default all that are open; empty for all.
+            states: the states to list, by default all open ones; empty for all.
 
         Raises:
-            ProtocolError: a broker is older than Kafka 3.0, which brought ListTransactions.
+            ProtocolError: a broker is older than Kafka 3.0, the first with ListTransactions.
             BrokerUnavailableError: the deadline has passed.
         """
         matches = re.compile(pattern or ".*", re.DOTALL)
@@ -206,7 +212,7 @@ class TransactionAdmin:
             if listed is None:
                 listed = self._list(brokers, states, None, deadline) or []
             if brokers == frozenset(self._client.cluster.nodes):
-                break  # otherwise coordinators have moved meanwhile
+                break  # Otherwise, coordinators may have moved in the meantime.
         wanted = {
             one.transactional_id: one for one in listed if matches.fullmatch(one.transactional_id)
         }
@@ -215,12 +221,12 @@ class TransactionAdmin:
     def describe_producers(
         self, partitions: Collection[TopicPartition], deadline: float | None
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
-        """The producers that each partition's leader remembers, with their open transactions.
+        """Return the active producers of each partition, with their open transactions.
 
         Raises:
-            ProtocolError: a broker is older than Kafka 2.8, which brought DescribeProducers.
-            AuthorizationError: a right is missing, which it names.
-            UnknownTopicError: there is no such partition.
+            ProtocolError: a broker is older than Kafka 2.8, the first with DescribeProducers.
+            AuthorizationError: an ACL is missing, which the error names.
+            UnknownTopicError: the partition does not exist.
             BrokerUnavailableError: the deadline has passed.
         """
         driver = ApiDriver(
@@ -237,13 +243,13 @@ class TransactionAdmin:
         code: int,
         operation: Operation = Operation.WRITE,
     ) -> KafkaProdError:
-        """The error for a final answer about a transactional id that is not 0.
+        """Return the error for a final error code of a transactional id.
 
         Args:
             what: the request, such as "EndTxn".
-            transactional_id: the id.
-            code: Kafka's error code.
-            operation: what the missing right would allow, where that is the reason.
+            transactional_id: the transactional id.
+            code: Kafka's error code, not 0.
+            operation: the operation of the missing ACL, if the code is an authorization error.
         """
         if code == _DENIED:
             acl = on_transactional_id(operation, transactional_id, self._prefix)
@@ -265,7 +271,7 @@ class TransactionAdmin:
         pattern: str | None,
         deadline: float | None,
     ) -> Sequence[ListedTransaction] | None:
-        """What these brokers list; None where one does not understand the pattern."""
+        """Return the transactions that these brokers list; None if one rejects the pattern."""
         handler = ListTransactionsHandler(states, pattern)
         driver = ApiDriver(self._client, handler, BrokerLookup(self._client), brokers)
         if not driver.run(deadline):
@@ -283,7 +289,7 @@ class TransactionAdmin:
         return [one for result in driver.results.values() for one in result.value or ()]
 
     def _brokers(self, deadline: float | None) -> frozenset[int]:
-        """The ids of all brokers."""
+        """Return the ids of all brokers."""
         self._client.await_metadata(deadline)
         return frozenset(self._client.cluster.nodes)
 

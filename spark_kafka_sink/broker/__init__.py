@@ -1,8 +1,34 @@
-"""A small Kafka broker in this process, so that tests and demos need nothing installed.
+"""A small Kafka broker that runs inside this process, so that tests and demos install nothing.
 
-`embedded.py` holds `EmbeddedBroker`, which wires the packages together. Reading order, as a request
-goes: net (sockets, frames, dispatch), handlers (one file an API), cluster (topics, nodes, leaders),
-coordinator (groups, transactions), partition (validation, log, producers), storage and redis (where
-batches are stored). faults sits between net and handlers when a test asks for it. A package imports
-only from those listed after it (`pyproject.toml`); the modules beside them are shared.
+A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
+`authorization` and `handlers`, which read and change the state in `cluster`, `coordinator` and
+`partition`; `storage` and `redis` keep the batches. The order of imports between the packages is a
+contract in `pyproject.toml`.
+
+All state belongs to the event loop's thread, or with Redis to the thread that holds the lock of
+`state_lock`.
+
+In reading order:
+
+- `embedded`: `EmbeddedBroker`, the class that tests and demos use
+- `config`: `BrokerConfig`, all settings of a broker, and its listener addresses
+- `runtime`: `BrokerRuntime`, which creates and connects the state, sockets and threads
+- `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
+- `faults`: fault injection: faults, their text form, and their effect on requests
+- `authorization`: operations that each API requires, and responses without what is denied
+- `requests`: where requests name topics and partitions, and responses that fail a part of them
+- `handlers`: the APIs that the broker serves, and the context that handlers receive
+- `cluster`: nodes, topics, leaders, replicas, reassignments, dynamic configs and log maintenance
+- `coordinator`: consumer groups and transactions
+- `partition`: validation of batches, the log of a partition, producer and transaction state
+- `storage`: logs in memory or on disk, and the journal of all other durable state
+- `redis`: the storage backend that keeps logs in Redis Streams
+- `security`: TLS, SASL mechanisms, credentials and denials
+- `purgatory`: delayed operations: requests that wait for a change or a deadline
+- `state_lock`: the lock on the cluster's state, used if requests have their own thread
+- `topic_config`: topic configs and the broker configs that they default to
+- `consumer_record`: records as a read_committed consumer receives them
+- `releases`: the API versions that each release of Kafka serves
+- `clock`: a clock whose wall time tests can change
+- `topic_partition`: the `TopicPartition` type
 """

@@ -1,18 +1,19 @@
-"""Authorization of requests: required operations per API, filtered and refused responses.
+"""Authorization: the operations that each API requires, and removal of what is denied.
 
-Which rights each API needs: Kafka's KafkaApis and ControllerApis as a table.
+Handlers do not check authorization. `handle` checks a request before its handler runs, with the
+rules of Kafka's KafkaApis and ControllerApis as tables:
 
-Rights for a whole request, for each topic whose partitions it names, and for each of its items.
+- `OF_REQUEST`: operations required for the whole request; if one is denied, all of it is refused
+- `OF_PARTITIONS`: the operation required on each topic whose partitions a request names
+- `OF_ITEMS`: operations required for each item, such as a topic, group or config resource
 
-Metadata for those who may not describe every topic: what is hidden, and what is refused.
+Denied partitions and items are removed from the request, the handler answers the rest, and the
+refusals are then added to its response. `ANSWER_FILTERS` removes from responses what the client may
+not describe.
 
-A topic that is named and may not be described is refused whether there is one or not, so that
-nobody learns which topics there are. Where all are asked for, it is left out.
-
-Requests on their way through their handlers, without what their clients may not do.
-
-What is denied is taken out of the request, the handler answers the rest, and then the refusals are
-put into its answer: in the handlers nobody asks for rights.
+Metadata is handled separately: a named topic that the client may not describe is refused whether or
+not it exists, so that the response does not reveal it; if the client requests all topics, such a
+topic is left out.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
 
 
 _TRANSACTION_KEY: Final = 1
-"""FindCoordinator's key type of transactional ids; 0 is a group's."""
+"""FindCoordinator's key type of transactional ids; 0 is the key type of groups."""
 _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
     2: ResourceType.TOPIC,
     32: ResourceType.GROUP,
 }
-"""By Kafka's ConfigResource type; all others are the cluster's."""
+"""Resource type by Kafka's ConfigResource type; all others belong to the cluster."""
 
 
 class Right(NamedTuple):
@@ -64,7 +65,7 @@ class Right(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """How a lacking right is answered."""
+    """Error code and message if an operation on a type of resource is denied."""
 
     error: ErrorCode
     message: str
@@ -165,7 +166,7 @@ OF_REQUEST: Final[Mapping[int, _Rights]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _on_cluster(Operation.DESCRIBE),
     ApiKey.LIST_CONFIG_RESOURCES: _on_cluster(Operation.DESCRIBE_CONFIGS),
 }
-"""Without one of these the whole request is refused."""
+"""Operations required for the whole request, by API; if one is denied, all of it is refused."""
 
 OF_PARTITIONS: Final[Mapping[int, Operation]] = {
     ApiKey.PRODUCE: Operation.WRITE,
@@ -180,7 +181,7 @@ OF_PARTITIONS: Final[Mapping[int, Operation]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Operation.DESCRIBE,
     ApiKey.DESCRIBE_PRODUCERS: Operation.READ,
 }
-"""What is needed of each topic whose partitions a request names."""
+"""The operation required on each topic whose partitions a request names, by API."""
 
 
 def _on_topic(*operations: Operation) -> _ItemRights:
@@ -236,7 +237,10 @@ OF_ITEMS: Final[Mapping[int, _ItemRights]] = {
     ApiKey.ALTER_CONFIGS: _on_config(Operation.ALTER_CONFIGS),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _on_config(Operation.ALTER_CONFIGS),
 }
-"""What is needed of each item: the request, the item, and the name of the topic that it is."""
+"""Operations required for each item of a request, by API.
+
+The functions take the request, the item, and the name of the topic if the item is a topic.
+"""
 
 
 _Filter: TypeAlias = "Callable[[RequestContext, Values], Values]"
@@ -245,7 +249,7 @@ _Filter: TypeAlias = "Callable[[RequestContext, Values], Values]"
 def _without(
     answers: str, name: str, type_: ResourceType, operation: Operation = Operation.DESCRIBE
 ) -> _Filter:
-    """Leaves out the parts of an answer whose names may not be known."""
+    """Return a filter that removes the items of a response whose names the client may not see."""
 
     def hide(context: RequestContext, values: Values) -> Values:
         if answers not in values:
@@ -258,7 +262,10 @@ def _without(
 
 
 def _hide_offsets(context: RequestContext, values: Values) -> Values:
-    """Committed offsets of topics that may not be described: refused if asked for, or left out."""
+    """Remove committed offsets of topics that the client may not describe.
+
+    They are refused if the client named the topics, and left out if it requested all topics.
+    """
     if "groups" not in values:
         asked = context.request.topics
         return values if asked is not None else _offsets_of_group(context, values, all_topics=True)
@@ -305,14 +312,14 @@ ANSWER_FILTERS: Final[Mapping[int, _Filter]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _without("topics", "name", ResourceType.TOPIC),
     ApiKey.OFFSET_FETCH: _hide_offsets,
 }
-"""By API: what is done to an answer of its handler."""
+"""Functions that change a handler's response, by API."""
 
 
 _NULL_NAME_VERSION: Final = 12
 
 
 def answer_metadata(handler: Handler, context: RequestContext) -> Answer:
-    """Handle Metadata as far as its client may see."""
+    """Handle Metadata, limited to what the client may see."""
     asked = context.request.topics
     if asked is None or (context.version == 0 and not asked):
         answer = handler.handle(context)
@@ -343,7 +350,7 @@ def _may_have(context: RequestContext, item: Any) -> bool:
 
 
 def _may_be_made(context: RequestContext, topic: str) -> bool:
-    """Whether asking for an unknown topic may make it, where it would."""
+    """Return False if requesting an unknown topic would create it and the client may not."""
     config, denials, user = context.cluster.config, context.cluster.denials, context.user
     if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
         return True
@@ -353,7 +360,7 @@ def _may_be_made(context: RequestContext, topic: str) -> bool:
 
 
 def _refused_topic(context: RequestContext, item: Any) -> Values:
-    """By name without the id, by id without the name (as KafkaApis)."""
+    """Return a refused topic with its name or its id, whichever was requested (as KafkaApis)."""
     by_id = id_of(item)
     name = item.name
     if by_id is not None:
@@ -376,34 +383,34 @@ _ALL_PARTITIONS_FAIL: Final = frozenset(
         ApiKey.ELECT_LEADERS,
     }
 )
-"""APIs that have no error for the whole request, or have one beside those of the partitions."""
+"""APIs without an error for the whole request, or with errors for partitions as well."""
 _NOTHING: Final[dict[int, dict[str, Any]]] = {
     ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
 }
-"""Fields of refused answers that are not what they are by default."""
+"""Fields of refused responses whose values differ from the defaults."""
 _MESSAGES: Final[dict[int, str | None]] = {
     ApiKey.CREATE_TOPICS: "Authorization failed.",
     ApiKey.CREATE_PARTITIONS: None,
     ApiKey.FIND_COORDINATOR: "",
 }
-"""Messages of refused items that are not the one of the error."""
+"""Messages of refused items, if they differ from the message of the error."""
 _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
     ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
 }
-"""Fields of refused partitions that are not what they are in other failures."""
+"""Fields of refused partitions whose values differ from those of other failures."""
 _OFFSETS_TOP_ERROR: Final = 2
-"""Since this version OffsetFetch has an error for the whole request."""
+"""The first version of OffsetFetch with an error for the whole request."""
 
 
 def handle(handler: Handler, context: RequestContext) -> Answer:
-    """Handle a request as far as its client may."""
+    """Handle a request without the parts that are denied to its client."""
     return _Authorized(handler, context).answer()
 
 
 class _Authorized:
-    """One request on its way."""
+    """The authorization of one request."""
 
     __slots__ = ("_api", "_context", "_handler")
 
@@ -413,7 +420,7 @@ class _Authorized:
         self._api = handler.api
 
     def answer(self) -> Answer:
-        """The answer: of the handler, with refusals, or of refusals alone."""
+        """Return the handler's answer with refusals added, or only refusals."""
         context = self._context
         rights = OF_REQUEST.get(self._api)
         lacking = None if rights is None else self._lacking(rights(context.request))
@@ -430,7 +437,7 @@ class _Authorized:
         return self._handled(context, self._filtered)
 
     def _lacking(self, rights: Iterable[Right]) -> Right | None:
-        """The first right that is denied."""
+        """Return the first right that is denied, or None."""
         denials, user = self._context.cluster.denials, self._context.user
         return next((right for right in rights if not denials.allows(user, *right)), None)
 
@@ -477,7 +484,7 @@ class _Authorized:
         return self._handled(context._replace(request=rest), add)
 
     def _items(self) -> ItemShape | None:
-        """How the request names items that need rights, if it does."""
+        """Return how the request names the items that require rights, or None."""
         if self._api not in OF_ITEMS:
             return None
         shapes = BY_ITEM[self._api]
@@ -512,19 +519,19 @@ class _Authorized:
         return {**failed, "error_message": message, REASON: self._reason(lacking)}
 
     def _reason(self, lacking: Right) -> str:
-        """For the broker's log."""
+        """Return the reason of a refusal for the broker's log."""
         return (
             f"User:{self._context.user} is denied {lacking.operation.label} on "
             f"{lacking.type.value} {lacking.name}"
         )
 
     def _filtered(self, values: Values) -> Values:
-        """An answer without what its client may not see."""
+        """Return a response without what the client may not see."""
         hide = ANSWER_FILTERS.get(self._api)
         return values if hide is None else hide(self._context, values)
 
     def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
-        """Have the request handled, and change the answer, now or when it comes."""
+        """Call the handler, and apply `change` to its answer, immediately or when it comes."""
         reply = context.reply
         later = context._replace(reply=lambda values: reply(change(values)))
         answer = self._handler.handle(later)

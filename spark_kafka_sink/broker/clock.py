@@ -1,4 +1,4 @@
-"""A clock whose time of day a test may change while the broker runs."""
+"""A clock whose wall time tests can change while the broker runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class JumpingClock:
-    """Another clock, with a time of day that can jump; what measures durations runs on."""
+    """A clock whose wall time tests can change; its monotonic time is not affected."""
 
     __slots__ = ("_clock", "_offset_ms")
 
@@ -26,5 +26,5 @@ class JumpingClock:
         return self._clock.wall_ms() + self._offset_ms
 
     def jump(self, milliseconds: int) -> None:
-        """Move the time of day, back if negative."""
+        """Move the wall time by `milliseconds`, which may be negative."""
         self._offset_ms += milliseconds

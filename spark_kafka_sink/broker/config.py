@@ -1,8 +1,7 @@
-"""Configuration of an embedded broker: its listeners and settings.
+"""Configuration of an embedded broker: settings, listener addresses and advertised addresses.
 
-Where each node listens, and the address that clients are told (Kafka's advertised.listeners).
-
-The two differ where a container, NAT or a proxy stands between.
+Advertised addresses (Kafka's advertised.listeners) differ from those that the nodes listen on if
+clients connect through a container's port mapping, NAT or a proxy.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
 
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
-"""Hosts that mean every address of the machine: nobody can connect to them from elsewhere."""
+"""Hosts that stand for all addresses of the machine; other machines cannot connect to them."""
 _LOOPBACK = "127.0.0.1"
 _ALWAYS = ("localhost", _LOOPBACK, "::1")
 
 
 def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> None:
-    """See whether clients can be told an address of each node.
+    """Check that every node has an address that can be announced to clients.
 
     Raises:
-        ConfigError: the host is none that can be announced, or the addresses are not one a node.
+        ConfigError: the host cannot be announced, or there is not one address per node.
     """
     if advertised_listeners is None:
         if host in _ANY:
@@ -59,10 +58,10 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
 
 
 def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
-    """See whether the addresses promise clients what the broker speaks.
+    """Check that the advertised addresses name no other security protocol than the broker's.
 
     Raises:
-        ConfigError: an address has another protocol before it, as in SASL_SSL://host:port.
+        ConfigError: an address has another protocol as its prefix, as in SASL_SSL://host:port.
     """
     others = secured_protocols(advertised_listeners or "") - {protocol}
     if others:
@@ -75,7 +74,10 @@ def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
 def advertised(
     host: str, advertised_listeners: str | None, ports: dict[int, int]
 ) -> dict[int, tuple[str, int]]:
-    """What clients are told of each node; `ports` are those that the nodes listen on."""
+    """Return the advertised host and port of each node.
+
+    `ports` are the ports that the nodes listen on, by node id.
+    """
     if advertised_listeners is None:
         return {node: (host, port) for node, port in ports.items()}
     told = parse_addresses(advertised_listeners, "advertised_listeners")
@@ -83,12 +85,12 @@ def advertised(
 
 
 def reachable(host: str) -> str:
-    """A host to connect to from this machine, for one that is listened on."""
+    """Return the host that clients on this machine connect to for a listener's host."""
     return _LOOPBACK if host in _ANY else host
 
 
 def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str, ...]:
-    """Names and addresses that clients may know the nodes by: what a certificate has to say."""
+    """Return the hosts that clients may use for the nodes, which a certificate must contain."""
     names = [*_ALWAYS, host]
     if advertised_listeners is not None:
         told = parse_addresses(advertised_listeners, "advertised_listeners")
@@ -102,7 +104,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 MAX_MESSAGE_BYTES = 1_048_588
-"""Kafka's default of message.max.bytes: a batch of 1 MiB and its 12 bytes of log overhead."""
+"""Kafka's default for message.max.bytes: 1 MiB plus 12 bytes of log overhead."""
 
 _LOWEST = {
     "nodes": 1,
@@ -116,11 +118,11 @@ _LOWEST = {
 
 
 LOG = "log"
-"""The storage that is Kafka's own: segments of batches."""
+"""The storage type of Kafka's segmented logs, in memory or in a data folder."""
 
 
 class BrokerOptions(TypedDict, total=False):
-    """The keywords of `EmbeddedBroker`; see `BrokerConfig` for their meaning."""
+    """Keyword arguments of `EmbeddedBroker`; `BrokerConfig` describes them."""
 
     topics: Mapping[str, int]
     topic_configs: Mapping[str, Mapping[str, str]]
@@ -164,50 +166,54 @@ class BrokerConfig:
     """Settings of an embedded broker.
 
     Args:
-        topics: topics to begin with, and how many partitions each has.
+        topics: topics to create at the start, with their numbers of partitions.
         topic_configs: topic-level configs (Kafka's names) by topic.
-        replication_factors: how many nodes have a copy, by topic of `topics`.
-        replication_factor: Kafka's default.replication.factor, where nothing else is said.
-        follower_lag_ms: how much later than the leader followers have a record.
-        replica_lag_time_max_ms: a follower that lacks something for longer is not in sync.
-        session_timeout_ms: a node that hangs for so long loses its leaderships.
-        group_min_session_timeout_ms: the shortest session.timeout.ms a group's member may ask for.
-        group_max_session_timeout_ms: the longest one.
-        transaction_version: Kafka's feature of that name; 2 lets clients use transactions V2.
-        api_versions_of: a release of Kafka, as "2.8": no versions of APIs but those that it has are
-            served, and transactions V2 only since 4.0; None serves all.
-        transaction_max_timeout_ms: the longest timeout that a transaction may ask for.
-        transactional_id_expiration_ms: a transactional id without use for so long is forgotten.
-        faults: faults to begin with, as `kafkaprod broker --fault` takes them.
-        nodes: how many brokers the cluster has; partitions are spread over them.
-        host: the address to listen on, and to announce if nothing else is.
-        advertised_listeners: what clients are told instead: host:port of each node, with commas.
-        port: the first node's port, the others follow; 0 takes any free port for each.
-        default_partitions: Kafka's num.partitions, for topics made without a number.
-        auto_create_topics: whether asking for an unknown topic's metadata creates it.
-        message_max_bytes: the largest batch taken, in bytes with its header.
-        cluster_id: the id that the cluster gives itself.
-        storage: where logs lie: "log" is a data folder or memory, ``redis://host:port/db?prefix=…``
-            a Redis, which keeps all else that a restart must find, too.
-        data_dir: a folder for logs and all else that a restart must find; in memory without one.
+        replication_factors: replication factor of each topic of `topics` that needs its own.
+        replication_factor: Kafka's default.replication.factor.
+        follower_lag_ms: how long after the leader followers receive a record.
+        replica_lag_time_max_ms: a follower that has not caught up for longer is not in sync.
+        session_timeout_ms: a node that hangs for this long loses its leaderships.
+        group_min_session_timeout_ms: the shortest session.timeout.ms that a group member may
+            request.
+        group_max_session_timeout_ms: the longest session.timeout.ms that a group member may
+            request.
+        transaction_version: level of Kafka's feature transaction.version; 2 lets clients use
+            transactions V2.
+        api_versions_of: a release of Kafka such as "2.8": only the API versions of that release are
+            served, and transactions V2 only since 4.0; None serves all versions.
+        transaction_max_timeout_ms: the longest timeout that a transaction may request.
+        transactional_id_expiration_ms: a transactional id that is not used for this long is
+            deleted.
+        faults: faults to inject from the start, in the format of `kafkaprod broker --fault`.
+        nodes: number of brokers in the cluster; partitions are spread over them.
+        host: the address to listen on, and to advertise unless `advertised_listeners` is set.
+        advertised_listeners: advertised addresses: host:port of each node, separated by commas.
+        port: the first node's port, the other nodes use the following ones; 0 uses any free ports.
+        default_partitions: Kafka's num.partitions, for topics created without a number.
+        auto_create_topics: whether a metadata request for an unknown topic creates it.
+        message_max_bytes: the largest accepted batch, in bytes including its header.
+        cluster_id: the id of the cluster.
+        storage: where logs are stored: "log" is memory or a data folder,
+            ``redis://host:port/db?prefix=…`` is a Redis server, which also stores all other durable
+            state.
+        data_dir: a folder for logs and all other durable state; None keeps them in memory.
         retention_check_ms: log.retention.check.interval.ms.
-        tls: whether clients have to speak TLS: True makes an authority and a certificate.
+        tls: whether clients must use TLS; True generates a certificate authority and a certificate.
         client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
-        sasl: names and passwords of users, who have to authenticate then. A password may be
+        sasl: passwords by user name; clients must authenticate if it is set. A password may be
             ``env:NAME`` or ``file:PATH``.
-        sasl_mechanisms: the mechanisms that are served; None for PLAIN and SCRAM if there are
-            users. OAUTHBEARER needs no users.
-        scram_iterations: of SCRAM's key derivation.
-        oauthbearer_validator: says whose a token is; by default tokens that nobody signed are
-            believed.
-        connections_max_reauth_ms: sessions last so long before a client has to authenticate again
-            (KIP-368); 0 for ever.
+        sasl_mechanisms: the enabled mechanisms; None enables PLAIN and SCRAM if there are users.
+            OAUTHBEARER needs no users.
+        scram_iterations: iterations of SCRAM's key derivation.
+        oauthbearer_validator: returns the user of a token; the default accepts unsigned tokens.
+        connections_max_reauth_ms: session lifetime after which a client must reauthenticate
+            (KIP-368); 0 for no limit.
         failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
-        handshake_timeout_ms: how long TLS's handshake and SASL together may take.
-        denials: what users may not do, as `kafkaprod broker --deny` takes it.
+        handshake_timeout_ms: time limit for TLS handshake and SASL authentication together.
+        denials: operations denied to users, in the format of `kafkaprod broker --deny`.
 
     Raises:
-        ConfigError: a number is out of range.
+        ConfigError: a value is out of range, or options contradict each other.
     """
 
     topics: Mapping[str, int] = field(default_factory=dict)
@@ -274,10 +280,10 @@ class BrokerConfig:
 
     @property
     def security(self) -> SecuritySettings:
-        """What of this is about TLS and SASL.
+        """The settings of TLS, SASL and denials.
 
         Raises:
-            ConfigError: it can't be had.
+            ConfigError: a setting is invalid.
         """
         return SecuritySettings(
             hosts=certificate_hosts(self.host, self.advertised_listeners),
@@ -295,17 +301,17 @@ class BrokerConfig:
 
     @property
     def release(self) -> str | None:
-        """The release whose versions are served, as the table has it; None for all versions."""
+        """The release of Kafka whose API versions are served, or None for all versions."""
         return None if self.api_versions_of is None else known_release(self.api_versions_of)
 
     @property
     def has_transaction_version(self) -> bool:
-        """Whether there is a feature transaction.version at all."""
+        """True if the broker has the feature transaction.version."""
         return self.release is None or has_transaction_version(self.release)
 
     @property
     def transaction_level(self) -> int:
-        """At which level transaction.version is finalized."""
+        """The finalized level of transaction.version."""
         return self.transaction_version if self.has_transaction_version else 0
 
     def _check_copies(self) -> None:

@@ -1,4 +1,4 @@
-"""What a consumer would read of a topic, as a list, for pandas and for Spark."""
+"""Records as a read_committed consumer receives them, as a list, an Arrow table or a DataFrame."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _COLUMNS: Final[list[tuple[str, pa.DataType]]] = [
     ("headers", pa.list_(_HEADER)),
 ]
 SCHEMA: Final = pa.schema(_COLUMNS)
-"""The columns of Spark's own Kafka source with `includeHeaders`, but for `timestampType`.
+"""The columns of Spark's Kafka source with `includeHeaders`, except `timestampType`.
 
-Timestamps have Kafka's milliseconds, as microseconds do not hold all of them.
+Timestamps are in milliseconds, as in Kafka: microseconds could not represent all of them.
 """
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class ConsumerRecord(NamedTuple):
-    """A record with the place where it lies."""
+    """A record with its topic, partition and offset."""
 
     key: bytes | None
     value: bytes | None
@@ -46,25 +46,25 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: datetime | int
-    """With the time zone UTC; outside the years 1 to 9999 the milliseconds since 1970."""
+    """In UTC; outside the years 1 to 9999, milliseconds since 1970."""
     headers: list[tuple[str, bytes | None]]
 
 
 class _Session(Protocol):
-    """What is needed of a SparkSession."""
+    """The part of SparkSession that `to_spark` uses."""
 
     def createDataFrame(self, data: Any, /) -> Any:  # noqa: N802
-        """A frame of rows."""
+        """Return a DataFrame of the rows."""
 
 
 class ConsumerRecords(list[ConsumerRecord]):
-    """Records by partition and offset; as a table, too, with the columns of Spark's Kafka source.
+    """Records ordered by partition and offset, which can be converted to tables.
 
-    `headers` is null there for a record that has none.
+    The tables have the columns of Spark's Kafka source; `headers` is null for a record without any.
     """
 
     def to_arrow(self) -> pa.Table:
-        """The records as columns."""
+        """Return the records as an Arrow table."""
         rows = [
             {**each._asdict(), "headers": _pairs(each), "timestamp": _milliseconds(each.timestamp)}
             for each in self
@@ -72,7 +72,7 @@ class ConsumerRecords(list[ConsumerRecord]):
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The same for pandas.
+        """Return the records as a pandas DataFrame.
 
         Raises:
             ConfigError: pandas is not installed.
@@ -81,7 +81,7 @@ class ConsumerRecords(list[ConsumerRecord]):
         return self.to_arrow().to_pandas()
 
     def to_spark(self, spark: _Session) -> Any:
-        """The same as a DataFrame of a session's."""
+        """Return the records as a DataFrame of a SparkSession."""
         return spark.createDataFrame(self.to_arrow())
 
 
@@ -103,12 +103,12 @@ def _milliseconds(moment: datetime | int) -> int:
 def read_committed(
     topic: str, partition: int, batches: Iterable[bytes | memoryview], end: int
 ) -> Iterator[ConsumerRecord]:
-    """The records below the offset `end` that a read_committed consumer gets, by offset.
+    """Yield the records below the offset `end` that a read_committed consumer gets, by offset.
 
     Args:
-        topic: where they lie.
-        partition: its number.
-        batches: the whole log, batch by batch, markers of transactions included.
+        topic: the records' topic.
+        partition: the index of their partition.
+        batches: all batches of the log, including transaction markers.
         end: the last stable offset.
     """
     committed: list[Record] = []

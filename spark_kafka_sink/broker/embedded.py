@@ -1,4 +1,4 @@
-"""A broker inside this process, for tests and demos."""
+"""`EmbeddedBroker`: a Kafka broker or cluster inside this process, for tests and demos."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 _SHOWN_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
-"""How long `run` waits for the broker's thread."""
+"""Seconds that `run` waits for the broker's thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """A partition at one moment; `leader` is -1 where there is none."""
+    """A snapshot of a partition; `leader` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -48,9 +48,10 @@ class PartitionState:
 class EmbeddedBroker(SecurityControls):
     """A small Kafka broker, or a cluster of them, for tests and demos.
 
-    Data lives in memory, or in the folder `data_dir`.
+    Data is kept in memory, in the folder `data_dir`, or in Redis (`storage`).
 
-    Every socket and all state belong to one daemon thread. Use it as a context manager::
+    All sockets and all state belong to one daemon thread; with Redis, a second thread handles
+    requests. Use it as a context manager::
 
         with EmbeddedBroker(topics={"events": 4}) as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -59,9 +60,9 @@ class EmbeddedBroker(SecurityControls):
         options: the fields of `BrokerConfig`.
 
     Raises:
-        TypeError: there is no such option.
+        TypeError: an option is unknown.
         ConfigError: an option is out of range.
-        BrokerUnavailableError: a port can't be listened on.
+        BrokerUnavailableError: a port cannot be listened on.
     """
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
@@ -75,7 +76,7 @@ class EmbeddedBroker(SecurityControls):
         self.config = BrokerConfig(**options)
         super().__init__(self.config.security)
         self.faults = Faults()
-        """Faults that are armed; they outlive `stop` and `start`."""
+        """The armed faults; they remain after `stop` and `start`."""
         for spec in self.config.faults:
             self.faults.add(spec)
         self._nodes: tuple[Node, ...] = ()
@@ -95,24 +96,24 @@ class EmbeddedBroker(SecurityControls):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses that all nodes listen on, as clients on this machine want them."""
+        """Addresses of all nodes for clients on this machine, separated by commas."""
         bound = [node.bound for node in self._nodes]
         return ",".join(f"{reachable(host)}:{port}" for host, port in bound)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes, by id from 1."""
+        """The nodes, ordered by id from 1."""
         return self._nodes
 
     @property
     def open_connections(self) -> int:
-        """How many clients are connected, to all nodes together; 0 while it does not run."""
+        """Number of client connections to all nodes; 0 while the broker is stopped."""
         return 0 if self._runtime is None else self._runtime.open_connections
 
     def start(self) -> None:
-        """Listen and serve; returns when clients can connect.
+        """Listen and serve; return when clients can connect.
 
-        A stopped broker starts with what lies in its data folder, or empty if it has none.
+        A stopped broker restarts with the data in its data folder or Redis, or empty without them.
         """
         runtime = BrokerRuntime(self.config, self.faults, self._security)
         self._nodes = runtime.nodes
@@ -120,16 +121,18 @@ class EmbeddedBroker(SecurityControls):
         self._runtime = runtime
 
     def stop(self) -> None:
-        """Close all connections, and forget all data unless there is a data folder.
+        """Close all connections, and delete all data that is kept in memory.
 
-        Harmless when it is not running.
+        Do nothing if the broker is not running.
         """
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
             runtime.stop()
 
     def run(self, function: Callable[[Cluster], T]) -> T:
-        """Look at or change the state on the broker's own thread, and return what that returns.
+        """Call a function with the broker's state on the broker's thread, and return its result.
+
+        The function may read and change the state.
 
         Raises:
             BrokerUnavailableError: the broker is not running.
@@ -151,28 +154,28 @@ class EmbeddedBroker(SecurityControls):
         return future.result(RUN_SECONDS)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
-        """Make a topic; configs have underscores for Kafka's dots.
+        """Create a topic; underscores in the names of `configs` stand for Kafka's dots.
 
         Raises:
-            TopicError: it can't be made.
+            TopicError: the topic cannot be created.
         """
         own = {key.replace("_", "."): value for key, value in configs.items()}
         new = NewTopic(name=name, partitions=partitions, configs=own)
         self.run(lambda cluster: cluster.topics.create(new))
 
     def end_offsets(self, topic: str) -> list[int]:
-        """The end of each partition's log, by partition.
+        """Return the log end offset of each partition, by partition.
 
         Raises:
-            UnknownTopicError: there is no such topic.
+            UnknownTopicError: the topic does not exist.
         """
         return self.run(lambda cluster: [p.log.end_offset for p in _partitions(cluster, topic)])
 
     def records(self, *topics: str) -> ConsumerRecords:
-        """What a read_committed consumer gets of topics, by topic, partition and offset.
+        """Return what a read_committed consumer gets, by topic, partition and offset.
 
         Raises:
-            UnknownTopicError: there is no such topic.
+            UnknownTopicError: a topic does not exist.
         """
         return ConsumerRecords(
             record
@@ -182,7 +185,7 @@ class EmbeddedBroker(SecurityControls):
         )
 
     def batches(self, topic: str, partition: int) -> list[bytes]:
-        """The batches in a partition's log, whole, in order of offsets."""
+        """Return the batches in a partition's log, in order of offsets."""
 
         def read(cluster: Cluster) -> list[bytes]:
             found = cluster.topics.named(topic)
@@ -192,36 +195,36 @@ class EmbeddedBroker(SecurityControls):
         return self.run(read)
 
     def stop_node(self, node: int) -> None:
-        """Take a node down: connections end, leadership moves, in-sync replicas shrink.
+        """Stop a node: connections are closed, leaderships move, in-sync replicas shrink.
 
-        What only this node had of its partitions is lost to a new leader, as in Kafka.
+        As in Kafka, a new leader does not have the records that only the stopped node had.
 
         Raises:
-            KafkaProdError: there is no such node.
+            KafkaProdError: the node does not exist.
         """
         self.run(lambda cluster: cluster.node_control.stop(node))
 
     def start_node(self, node: int) -> None:
-        """Bring a stopped or paused node back; it catches up before it is in sync again.
+        """Start a stopped or paused node; it catches up before it is in sync again.
 
         Raises:
-            KafkaProdError: there is no such node.
+            KafkaProdError: the node does not exist.
         """
         self.run(lambda cluster: cluster.node_control.start(node))
 
     def pause_node(self, node: int) -> None:
-        """Let a node hang; it loses its leaderships when `session_timeout_ms` have passed.
+        """Make a node hang; it loses its leaderships after `session_timeout_ms`.
 
         Raises:
-            KafkaProdError: there is no such node.
+            KafkaProdError: the node does not exist.
         """
         self.run(lambda cluster: cluster.node_control.pause(node))
 
     def set_follower_lag(self, milliseconds: int, node: int | None = None) -> None:
-        """Let one node, or all, copy so much later than leaders append.
+        """Set how many milliseconds after the leader one node, or all nodes, copy records.
 
         Raises:
-            KafkaProdError: there is no such node.
+            KafkaProdError: the node does not exist.
         """
         seconds = milliseconds / 1000
         if node is None:
@@ -230,27 +233,27 @@ class EmbeddedBroker(SecurityControls):
             self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make a node the leader of a partition; it becomes a replica if it was none.
+        """Make a node the leader of a partition; it becomes a replica if it is not one.
 
         Raises:
-            UnknownTopicError: there is no such partition.
-            KafkaProdError: the node does not live.
+            UnknownTopicError: the partition does not exist.
+            KafkaProdError: the node is not active.
         """
         self.run(lambda c: c.elections.move(_partition(c, topic, partition), node))
 
     def elect_preferred_leaders(self) -> None:
-        """Let the first replica of each partition lead where it is in sync."""
+        """Make the first replica of each partition its leader, if that replica is in sync."""
         self.run(lambda cluster: cluster.elections.prefer())
 
     def jump_clock(self, milliseconds: int) -> None:
-        """Move the brokers' time of day, back if negative."""
+        """Move the brokers' wall time by `milliseconds`, which may be negative."""
         self.run(lambda cluster: cluster.clock.jump(milliseconds))
 
     def partition_state(self, topic: str, partition: int) -> PartitionState:
-        """Look at a partition.
+        """Return the current state of a partition.
 
         Raises:
-            UnknownTopicError: there is no such partition.
+            UnknownTopicError: the partition does not exist.
         """
         return self.run(lambda cluster: _state(_partition(cluster, topic, partition)))
 
@@ -269,7 +272,7 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
 
 
 def _logs(cluster: Cluster, topic: str) -> list[tuple[list[bytes], int]]:
-    """Each partition's batches and its last stable offset."""
+    """Return the batches and the last stable offset of each partition."""
     partitions = _partitions(cluster, topic)
     return [([bytes(b.data) for b in each.log], each.last_stable_offset) for each in partitions]
 
@@ -296,10 +299,10 @@ def _state(partition: Partition) -> PartitionState:
 
 
 def _refuse_unknown(options: Iterable[str]) -> None:
-    """Names as Python refuses them, with the one that was meant.
+    """Raise what Python raises for unknown arguments, and suggest the intended name.
 
     Raises:
-        TypeError: there is no such option.
+        TypeError: an option is unknown.
     """
     names = [field.name for field in fields(BrokerConfig) if field.init]
     for name in options:

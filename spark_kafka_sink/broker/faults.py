@@ -1,9 +1,14 @@
-"""Fault injection: faults as values, their text form, and their effect on requests.
+"""Fault injection: faults, their text form, and their effect on requests.
 
-A fault as text: an API's name or `*`, then words and key=value, with colons between.
+The text form of a fault is the name of an API or ``*`` for all, followed by an effect and
+conditions as words and key=value pairs, separated by colons. Examples:
 
-For example `produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5`, or
-`fetch:topic=events:delay=200:probability=0.1:seed=7`, or `*:node=2:lose-response:next=1`.
+- `produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5`
+- `fetch:topic=events:delay=200:probability=0.1:seed=7`
+- `*:node=2:lose-response:next=1`
+
+`Faults` may be used from any thread. `FaultInjector` runs on the thread that owns the cluster's
+state, between request decoding and authorization.
 """
 
 from __future__ import annotations
@@ -43,40 +48,43 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What happens; in parentheses what the fault's value is."""
+    """What a fault does; in parentheses the meaning of the fault's value."""
 
     ERROR = "error"
-    """The answer says an error (its code), and nothing is applied."""
+    """The response has an error (its code), and the request is not applied."""
     DELAY = "delay"
-    """The request is handled so much later (ms)."""
+    """The request is handled after a delay (ms)."""
     THROTTLE = "throttle"
-    """The answer names a throttle time (ms)."""
+    """The response has a throttle time (ms)."""
     LOSE_REQUEST = "lose-request"
-    """The request is never handled, and its connection says nothing any more."""
+    """The request is not handled, and its connection sends no more responses."""
     LOSE_RESPONSE = "lose-response"
-    """The request is applied, and its connection says nothing any more."""
+    """The request is applied, but its connection sends no more responses."""
     CUT = "cut"
-    """The request is applied, and the connection ends behind the answer's first bytes (bytes)."""
+    """The request is applied; its connection closes after the response's first bytes (bytes)."""
     CLOSE = "close"
-    """The connection ends, and nothing is applied."""
+    """The connection closes, and the request is not applied."""
     MOVE = "move"
-    """The leader moves before the request is handled (node; 0 is the next one that lives)."""
+    """The leader moves before the request is handled (node; 0 is the next active one)."""
     FORGET = "forget-producers"
-    """The partition forgets its idempotent producers before the request is handled."""
+    """The partition drops its producer state before the request is handled."""
     STOP = "stop"
     """A node stops before the request is handled (node)."""
     START = "start"
-    """A stopped or paused node comes back before the request is handled (node)."""
+    """A stopped or paused node starts before the request is handled (node)."""
     PAUSE = "pause"
     """A node hangs before the request is handled (node)."""
     LAG = "lag"
-    """All followers copy so much later from now on (ms)."""
+    """All followers copy records with this delay from now on (ms)."""
     CLOCK = "clock"
-    """The brokers' time of day jumps before the request is handled (ms, back if negative)."""
+    """The brokers' wall time moves before the request is handled (ms, may be negative)."""
 
 
 class RequestPartition(NamedTuple):
-    """A partition that a request names; None stands for all of a topic, or for no topic at all."""
+    """A partition that a request names.
+
+    `partition` is None for a whole topic, `topic` is None if the topic is unknown.
+    """
 
     topic: str | None
     partition: int | None
@@ -84,7 +92,7 @@ class RequestPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """What a fault looks at of a request."""
+    """The parts of a request that faults are matched against."""
 
     api: int
     node: int
@@ -94,20 +102,20 @@ class RequestInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong, where and how often; None matches everything.
+    """An effect, the requests that trigger it, and how often; a condition of None matches all.
 
     Args:
-        effect: what happens.
-        value: see the effect.
+        effect: what the fault does.
+        value: the parameter of the effect; see `Effect`.
         api: only requests of this API.
-        topic: only requests that name the topic.
-        partition: only requests that name the partition; an error is that partition's alone.
-        node: only requests to the node.
-        client: only requests of clients with this id.
-        next: so many requests, None for all.
-        after: so many requests that would match pass before the first.
-        probability: the share of matching requests that trigger it.
-        seed: of the random numbers behind the probability.
+        topic: only requests that name this topic.
+        partition: only requests that name this partition; an error affects only this partition.
+        node: only requests to this node.
+        client: only requests of clients with this client id.
+        next: number of requests that trigger the fault, None for no limit.
+        after: number of matching requests that pass before the fault can be triggered.
+        probability: the share of matching requests that trigger the fault.
+        seed: seed of the random numbers for `probability`.
 
     Raises:
         ConfigError: a number is out of range.
@@ -136,7 +144,7 @@ class Fault:
             )
 
     def matches(self, request: RequestInfo) -> bool:
-        """Whether a request may trigger it."""
+        """Return True if a request may trigger the fault."""
         return (
             self.api in {None, request.api}
             and self.node in {None, request.node}
@@ -145,7 +153,7 @@ class Fault:
         )
 
     def covers(self, named: RequestPartition) -> bool:
-        """Whether it applies to a partition that a request names."""
+        """Return True if the fault applies to a partition that a request names."""
         return self.topic in {None, named.topic} and (
             None in {self.partition, named.partition} or self.partition == named.partition
         )
@@ -171,10 +179,10 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def parse_fault(text: str) -> Fault:
-    """Read a fault.
+    """Parse the text form of a fault.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is not a fault.
     """
     name, *words = text.split(":")
     given: dict[str, Any] = {"api": _api(name, text)}
@@ -234,7 +242,10 @@ def _wrong(text: str, what: str) -> ConfigError:
 def partitions_of(
     api: int, request: Any, name_of: Callable[[UUID], str | None]
 ) -> tuple[RequestPartition, ...]:
-    """The topics and partitions that a request names; `name_of` knows topics by their ids."""
+    """Return the topics and partitions that a request names.
+
+    `name_of` returns the name of the topic with an id.
+    """
     shape = BY_PARTITION.get(api)
     if shape is None:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
@@ -247,7 +258,7 @@ def partitions_of(
 
 
 class ActiveFault:
-    """A fault that is armed; `hits` counts the requests that triggered it."""
+    """An armed fault; `hits` counts the requests that triggered it."""
 
     __slots__ = ("_matched", "_rng", "fault", "hits")
 
@@ -259,11 +270,11 @@ class ActiveFault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it was triggered as often as it may be."""
+        """True if the fault was triggered as often as it may be."""
         return self.fault.next is not None and self.hits >= self.fault.next
 
     def trigger(self, request: RequestInfo) -> bool:
-        """Count a request that matches; return whether it triggers the fault."""
+        """Count a matching request, and return True if it triggers the fault."""
         if self.is_spent or not self.fault.matches(request):
             return False
         self._matched += 1
@@ -286,10 +297,10 @@ class Faults:
         self._armed: list[ActiveFault] = []
 
     def add(self, fault: Fault | str) -> ActiveFault:
-        """Arm a fault, given as such or as text (parser.py).
+        """Arm a fault, given as a `Fault` or in its text form.
 
         Raises:
-            ConfigError: the text is no fault.
+            ConfigError: the text is not a fault.
         """
         active = ActiveFault(parse_fault(fault) if isinstance(fault, str) else fault)
         with self._lock:
@@ -297,7 +308,7 @@ class Faults:
         return active
 
     def remove(self, active: ActiveFault) -> None:
-        """Disarm a fault; harmless when it is not armed."""
+        """Disarm a fault; do nothing if it is not armed."""
         with self._lock:
             self._armed = [one for one in self._armed if one is not active]
 
@@ -316,7 +327,7 @@ class Faults:
         return bool(self._armed)
 
     def triggered_by(self, request: RequestInfo) -> list[Fault]:
-        """The faults that a request triggers; each of them is counted."""
+        """Return the faults that a request triggers, and count the request for each of them."""
         with self._lock:
             triggered = [one.fault for one in self._armed if one.trigger(request)]
             self._armed = [one for one in self._armed if not one.is_spent]
@@ -324,11 +335,11 @@ class Faults:
 
 
 _WHOLE_ANSWER_NEEDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-"""Errors are written into the answers of these APIs: clients need the rest of them."""
+"""APIs whose errors are added to the handler's response, because clients need the rest of it."""
 
 
 class FaultInjector:
-    """Applies faults to requests on their way to their handlers."""
+    """Applies faults to requests before they reach their handlers."""
 
     __slots__ = ("_cluster", "_faults")
 
@@ -338,14 +349,14 @@ class FaultInjector:
 
     @property
     def is_active(self) -> bool:
-        """Whether a fault is armed."""
+        """True if a fault is armed."""
         return bool(self._faults)
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request, with the faults that it triggers.
+        """Handle a request with the faults that it triggers.
 
         Raises:
-            ProtocolError: the connection has to end.
+            ProtocolError: the connection must be closed.
         """
         if not self._faults:
             channel.handle(context)
@@ -402,7 +413,7 @@ class FaultInjector:
             channel.handle(context)
 
     def _apply_to_cluster(self, fault: Fault, api: int, context: RequestContext) -> None:
-        """What happens to the cluster before the request is handled."""
+        """Change the cluster before the request is handled."""
         cluster = self._cluster
         match fault.effect:
             case Effect.STOP:
@@ -489,7 +500,7 @@ def _code(number: int) -> ErrorCode:
 
 
 def _overlaid(values: Values, fault: Fault, error: ErrorCode) -> Values:
-    """Metadata in which the topic, or the partition that the fault names, has an error."""
+    """Return Metadata in which the fault's topics or partition have the error."""
     return {**values, "topics": [_marked(topic, fault, error) for topic in values["topics"]]}
 
 

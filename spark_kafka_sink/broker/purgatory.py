@@ -1,7 +1,8 @@
-"""Requests whose answer waits for something: data, replicas, other members, or a deadline.
+"""Delayed operations: requests that wait for data, replicas, other group members, or a deadline.
 
-As Kafka's DelayedOperationPurgatory, without threads of its own: operations are kept by the
-topic-partitions that they wait for, and a change of one is looked at by those alone.
+As Kafka's DelayedOperationPurgatory, but without threads: operations are indexed by the
+topic-partitions that they wait for, and a change of a partition rechecks only the operations that
+wait for it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 PURGE_FROM = 1024
-"""So many operations wait before the first look for clients that have gone."""
+"""Number of waiting operations from which those of closed connections are dropped."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -26,10 +27,10 @@ class DelayedOperation:
 
     Args:
         deadline: when it is answered at the latest, in monotonic seconds.
-        try_complete: prepares the answer as far as it can, and returns whether it is complete.
-        on_complete: gives the answer; after `try_complete` or at the deadline.
-        is_abandoned: whether the client has gone.
-        keys: a change of one of them may complete it; without keys every change may.
+        try_complete: prepares the response as far as possible; returns True if it is complete.
+        on_complete: sends the response; called after `try_complete` or at the deadline.
+        is_abandoned: returns True if the client has disconnected.
+        keys: topic-partitions whose change may complete it; without keys, any change may.
     """
 
     deadline: float
@@ -41,7 +42,7 @@ class DelayedOperation:
 
 
 class DelayedOperationPurgatory:
-    """All operations that wait; used by the thread that owns the cluster's state."""
+    """All waiting operations; used by the thread that owns the cluster's state."""
 
     __slots__ = (
         "_all_changed",
@@ -66,7 +67,7 @@ class DelayedOperationPurgatory:
         return sum(not operation.done for _, _, operation in self._by_deadline)
 
     def add(self, operation: DelayedOperation) -> None:
-        """Watch an operation that could not be completed at once."""
+        """Add an operation that could not be completed immediately."""
         for key in operation.keys:
             self._keyed.setdefault(key, {})[operation] = None
         if not operation.keys:
@@ -76,7 +77,7 @@ class DelayedOperationPurgatory:
         heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
 
     def _purge(self) -> None:
-        """Drop what is abandoned, so that clients that come and go leave nothing behind."""
+        """Drop abandoned operations, so that disconnected clients do not use up memory."""
         for _, _, operation in self._by_deadline:
             if not operation.done and operation.is_abandoned():
                 self._end(operation)
@@ -85,20 +86,20 @@ class DelayedOperationPurgatory:
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
     def wake(self, key: TopicPartition | None = None) -> None:
-        """Note a change of one topic-partition, or of anything; the next `poll` looks at it."""
+        """Note a change of one topic-partition, or of anything; the next `poll` checks it."""
         if key is None:
             self._all_changed = True
         else:
             self._changed.add(key)
 
     def next_deadline(self) -> float | None:
-        """The first deadline, in monotonic seconds; None if nothing waits."""
+        """Return the earliest deadline in monotonic seconds, or None if nothing waits."""
         while self._by_deadline and self._by_deadline[0][2].done:
             heapq.heappop(self._by_deadline)
         return self._by_deadline[0][0] if self._by_deadline else None
 
     def poll(self, now: float) -> None:
-        """Complete what a change has made complete and what is due; drop what is abandoned."""
+        """Complete operations that are ready or due, and drop abandoned ones."""
         for operation in self._take_changed():
             if not operation.done and operation.is_abandoned():
                 self._end(operation)
@@ -112,7 +113,7 @@ class DelayedOperationPurgatory:
                 operation.on_complete()
 
     def _take_changed(self) -> list[DelayedOperation]:
-        """The operations that a change since the last call may complete, in order of arrival."""
+        """Return the operations that changes since the last call may complete."""
         all_changed, keys = self._all_changed, self._changed
         self._all_changed, self._changed = False, set()
         if all_changed:

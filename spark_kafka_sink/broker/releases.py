@@ -1,11 +1,12 @@
-"""Which versions of each API the releases of Kafka serve, for a broker that answers as one.
+"""API versions that each release of Kafka serves, for a broker that imitates a release.
 
-As brokers of these releases answer ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and
-3.9.1 with ZooKeeper, 4.0.0, 4.1.1 and 4.3.1 with KRaft. Of the APIs that this broker serves.
+The table lists the APIs that this broker serves, with the versions that real brokers reported in
+ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and 3.9.1 with ZooKeeper, 4.0.0, 4.1.1
+and 4.3.1 with KRaft.
 
-Those of 2.4 to 3.6 are also the validVersions of Kafka's sources at these tags
-(clients/src/main/resources/common/message; but of OffsetCommit 9 in 3.6, which is not stable), and
-the rows of SASL in 2.1 the schemaVersions of SaslHandshakeRequest and SaslAuthenticateRequest.
+The versions of 2.4 to 3.6 also match validVersions in Kafka's sources at these tags
+(clients/src/main/resources/common/message), except OffsetCommit 9 in 3.6, which is unstable. The
+SASL rows of 2.1 match the schemaVersions of SaslHandshakeRequest and SaslAuthenticateRequest.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ DESCRIBE_TOPIC_PARTITIONS         .     .     .     .     .     .     .     .   
 """
 _NOT_SERVED = "."
 _TRANSACTIONS_V2 = (4, 0)
-"""Since this release brokers have the feature transaction.version (KIP-890)."""
+"""The first release whose brokers have the feature transaction.version (KIP-890)."""
 
 
 @cache
 def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
-    """The table: by release, such as "2.8", the versions of each API that it serves."""
+    """Return the served API versions by release, such as "2.8", then by API."""
     heading, *lines = (line.split() for line in _TABLE.splitlines())
     return {
         release: {
@@ -84,10 +85,10 @@ def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
 
 
 def known_release(text: str) -> str:
-    """The release of the table that a number such as 2.8 or 2.8.2 belongs to.
+    """Return the release of the table that a version such as 2.8 or 2.8.2 belongs to.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the table does not have the release.
     """
     release = ".".join(text.split(".")[:2])
     if release not in releases():
@@ -99,7 +100,7 @@ def known_release(text: str) -> str:
 
 
 def has_transaction_version(release: str) -> bool:
-    """Whether brokers of a release of the table have the feature transaction.version."""
+    """Return True if brokers of the release have the feature transaction.version."""
     return tuple(map(int, release.split("."))) >= _TRANSACTIONS_V2
 
 

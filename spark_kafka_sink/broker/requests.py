@@ -1,8 +1,8 @@
 """Topics and partitions that requests name, requests reduced to a part, and failed responses.
 
-How requests name topics and partitions, and where their responses have errors, by API.
-
-For what looks at messages of every API alike: the log of errors, and faults.
+`BY_PARTITION` and `BY_ITEM` list, per API, the fields in which requests name topics, partitions and
+items, and the fields in which responses report their errors. Authorization, fault injection and the
+error log use them to process messages of every API.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionShape:
-    """Names of the fields of a request by partitions and of its answer; "" where items are ints."""
+    """Field names of a request by partitions and of its response.
+
+    An empty `index` means that the request's partitions are integers. `failed` are the other fields
+    of a failed partition.
+    """
 
     topics: str = "topics"
     partitions: str = "partitions"
@@ -38,7 +42,11 @@ class PartitionShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemShape:
-    """Names of the fields of a request by items: answer's field to the item's, "" for itself."""
+    """Field names of a request by items and of its response.
+
+    `names` maps fields of the response to fields of the item, "" for the item itself. `failed` are
+    the other fields of a failed item.
+    """
 
     items: str
     answers: str
@@ -147,7 +155,7 @@ BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
 
 
 def topic_name(item: Any, name_of: Callable[[UUID], str | None]) -> str | None:
-    """The topic that an item of a request names in one way or another."""
+    """Return the name of the topic that an item of a request names or identifies by id."""
     if isinstance(item, str):
         return item
     topic_id = getattr(item, "topic_id", None)
@@ -156,13 +164,13 @@ def topic_name(item: Any, name_of: Callable[[UUID], str | None]) -> str | None:
 
 
 def index_of(shape: PartitionShape, one: Any) -> int:
-    """A partition's index in a request."""
+    """Return a partition's index in a request."""
     index: int = getattr(one, shape.index) if shape.index else one
     return index
 
 
 def without(shape: PartitionShape, request: Any, is_out: Callable[[Any, Any], bool]) -> Any:
-    """A request without the partitions that `is_out` names, by item and partition."""
+    """Return a request without the partitions for which `is_out(item, partition)` is True."""
     topics = []
     for item in getattr(request, shape.topics):
         kept = tuple(one for one in getattr(item, shape.partitions) if not is_out(item, one))
@@ -172,7 +180,7 @@ def without(shape: PartitionShape, request: Any, is_out: Callable[[Any, Any], bo
 
 
 def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
-    """The answer that fails every item of a request; None where the error stands at the top."""
+    """Return the response that fails every item, or None if the API has no errors for items."""
     if api == ApiKey.WRITE_TXN_MARKERS:
         return {"markers": [_failed_marker(item, error) for item in request.markers]}
     for shape in BY_ITEM.get(api, ()):
@@ -184,7 +192,7 @@ def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
 
 
 def failed_item(shape: ItemShape, item: Any, error: ErrorCode) -> Values:
-    """The answer that fails one item of a request."""
+    """Return the part of a response that fails one item of a request."""
     return {"error_code": error, **shape.failed} | {
         ours: getattr(item, its, None) if its else item for ours, its in shape.names.items()
     }
@@ -193,7 +201,7 @@ def failed_item(shape: ItemShape, item: Any, error: ErrorCode) -> Values:
 def failed_adder(
     shape: PartitionShape, failed: Any, error: ErrorCode
 ) -> Callable[[Values], dict[str, Any]]:
-    """Makes what adds failed partitions to an answer, of the request `failed`."""
+    """Return a function that adds the partitions of `failed` to a response, with the error."""
     more: list[dict[str, Any]] = [
         {
             "name": getattr(item, "name", None),

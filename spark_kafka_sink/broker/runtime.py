@@ -1,4 +1,4 @@
-"""A broker from start to stop: its state, sockets and threads, each made from what it needs."""
+"""`BrokerRuntime`: the state, sockets and threads of a running broker."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ STOP_SECONDS: Final = 10.0
 
 
 class BrokerRuntime:
-    """A broker that listens; it serves from `start` to `stop`.
+    """A listening broker, which serves requests from `start` to `stop`.
 
     Args:
-        config: how it is set up.
-        faults: may be armed and disarmed at any time.
+        config: the broker's settings.
+        faults: faults, which may be armed and disarmed at any time.
         security: certificates and users.
 
     Raises:
-        ConfigError: the storage or a topic can't be had as it was asked for.
-        BrokerUnavailableError: a port can't be listened on, or Redis does not answer.
+        ConfigError: the storage or a topic cannot be set up as configured.
+        BrokerUnavailableError: a port cannot be listened on, or Redis does not answer.
     """
 
     def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
@@ -80,7 +80,7 @@ class BrokerRuntime:
             raise
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Run a function on the thread that owns the cluster's state; from any thread."""
+        """Run a function on the thread that owns the cluster's state; callable from any thread."""
         if self._requests is None:
             self._sockets.call_soon(function)
         else:
@@ -88,24 +88,24 @@ class BrokerRuntime:
 
     @property
     def open_connections(self) -> int:
-        """How many clients are connected, to all nodes together."""
+        """Number of client connections to all nodes."""
         return self._sockets.open_connections
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the threads that serve requests."""
         if self._requests is not None:
             self._requests.start(self.cluster)
         self._thread.start()
 
     def stop(self) -> None:
-        """Close all connections, and keep what is to be kept."""
+        """Close all connections, and flush and close the storage."""
         self._server.stop()
         self._thread.join(STOP_SECONDS)
         self.cluster.close()
 
 
 def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
-    """A listening socket by node id."""
+    """Return a listening socket for each node, by node id."""
     listeners: dict[int, socket.socket] = {}
     try:
         for index in range(config.nodes):

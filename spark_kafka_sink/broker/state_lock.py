@@ -1,7 +1,8 @@
-"""The lock on a cluster's state, where requests are handled beside the event loop.
+"""The lock on the cluster's state, used if requests are handled outside the event loop's thread.
 
-It is released while a storage that is a network away is waited for: requests about the cluster are
-served meanwhile, and those that change logs are served one after the other, on one thread.
+The lock is released while a thread waits for a remote storage. Meanwhile the event loop serves
+requests that only need the cluster's state; requests that change logs run one at a time, on one
+thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StateLock:
-    """Guards a `Cluster` and all that hangs on it."""
+    """Guards a `Cluster` and all state that belongs to it."""
 
     __slots__ = ("_lock", "_owner")
 
@@ -33,7 +34,7 @@ class StateLock:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Let others in while this thread waits for something else; harmless without the lock."""
+        """Release the lock during the block; do nothing if this thread does not hold it."""
         if self._owner != get_ident():
             yield
             return

@@ -1,4 +1,4 @@
-"""Topic configs with Kafka's names, defaults and types, and the broker configs behind them."""
+"""Topic configs with Kafka's names, types and defaults, and the broker configs they default to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_INT = 2**31 - 1
 
 
 class ConfigType(IntEnum):
-    """Types of config values, with the numbers of DescribeConfigs."""
+    """Types of config values, numbered as in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -32,7 +32,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, with the numbers of DescribeConfigs."""
+    """Sources of config values, numbered as in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -45,7 +45,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One config: its type, its default as text, and what values are allowed."""
+    """A config: its type, its default as text, and a function that checks values."""
 
     type: ConfigType
     default: str
@@ -53,7 +53,7 @@ class ConfigKey:
 
 
 def number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
-    """Allow the numbers from `low` to `high`."""
+    """Return a check that accepts numbers from `low` to `high`."""
 
     def allowed(text: str) -> bool:
         return text.removeprefix("-").isdecimal() and low <= int(text) <= high
@@ -62,7 +62,7 @@ def number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
 
 
 def one_of(*words: str) -> Callable[[str], bool]:
-    """Allow these words."""
+    """Return a check that accepts these words."""
     return lambda text: text in words
 
 
@@ -122,22 +122,25 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "segment.ms": ConfigKey(ConfigType.LONG, "604800000", number(1)),
     "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
 }
-"""What DescribeConfigs lists; those of compaction, throttles and tiers are shown and do nothing."""
+"""The topic configs that DescribeConfigs lists.
+
+Configs of compaction, throttling and tiered storage are listed but have no effect.
+"""
 
 INTERNAL_KEYS: dict[str, ConfigKey] = {
     "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT)),
 }
-"""Kafka's way round the lower bound of segment.bytes, for tests; shown where it is set."""
+"""Kafka's config for segments below the minimum of segment.bytes, for tests; listed only if set."""
 
 _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRules:
-    """What every produced batch is held against, read from the texts once; bytes, milliseconds.
+    """The limits that produced batches are checked against, parsed once; bytes and milliseconds.
 
-    `codec` is None where that is the producer's choice. `is_compacted`: every record needs a key.
-    `stamps_records`: the broker's clock replaces the producer's.
+    `codec` is None if producers choose it. With `is_compacted`, every record needs a key. With
+    `stamps_records`, timestamps are the broker's time instead of the producer's.
     """
 
     max_bytes: int
@@ -151,7 +154,7 @@ class BatchRules:
 
     @classmethod
     def of(cls, config: TopicConfig) -> BatchRules:
-        """Read them from a topic's configs."""
+        """Parse the limits from a topic's configs."""
         codec = config["compression.type"]
         chosen = None if codec == "producer" else Codec[_NO_CODEC.get(codec, codec).upper()]
         return cls(
@@ -168,7 +171,7 @@ class BatchRules:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says, by the name of the topic's config."""
+    """The values of one source, by the name of the topic config."""
 
     source: ConfigSource
     values: Mapping[str, str]
@@ -176,7 +179,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The configs of one topic: what was set for it, over the broker's, the strongest first."""
+    """The configs of one topic.
+
+    `own` are set for the topic. `broker` are the broker configs they default to, the highest
+    precedence first.
+    """
 
     own: Mapping[str, str] = field(default_factory=dict)
     broker: tuple[Layer, ...] = ()
@@ -189,12 +196,12 @@ class TopicConfig:
         return self.own[key] if key in self.own else self.default(key)
 
     def default(self, key: str) -> str:
-        """The value where the topic sets none."""
+        """Return the value that applies if the topic does not set one."""
         said = (layer.values[key] for layer in self.broker if key in layer.values)
         return next(said, _ALL_KEYS[key].default)
 
     def source(self, key: str) -> ConfigSource:
-        """Who set the value."""
+        """Return the source of the value."""
         if key in self.own:
             return ConfigSource.TOPIC
         said = (layer.source for layer in self.broker if key in layer.values)
@@ -202,7 +209,7 @@ class TopicConfig:
 
 
 def problem_with(configs: Mapping[str, str | None]) -> str | None:
-    """Say what is wrong with configs of a topic, None if nothing is."""
+    """Return what is wrong with configs of a topic, or None."""
     for name, value in configs.items():
         if name not in _ALL_KEYS:
             return f"Unknown topic config name: {name}"
@@ -241,28 +248,31 @@ SYNONYMS: Mapping[str, str] = {
     "segment.ms": "log.roll.ms",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
-"""Broker config by topic config, as Kafka's ServerTopicConfigSynonyms has them."""
+"""Broker config by topic config, as in Kafka's ServerTopicConfigSynonyms."""
 
 
 _WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
-"""Kafka takes their default from another config, which it does not name as a synonym."""
+"""Broker configs whose default comes from another config that Kafka does not list as a synonym."""
 _DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
 
 
 def default_synonym(name: str) -> tuple[str, str] | None:
-    """The broker config that a broker config has its default from, and the default."""
+    """Return the broker config that a broker config's default comes from, and the default.
+
+    Return None if the default is unknown.
+    """
     if name in _WITHOUT_DEFAULT:
         return None
     return _DEFAULT_NAMES.get(name, (name, TOPIC_KEYS[TOPIC_NAMES[name]].default))
 
 
 TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
-"""Topic config by broker config: those that can be changed while the broker runs."""
+"""Topic config by broker config: the broker configs that can be changed at runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One config of a broker as it was started, its value as text, None if it has none."""
+    """A config that the broker was started with; the value is text, or None if there is none."""
 
     name: str
     value: str | None
@@ -273,9 +283,9 @@ class Setting:
 def settings_of(
     config: BrokerConfig, node: int, listener: tuple[str, int], advertised: tuple[str, int]
 ) -> Iterator[Setting]:
-    """All that is told of a broker: what it was started with, and the topics' defaults.
+    """Yield all configs of a broker: what it was started with, and the defaults of topic configs.
 
-    `listener` and `advertised` are hosts and ports: where it listens, and what clients are told.
+    `listener` is the host and port that it listens on, `advertised` those that it advertises.
     """
     numbers = {
         "broker.session.timeout.ms": config.session_timeout_ms,

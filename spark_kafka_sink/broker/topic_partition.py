@@ -1,4 +1,4 @@
-"""A topic's partition, as the broker's dictionaries have it for a key."""
+"""The type that identifies a topic-partition, used as a dictionary key."""
 
 from __future__ import annotations
 

@@ -1,1 +1,11 @@
-"""The command line `kafkaprod`: entry starts it, main has the commands."""
+"""The command line `kafkaprod`.
+
+In reading order:
+
+- `entry`: the entry point, which names the extra to install if libraries are missing
+- `main`: the root command, and the commands `broker`, `report` and `demo`
+- `kafka_options`: options of commands that connect to Kafka, and how commands report errors
+- `doctor`: `kafkaprod doctor`
+- `transactions`: `kafkaprod transactions`
+- `broker`: options of `kafkaprod broker`, and running the embedded broker as a process
+"""

@@ -1,4 +1,4 @@
-"""``kafkaprod broker``: the embedded broker as a process, its options and its security options."""
+"""``kafkaprod broker``: run the embedded broker as a process; its options on the command line."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 def users(texts: Iterable[str]) -> dict[str, str]:
-    """Read name=env:VARIABLE and name=file:PATH.
+    """Parse name=env:VARIABLE and name=file:PATH.
 
     Raises:
-        ConfigError: a password stands there itself, where every process of the machine can read it.
+        ConfigError: an option contains the password itself, which every process of the machine
+            could read.
     """
     found = {}
     for text in texts:
@@ -48,10 +49,10 @@ def users(texts: Iterable[str]) -> dict[str, str]:
 def certificate(
     *, tls: bool, certificate: str | None, key: str | None, ca: str | None, password: str | None
 ) -> bool | TlsFiles:
-    """The option tls: a certificate from files, one of the broker's own, or none.
+    """Return the broker's option `tls`: a certificate from files, its own one (True), or no TLS.
 
     Raises:
-        ConfigError: there is but a part of the files.
+        ConfigError: only some of the files are given.
     """
     given = [path for path in (certificate, key, ca) if path is not None]
     if not given:
@@ -65,10 +66,10 @@ def certificate(
 
 
 def token_validator(jwks: str | None) -> TokenValidator:
-    """Believe the issuer whose keys are in a file; without one, whoever says something.
+    """Return the validator for an issuer's keys in a file, or one that accepts unsigned tokens.
 
     Raises:
-        ConfigError: the file has no keys.
+        ConfigError: the file cannot be read, or contains no keys.
     """
     if jwks is None:
         return validate_unsecured
@@ -84,12 +85,12 @@ def token_validator(jwks: str | None) -> TokenValidator:
 def client_lines(
     kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
 ) -> Iterator[str]:
-    """Options for clients, one a line, as name=value; a password only as where it is.
+    """Yield options for clients as name=value; a password is given as a reference.
 
     Args:
         kafka: the broker.
-        ca_file: where the authority's certificate is, if there is TLS.
-        own: where a client's certificate and key are, if the broker requires one.
+        ca_file: file with the authority's certificate, if there is TLS.
+        own: files with a client's certificate and key, if the broker requires one.
     """
     options = {
         "bootstrap.servers": kafka.bootstrap_servers,
@@ -115,7 +116,7 @@ DEFAULTS = BrokerConfig()
 
 
 class LogLevel(StrEnum):
-    """What the broker logs; the names are those of Python's logging."""
+    """The log level of the broker; the names are those of Python's logging."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -125,7 +126,7 @@ class LogLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerArguments:
-    """What the command line says."""
+    """The options of `kafkaprod broker`."""
 
     topic: Annotated[
         list[str] | None,
@@ -272,10 +273,10 @@ class BrokerArguments:
     ] = LogLevel.WARNING
 
     def options(self) -> BrokerOptions:
-        """The same for `EmbeddedBroker`.
+        """Return the options for `EmbeddedBroker`.
 
         Raises:
-            ConfigError: a topic, a config of one, or a user can't be read.
+            ConfigError: a topic, a topic config, or a user cannot be parsed.
         """
         topics = [TopicArgument.parse(text) for text in self.topic or ()]
         return {
@@ -325,7 +326,7 @@ class BrokerArguments:
 
 @dataclass(frozen=True, slots=True)
 class TopicArgument:
-    """A topic to begin with; 0 replicas stand for the broker's default."""
+    """A topic to create at the start; 0 replicas stand for the broker's default."""
 
     name: str
     partitions: int = 1
@@ -333,10 +334,10 @@ class TopicArgument:
 
     @classmethod
     def parse(cls, text: str) -> TopicArgument:
-        """Read name, name:partitions or name:partitions:replicas.
+        """Parse name, name:partitions or name:partitions:replicas.
 
         Raises:
-            ConfigError: it is none of them.
+            ConfigError: the text has another form.
         """
         name, *numbers = text.split(":")
         good = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
@@ -366,16 +367,16 @@ READY = "kafkaprod broker ready on"
 
 
 def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
-    """Run a broker until SIGINT or SIGTERM; says READY and its addresses when clients may come.
+    """Run a broker until SIGINT or SIGTERM; print READY and its addresses when clients can connect.
 
-    Where it is secured, it says what clients need, too.
+    If the broker is secured, also print the options that clients need.
 
     Args:
-        options: those of `EmbeddedBroker`.
-        ca_file: where to write the certificate that clients trust; a temporary file by default.
+        options: options of `EmbeddedBroker`.
+        ca_file: file to write the certificate to that clients trust; a temporary file by default.
 
     Raises:
-        KafkaProdError: it can't be started.
+        KafkaProdError: the broker cannot be started.
     """
     if ca_file is not None and not options.get("tls"):
         raise ConfigError(

@@ -35,11 +35,11 @@ Timeout = Annotated[
 
 
 def reach(config: ProducerConfig, timeout: float) -> None:
-    """Wait until a broker has told of its cluster.
+    """Wait until a broker has returned the cluster's metadata.
 
     Raises:
-        KafkaProdError: none has within so many seconds; the message says why, and the hint what to
-            look at.
+        KafkaProdError: no broker did so within `timeout` seconds; the message contains the reason,
+            and the hint what to check.
     """
     with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
         failure = connect(client, timeout)
@@ -83,11 +83,11 @@ def doctor(
     ] = SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check the way to Kafka, step by step.
+    """Check the connection to Kafka and the topic, step by step.
 
-    The steps are name, TCP, TLS, login, brokers, topic, rights and a record.
+    The steps are name resolution, TCP, TLS, login, brokers, topic, permissions and a record.
 
-    Ends with status 0 where a write would work, also with warnings, and with 1 where it would not.
+    Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """
     try:
         intent = Intent(config=_config(bootstrap_servers, topic, option, config))
@@ -119,7 +119,7 @@ def _config(
 
 
 def _as_they_come(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Print each finding at once: the next step may take its time."""
+    """Print each finding immediately, as the next step may take long."""
     out = Console(highlight=False)
     for finding in findings:
         style = _STYLES[finding.severity]

@@ -1,4 +1,4 @@
-"""Where the command `kafkaprod` begins: it says how to install what it lacks."""
+"""The entry point of `kafkaprod`, which names the extra to install if libraries are missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_kafka_sink.common.extras import require_extra
 
 
 def run() -> None:
-    """Run the command line; without its libraries say so in a sentence, and exit with 1."""
+    """Run the command line; if libraries are missing, print how to install them and exit with 1."""
     try:
         require_extra("cli", "the command line")
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Options of commands that connect to Kafka, and how commands report failure."""
+"""Options of commands that connect to Kafka, and how commands report errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """A function as typer wants it: where a parameter is a dataclass, one for each field."""
+    """Convert a function for typer: replace a dataclass parameter by one parameter per field."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
@@ -56,7 +56,7 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
 
 
 def fail(error: KafkaProdError) -> NoReturn:
-    """Say what went wrong on stderr, and end with status 1."""
+    """Print the error on stderr, and exit with status 1."""
     typer.echo(f"kafkaprod: {error}", err=True)
     raise typer.Exit(1)
 
@@ -79,16 +79,18 @@ OptionsFile = Annotated[
 def kafka_options(
     config: Path | None, given: Iterable[str], *, of_sink: bool = False
 ) -> dict[str, str]:
-    """The options of a write, those of the command line above those of the file.
+    """Return the options of a write; those of the command line override those of the file.
+
+    Names may have the prefix `kafka.` or not, in both places.
 
     Args:
-        config: a file of Java properties, as --command-config of Kafka's own tools takes it; a
-            producer's serializers in it have no meaning here and are left out.
-        given: name=value each. Names may have `kafka.` before them or not, in both.
-        of_sink: the sink's own options, such as `errors.tolerance`, are allowed too.
+        config: a file of Java properties, such as one for --command-config of Kafka's tools; a
+            producer's serializers in it are ignored.
+        given: options as name=value.
+        of_sink: whether the sink's own options, such as `errors.tolerance`, are allowed.
 
     Raises:
-        ConfigError: the file can't be read, or an option has another form.
+        ConfigError: the file cannot be read, or an option is unknown or has another form.
     """
     known = SINK_NAMES if of_sink else {}
     from_file = _from_file(config, known) if config is not None else {}
@@ -106,17 +108,18 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(name: str, known: Mapping[str, str]) -> str:
-    """The name with its prefix; among a sink's options also one that is like none.
+    """Return the name with its prefix; with the sink's options, also accept an unknown name.
 
     Raises:
-        ConfigError: nobody knows the name, which had no prefix.
+        ConfigError: the name has no prefix and is unknown; or, if unknown names are accepted, it is
+            a likely typo.
     """
     if known and name.lower().startswith(CONFIG_PREFIX):
         return name
     if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
         meant = nearest(name, [*RECOGNISED, *known.values()])
         if known and meant is None:
-            return name  # as in a write, which warns of it
+            return name  # parsing the options warns about it, as in a write
         raise ConfigError(
             f"unknown option {shown_name(name)}",
             hint=f"Did you mean {meant}?" if meant else "It is not a Kafka producer option.",

@@ -1,4 +1,4 @@
-"""``kafkaprod``: the root command, and ``kafkaprod report``."""
+"""``kafkaprod``: the root command, and the commands ``broker``, ``report`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def report(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Show a delivery report, or compare two."""
+    """Show a delivery report, or compare two delivery reports."""
     try:
         found = DeliveryReport.read(_path(place))
         against = None if other is None else DeliveryReport.read(_path(other))
@@ -68,7 +68,7 @@ def _path(place: str) -> str:
 
 
 def _names(before: str, after: str) -> tuple[str, str]:
-    """What the columns are called: the files' names, unless they are the same."""
+    """Return the names of the columns: the file names, or the full paths if these are the same."""
     names = Path(before).name, Path(after).name
     return names if names[0] != names[1] else (before, after)
 
@@ -77,7 +77,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # tables cut the names of options at 80 columns
+    rich_markup_mode=None,  # its tables truncate option names at 80 columns
 )
 
 app.add_typer(transactions, name="transactions")
@@ -132,10 +132,10 @@ def demo(
     config: OptionsFile = None,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Write the flights of 2013 with Spark, and check them.
+    """Write the flights of 2013 with Spark, and check them with another client.
 
-    Another client reads them back: librdkafka. It takes a truststore as PEM and a key store as PEM
-    or PKCS12, no JKS, and needs Read on the topic and on the group kafkaprod-demo.
+    librdkafka reads the records back. It supports truststores in PEM and key stores in PEM or
+    PKCS12, but not JKS, and needs Read on the topic and on the group kafkaprod-demo.
     """
     try:
         kafka = kafka_options(config, option or ())

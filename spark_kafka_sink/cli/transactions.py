@@ -1,4 +1,4 @@
-"""``kafkaprod transactions``: list, describe, commit and abort transactions under a prefix."""
+"""``kafkaprod transactions``: list, describe, commit and abort the transactions of a prefix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def transactions_table(overview: Overview) -> Table:
-    """The open transactions, with their age and what the decision log says of them."""
+    """Return the table of open transactions, with their age and standing in the decision log."""
     table = Table(title=f"Open transactions: {len(overview.transactions)}")
     for name in ("transactional id", "batch", "standing", "state", "open for", "time left"):
         table.add_column(name, overflow="fold")
@@ -59,7 +59,7 @@ def transactions_table(overview: Overview) -> Table:
 
 
 def held_back_table(partitions: Sequence[HeldBack]) -> Table:
-    """Where read_committed readers wait, and for whom."""
+    """Return the table of partitions whose read_committed readers are blocked by a transaction."""
     table = Table(title=f"Partitions with readers held back: {len(partitions)}")
     table.add_column("partition")
     for name in ("readers stop at", "log ends at", "offsets waiting"):
@@ -77,7 +77,7 @@ def held_back_table(partitions: Sequence[HeldBack]) -> Table:
 
 
 def records_table(records: Mapping[str, Record]) -> Table:
-    """The latest word of the decision log on each scope."""
+    """Return the table with the latest record of each scope in the decision log."""
     table = Table(title=f"Decision log: {plural(len(records), 'scope')}")
     for name in ("scope", "latest batch", "it is", "query", "since"):
         table.add_column(name, overflow="fold")
@@ -98,7 +98,7 @@ def records_table(records: Mapping[str, Record]) -> Table:
 
 
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
-    """All that is known of one open transaction."""
+    """Return the table with the details of one open transaction."""
     table = Table(title=view.transactional_id, show_header=False)
     started = "" if view.started_ms is None else _moment(view.started_ms)
     age = None if view.started_ms is None else max(0, now_ms - view.started_ms)
@@ -119,7 +119,7 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
 
 
 def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
-    """What the decision says of one transaction, and its partitions say of how it has ended."""
+    """Return the table of a decided transaction's partitions, with their transaction markers."""
     table = Table(title=f"{task.transactional_id}: {plural(task.records, 'record')}")
     table.add_column("partition")
     for name in ("records", "first offset", "last offset"):
@@ -165,7 +165,7 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def _moment(at_ms: int) -> str:
-    """UTC, to the second; the number itself where it is beyond any calendar."""
+    """Return a time in UTC with seconds, or the number itself if it is out of range."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
@@ -180,7 +180,7 @@ transactions = typer.Typer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionArguments:
-    """What every command here is told."""
+    """The options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
     bootstrap_servers: Annotated[
@@ -197,7 +197,7 @@ class TransactionArguments:
 @transactions.command("list")
 @command
 def list_open(where: TransactionArguments) -> None:
-    """Show the open transactions, and where readers wait for them."""
+    """Show the open transactions, and the partitions where they block readers."""
     with _operator(where) as operator:
         overview = operator.overview()
         known = overview.transactions or operator.records()
@@ -221,7 +221,7 @@ def describe(
         str | None, typer.Argument(help="One transaction; without it the whole decision log.")
     ] = None,
 ) -> None:
-    """Show the decision log, or one transaction."""
+    """Show the decision log, or details of one transaction."""
     with _operator(where) as operator:
         if transactional_id is None:
             wide_console().print(records_table(operator.records()))
@@ -242,9 +242,9 @@ def commit(
         ),
     ] = None,
 ) -> None:
-    """Commit what is decided and not done, as the next driver would.
+    """Commit transactions that are decided but not yet committed, as the next driver would.
 
-    It stops no query.
+    Running queries are not stopped.
     """
     with _operator(where) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
@@ -273,9 +273,9 @@ def abort(
         ),
     ] = False,
 ) -> None:
-    """Abort orphans, never what is decided.
+    """Abort orphaned transactions, but never decided ones.
 
-    Orphans are open transactions that nobody can decide any more.
+    An orphaned transaction is open, but no driver can decide it any more.
     """
     with _operator(where) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)
@@ -289,7 +289,7 @@ def abort(
 
 @contextmanager
 def _operator(where: TransactionArguments) -> Iterator[TransactionOperator]:
-    """An operator for the options of a command; its errors end the command with a sentence."""
+    """Yield an operator for a command's options; print its errors and exit with status 1."""
     try:
         given = kafka_options(where.config, where.option or ())
         if where.bootstrap_servers is not None:
@@ -311,7 +311,7 @@ def _operator(where: TransactionArguments) -> Iterator[TransactionOperator]:
 
 
 def _describe(operator: TransactionOperator, name: str) -> None:
-    """Show a transaction, open or decided."""
+    """Print the details of an open or decided transaction."""
     overview = operator.overview()
     open_now = [each for each in overview.transactions if each.transactional_id == name]
     decided = [

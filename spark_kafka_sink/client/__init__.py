@@ -1,9 +1,17 @@
-"""One Kafka client: connections, metadata, and the thread that runs a session's sender on them.
+"""The Kafka client: connections, cluster metadata, and the thread that runs a session's sender.
 
-To read in this order: channel (the way to a broker: sockets, TLS, SASL), request.py,
-connection.py (one connection's protocol, without I/O), broker_connection.py (both, for one
-broker), dialer.py (begins connections), network.py (all brokers behind one selector), with
-backoff.py, connection_metrics.py and outages.py; cluster.py (the snapshot) and
-metadata.py, which keeps it fresh, with rebootstrap.py, removed_partitions.py and
-size_limits.py; client.py holds it all and runs the thread.
+In a task, the sender thread drives it; `admin.blocking_client` drives it from the caller's thread.
+
+In reading order:
+
+- `channel`: sockets, TLS and SASL for one connection, and why connections fail
+- `request`: a request before it is sent, in flight, and completed
+- `connection`: the protocol state of one connection, without I/O
+- `broker_connection`: one broker's connection, its addresses, metrics and connection attempts
+- `network`: all connections behind one selector
+- `backoff`: exponential back-off with full jitter
+- `outages`: rate-limited log messages about brokers that stay unreachable or do not respond
+- `cluster`: the immutable snapshot of brokers, topics and leaders
+- `metadata`: keeps the snapshot up to date
+- `client`: owns network and metadata, runs the sender thread, remembers size limits
 """

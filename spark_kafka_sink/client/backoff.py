@@ -1,4 +1,7 @@
-"""Exponential back-off with full jitter (KIP-580; "Advanced Producer Patterns")."""
+"""Exponential back-off with full jitter.
+
+Source: KIP-580, "Advanced Producer Patterns".
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ _MOST_DOUBLINGS = 30
 
 
 def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> float:
-    """Seconds to wait before attempt number `attempt` (0 is the first retry).
+    """Return the seconds to wait before retry number `attempt` (0 is the first retry).
 
-    Uniform in (0, min(cap, base * 2 ** attempt)], so that producers that failed together do not
-    come back together.
+    Uniform in (0, min(cap, base * 2 ** attempt)], so that producers that failed at the same time
+    do not retry at the same time.
     """
     ceiling = min(cap_ms, base_ms << min(attempt, _MOST_DOUBLINGS))
     return random.uniform(0.0, ceiling) / 1000.0
 
 
 class RetryTimer:
-    """When a request that failed may go again: later after each failure in a row.
+    """The time at which a failed request may be retried; each consecutive failure delays it more.
 
     Args:
         base_ms: retry.backoff.ms.
@@ -31,16 +34,16 @@ class RetryTimer:
 
     def __init__(self, base_ms: int, cap_ms: int, random: Random) -> None:
         self.at = 0.0
-        """In seconds of the clock."""
+        """Time of the next attempt, in seconds of the clock."""
         self._base_ms, self._cap_ms = base_ms, cap_ms
         self._random = random
         self._failures = 0
 
     def failed(self, now: float) -> None:
-        """Wait longer than the time before."""
+        """Schedule the next retry after a failure at `now`."""
         self.at = now + full_jitter(self._failures, self._base_ms, self._cap_ms, self._random)
         self._failures += 1
 
     def worked(self) -> None:
-        """The next failure is the first again."""
+        """Reset the timer after a success."""
         self.at, self._failures = 0.0, 0

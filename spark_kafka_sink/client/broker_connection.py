@@ -1,6 +1,8 @@
-"""A broker as this process sees it: its connection, addresses, failures and metrics.
+"""One broker: its connection, its addresses, and the metrics and attempts of connections.
 
-Counts and logs what happens on the connections; it never decides anything.
+- `BrokerConnection` holds the state of one broker: connection, transport, addresses, failures.
+- `ConnectionMetrics` counts and logs the events of all connections; it makes no decisions.
+- `Dialer` resolves a broker's name and opens sockets.
 
 Sender thread only.
 """
@@ -32,16 +34,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
     Connect = Callable[[Address, int, int], Transport]
-    """Address, bytes of the send buffer, bytes of the receive buffer -> a connecting socket."""
+    """(address, send buffer in bytes, receive buffer in bytes) -> a connecting transport."""
 
 
 @dataclass(slots=True)
 class BrokerConnection:
-    """Everything about one broker; times in seconds of the monotonic clock.
+    """The state of one broker; times in seconds of the monotonic clock.
 
-    `failures` counts connection attempts since the last that worked; until `retry_at` there is no
-    new one. `throttled_until` is what the broker asked for (KIP-219). `login` and `random` are
-    what each connection is made with.
+    `failures` counts failed connection attempts since the last success; the next attempt is not
+    before `retry_at`. `connect_by` is the deadline of the attempt in progress, 0 if there is none.
+    `throttled_until` is the end of the pause that the broker demanded (KIP-219). `login` and
+    `random` are passed to each new `Connection`.
     """
 
     node: Node
@@ -51,55 +54,56 @@ class BrokerConnection:
     connection: Connection = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
-    """Those of the name that are still to be tried."""
+    """Addresses of the name that are still to be tried."""
     address: Address | None = None
-    """The one tried last."""
+    """The address tried last."""
     failures: int = 0
     retry_at: float = 0.0
     connect_by: float = 0.0
     last_used: float = 0.0
     throttled_until: float = 0.0
     bytes_out: int = 0
-    """Written since somebody last took note and set it back."""
+    """Bytes written since `ConnectionMetrics.moved` last counted and reset them."""
     bytes_in: int = 0
+    """Bytes received since then."""
     wrote_at: float | None = None
-    """When bytes were last written; None for a connection that has written none."""
+    """Time of the last write; None if this connection has written nothing."""
     read_at: float | None = None
-    """When bytes were last received; None for a connection that has received none."""
+    """Time of the last read; None if this connection has received nothing."""
     noted_state: State = State.DISCONNECTED
-    """The connection's state when somebody last took note."""
+    """The connection's state at the last call of `ConnectionMetrics.note_state`."""
     state_since: float = 0.0
-    """When that state was first noted."""
+    """Time at which that state was first noted."""
     watched: int = 0
-    """What the selector waits for on the transport."""
+    """The selector events registered for the transport."""
 
     def __post_init__(self) -> None:
         self.connection = self._new_connection()
 
     @property
     def is_ready(self) -> bool:
-        """Requests may be sent."""
+        """True if requests may be sent."""
         return self.connection.state is State.READY
 
     @property
     def is_idle(self) -> bool:
-        """Connected, and nothing is in flight: a broker may close it without being asked."""
+        """True if connected with nothing in flight: a broker may close such a connection."""
         connection = self.connection
         return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
 
     @property
     def is_writing(self) -> bool:
-        """The socket has yet to take bytes of a request."""
+        """True if bytes of a request are still to be written."""
         return bool(self.connection.out)
 
     @property
     def cipher(self) -> str:
-        """What encrypts the connection; "" for nothing."""
+        """TLS version and cipher suite of the connection; "" without TLS."""
         return self.transport.cipher if self.transport is not None else ""
 
     @property
     def wants_write(self) -> bool:
-        """Whether to wait until the socket can be written to."""
+        """True if the selector must wait until the socket is writable."""
         connection, transport = self.connection, self.transport
         if connection.state is State.CONNECTING:
             return True
@@ -108,12 +112,12 @@ class BrokerConnection:
         return transport.unsent or (bool(connection.out) and not transport.wants_read)
 
     def is_login_due(self, now: float) -> bool:
-        """Whether the broker wants a new login before it takes another request (KIP-368)."""
+        """Return True if the login must be renewed before the next request (KIP-368)."""
         due = self.connection.login_due
         return due is not None and now >= due
 
     def circumstances(self, security: SecurityConfig, *, is_accepted: bool) -> Circumstances:
-        """How far the connection has come, for whoever asks why it ended."""
+        """Return the progress of the connection, which is needed to diagnose why it ended."""
         connection = self.connection
         return Circumstances(
             broker=str(self.node),
@@ -125,24 +129,24 @@ class BrokerConnection:
         )
 
     def resolved(self, addresses: list[Address]) -> None:
-        """Take the name's addresses; the one tried last has its turn after the others.
+        """Store the name's addresses, starting after the address tried last.
 
-        So that a broken connection leads on to the next address and not to the same one again
+        After a broken connection, the next address is tried instead of the same one again
         (KAFKA-12193).
         """
         at = addresses.index(self.address) + 1 if self.address in addresses else 0
         self.addresses = addresses[at:] + addresses[:at]
 
     def next_address(self) -> Address:
-        """The address to be tried now."""
+        """Remove and return the next address to try."""
         self.address = self.addresses.pop(0)
         return self.address
 
     def go_on_connecting(self, channels: ChannelBuilder, now: float) -> None:
-        """Take the next step on the way from a socket to Kafka's protocol, if it can be taken.
+        """Continue to connect: socket, then TLS handshake, then ApiVersions.
 
         Raises:
-            OSError: the connection was refused, is gone, or its TLS handshake failed.
+            OSError: the connection was refused or lost, or its TLS handshake failed.
         """
         connection, transport = self.connection, self.transport
         if transport is None or not transport.finish_connect():
@@ -156,18 +160,18 @@ class BrokerConnection:
         self.flush()
 
     def rename(self, client_id: str) -> None:
-        """Let the headers of the next requests have this client id."""
+        """Use this client id in the headers of further requests."""
         self.client_id = self.connection.client_id = client_id
 
     def send(self, request: Request, now: float) -> InFlightRequest:
-        """Queue a request and write what the socket takes; raises OSError if it is gone."""
+        """Queue a request and write as much as the socket accepts; raise OSError if it is gone."""
         flight = self.connection.enqueue(request, now)
         self.last_used = now
         self.flush()
         return flight
 
     def flush(self) -> None:
-        """Write until the socket is full or nothing is left; raises OSError if it is gone."""
+        """Write until the socket is full or nothing is left; raise OSError if it is gone."""
         connection, transport = self.connection, self.transport
         while transport is not None and (connection.out or transport.unsent):
             buffers = [connection.out[i] for i in range(min(len(connection.out), MAX_BUFFERS))]
@@ -178,11 +182,11 @@ class BrokerConnection:
             self.bytes_out += written
 
     def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
-        """Read what has arrived; the requests it answers, also those just before an error.
+        """Read what has arrived and yield the answered requests, even those just before an error.
 
         Raises:
             OSError: the connection is gone.
-            ProtocolError: the bytes are not Kafka's.
+            ProtocolError: the bytes are not valid in Kafka's protocol.
         """
         while self.transport is not None and (data := self.transport.read()) is not None:
             if not data:
@@ -193,18 +197,18 @@ class BrokerConnection:
         self.flush()
 
     def owes_since(self) -> float | None:
-        """When request.timeout.ms of the oldest request began; None without requests under way.
+        """Return when request.timeout.ms of the oldest request started; None if none is in flight.
 
-        A broker that throttles reads nothing until the pause has passed that it asked for.
+        A throttling broker reads nothing until its pause is over, so the timeout starts after it.
         """
         oldest = self.connection.oldest_sent()
         return None if oldest is None else max(oldest, self.throttled_until)
 
     def due(self, patience: float) -> Iterator[float]:
-        """When something here may time out, or be tried again; also what is past already.
+        """Yield the times of timeouts and retries, including those in the past.
 
         Args:
-            patience: seconds that a request may wait for its response.
+            patience: maximum time a request waits for its response, in seconds.
         """
         if self.connect_by:
             yield self.connect_by
@@ -214,9 +218,9 @@ class BrokerConnection:
             yield since + patience
 
     def take_over(self) -> list[InFlightRequest]:
-        """Forget the connection; the requests that will get no answer any more."""
+        """Reset the connection and return its unanswered requests."""
         in_flight = [*self.connection.in_flight, *self.connection.silent]
-        # The connection's own requests have no context: nobody waits for them.
+        # Requests of the handshake have no context, and nothing waits for them.
         lost = [asked for asked in in_flight if asked.request.context is not None]
         if self.transport is not None:
             self.transport.close()
@@ -230,9 +234,15 @@ class BrokerConnection:
 
 
 class ConnectionMetrics:
-    """`security`, `debug` and `clock` are the client's; `meters` the session's that it serves now.
+    """Counts and logs the events of all connections.
 
-    Between two sessions they are nobody's: the thread of an ended session may read its own.
+    `meters` are those of the current session. Between sessions they are replaced by unused ones,
+    because the thread of an ended session may still read its own.
+
+    Args:
+        security: the client's security settings, for debug events.
+        debug: the client's debug contexts.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -247,14 +257,14 @@ class ConnectionMetrics:
         self._debug = debug or Debug()
 
     def opening(self, broker: BrokerConnection, address: object) -> None:
-        """A connection is being opened."""
+        """Count a connection attempt."""
         self.meters.of(broker.node).connects += 1
         self.note_state(broker)
         if (log_event := self._debug.broker) is not None:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
 
     def ready(self, broker: BrokerConnection) -> None:
-        """Requests may be sent: for the first time on a connection, or after another login."""
+        """Log that a connection is ready, after it was opened or its login was renewed."""
         if (log_event := self._debug.broker) is not None:
             apis = len(broker.connection.versions)
             log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
@@ -270,7 +280,7 @@ class ConnectionMetrics:
             )
 
     def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
-        """A request was queued, and written as far as the socket took it."""
+        """Log a request that was queued and written as far as the socket accepted it."""
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "send",
@@ -282,7 +292,7 @@ class ConnectionMetrics:
             )
 
     def answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
-        """The answer to a request has come."""
+        """Record the round-trip time of an answered request."""
         written = flight.written_at or now
         self.meters.of(broker.node).rtt.add_time(now - written)
         if (log_event := self._debug.protocol) is not None:
@@ -296,7 +306,7 @@ class ConnectionMetrics:
             )
 
     def moved(self, broker: BrokerConnection) -> None:
-        """Count the bytes, requests and responses that went out or came in, if any did."""
+        """Count the bytes, requests and responses sent or received since the last call."""
         self.note_state(broker)
         if not (broker.bytes_out or broker.bytes_in):
             return
@@ -314,24 +324,24 @@ class ConnectionMetrics:
         broker.bytes_out = broker.bytes_in = broker.connection.responses = 0
 
     def note_state(self, broker: BrokerConnection) -> None:
-        """Note when the connection's state has changed."""
+        """Record the time at which the connection's state changed."""
         if broker.noted_state is not broker.connection.state:
             broker.noted_state, broker.state_since = broker.connection.state, self._clock()
 
     def unreadable(self, broker: BrokerConnection, error: Exception) -> None:
-        """What the broker sent ends the connection."""
+        """Count an invalid response."""
         meter = self.meters.of(broker.node)
         meter.rx_errors += 1
         meter.correlation_errors += isinstance(error, CorrelationError)
 
     def timed_out(self, broker: BrokerConnection) -> None:
-        """The oldest request has waited for request.timeout.ms."""
+        """Count all requests in flight as timed out: the oldest exceeded request.timeout.ms."""
         self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
 
     def closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """A connection, or the attempt to make one, has ended; `lost` requests were in flight."""
+        """Count the end of a connection or of an attempt; `lost` requests were in flight."""
         self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
@@ -341,19 +351,19 @@ class ConnectionMetrics:
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
     def throttled(self, broker: BrokerConnection, seconds: float) -> None:
-        """The broker asked for a pause."""
+        """Log a pause that the broker demanded."""
         if (log_event := self._debug.broker) is not None:
             log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")
 
 
 class Dialer:
-    """Sender thread only.
+    """Opens connections: resolves a broker's name and connects to its addresses in turn.
 
     Args:
-        config: time-outs and buffer sizes.
-        metrics: hears of each attempt.
-        connect: opens a socket; TCP where None.
-        resolver: looks names up; the system's where None.
+        config: timeouts and buffer sizes.
+        metrics: counts each attempt.
+        connect: opens a socket; TCP if None.
+        resolver: resolves names; the system's resolver if None.
     """
 
     def __init__(
@@ -369,16 +379,17 @@ class Dialer:
         self._resolver = resolver or ThreadResolver()
 
     def deadline(self, now: float) -> float:
-        """When something must be done that may take socket.connection.setup.timeout.ms."""
+        """Return the deadline of an action that may take socket.connection.setup.timeout.ms."""
         return now + self._config.socket_connection_setup_timeout_ms / 1000
 
     def open(self, broker: BrokerConnection, now: float, wakeup: Callable[[], None]) -> bool:
-        """Begin to connect, to the next address of the name; a name is looked up first.
+        """Start to connect to the next address of the broker, or to resolve its name.
 
-        Returns whether a socket is connecting; if not, `wakeup` is called once the name is known.
+        Returns:
+            True if a socket is connecting; otherwise `wakeup` is called once the name is resolved.
 
         Raises:
-            OSError: it is clear already that nothing can be reached there.
+            OSError: the address is invalid, or connecting failed at once.
         """
         broker.last_used, broker.connect_by = now, self.deadline(now)
         host, port = broker.node.host, broker.node.port
@@ -394,7 +405,7 @@ class Dialer:
     def take_resolved(
         self, brokers: Sequence[BrokerConnection]
     ) -> Iterator[tuple[BrokerConnection, OSError | None]]:
-        """The brokers whose names have been looked up, with the error where there is none such."""
+        """Yield the brokers whose names were resolved, with the error if resolving failed."""
         for found in self._resolver.resolutions():
             for broker in brokers:
                 if broker.connection.state is not State.RESOLVING:
@@ -405,7 +416,7 @@ class Dialer:
                     yield broker, found.error
 
     def dial(self, broker: BrokerConnection, now: float) -> None:
-        """Begin to connect to the next address; raises OSError where that fails at once."""
+        """Start to connect to the next address; raise OSError if that fails at once."""
         address = broker.next_address()
         broker.connection.move(State.CONNECTING)
         self._metrics.opening(broker, address[1])

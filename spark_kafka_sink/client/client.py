@@ -1,15 +1,14 @@
 """The client of a worker process: sockets, metadata, sender thread, and learned size limits.
 
-How large the batches of each topic, and all requests, may be, as the brokers have taught.
+A `Client` serves one task at a time and outlives it, so that the next task reuses its connections.
 
-No client may have to ask for max.message.bytes, and where it is below batch.size every batch would
-be refused and split. So what was refused is remembered, in uncompressed bytes, and planned for.
-A request that is too large gets no answer: Kafka's brokers take 100 MiB (socket.request.max.bytes)
-and others less, who just close the connection.
+It also remembers which sizes brokers have rejected:
 
-A client lives in the worker process: sockets, metadata, and the thread that runs the sender.
-
-It serves one task at a time and outlives it, so that the next task finds open connections.
+- `BatchSizeLimits`: a producer must not need the right to read a topic's max.message.bytes. If that
+  is below batch.size, every batch would be rejected and split. The rejected sizes are therefore
+  remembered, in uncompressed bytes, and later batches are made smaller.
+- `RequestSizeLimit`: a request that is too large gets no response. Kafka's brokers accept 100 MiB
+  (socket.request.max.bytes), other implementations less, and close the connection.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
 
 
 DOUBLED_AFTER = 300.0
-"""Seconds after which twice as much is tried, and so on: the limit may have been raised."""
+"""Seconds after which a learned limit is doubled, again and again: it may have been raised."""
 
 _MOST_DOUBLINGS = 31
 
 
 def half(size: int) -> int:
-    """Bytes of a batch with half of the records of one of `size` bytes, headers included."""
-    from spark_kafka_sink.records.record_batch import HEADER_SIZE  # not where a write is planned
+    """Return the bytes of a batch with half the records of one of `size` bytes, with headers."""
+    from spark_kafka_sink.records.record_batch import HEADER_SIZE  # Planning does not need it.
 
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
 
@@ -60,17 +59,17 @@ class _Ceiling:
 
 
 class BatchSizeLimits:
-    """One client's; the sender thread learns, any thread may ask."""
+    """The learned batch sizes of a client; the sender thread updates them, any thread may read."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Ceiling] = {}
-        """Entries are replaced, never changed."""
+        """The limit of each topic; entries are replaced, never modified."""
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def of(self, topic: str, now: float) -> int | None:
-        """Most bytes of a batch before compression, its header included; None: nothing is known."""
+        """Return a topic's maximum batch size in uncompressed bytes with header, or None."""
         known = self._known.get(topic)
         if known is None:
             return None
@@ -78,10 +77,10 @@ class BatchSizeLimits:
         return known.size << min(doublings, _MOST_DOUBLINGS)
 
     def refused(self, topic: str, size: int, now: float) -> int:
-        """A batch of this size was too large; half of its records may do.
+        """Record that a batch of `size` bytes was too large, and limit batches to half of it.
 
         Returns:
-            What may be sent now, in the same bytes.
+            The new limit in uncompressed bytes.
         """
         ceiling = min(half(size), self.of(topic, now) or size)
         self._known[topic] = _Ceiling(ceiling, now)
@@ -89,11 +88,11 @@ class BatchSizeLimits:
 
 
 class RequestSizeLimit:
-    """How large a Produce request of several batches may be; one client's, sender thread only.
+    """The maximum size of a client's Produce requests with several batches; sender thread only.
 
     Args:
-        largest: bytes.
-        safe: bytes that every broker takes; what is above them may be why a request was lost.
+        largest: maximum size in bytes.
+        safe: size in bytes that every broker accepts; a larger request may be lost due to its size.
     """
 
     def __init__(self, largest: int, safe: int) -> None:
@@ -102,13 +101,13 @@ class RequestSizeLimit:
         self._lost_at: float | None = None
 
     def at(self, now: float) -> int:
-        """Most bytes of the batches of a request."""
+        """Return the maximum bytes of all batches of a request."""
         if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER:
             return self._largest
         return self._safe
 
     def lost(self, size: int, now: float) -> None:
-        """The connection ended while a request of this size was unanswered."""
+        """Record that a connection ended while a request of `size` bytes was unanswered."""
         if size > self._safe:
             self._lost_at = now
 
@@ -116,24 +115,24 @@ class RequestSizeLimit:
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
 LOOK_EVERY = 0.2
-"""Seconds after which whoever waits for the thread looks whether it lives."""
+"""Seconds between checks of a waiting thread that the sender thread is still alive."""
 
 
 class Loop(Protocol):
-    """What the client's thread runs while a task is attached."""
+    """The loop that the client's thread runs while a task is attached."""
 
     def run_once(self) -> None:
-        """One turn: send, wait for the network, take the answers."""
+        """Run one iteration: send, wait for the network, handle the responses."""
 
     def crashed(self, error: BaseException) -> None:
-        """`run_once` raised; nothing will run any more."""
+        """Handle an exception of `run_once`, which is not called again."""
 
     @property
     def broker_meters(self) -> BrokerMeters:
-        """What the connections count while this loop runs."""
+        """The counters of the connections while this loop runs."""
 
     def backlog(self, node_id: int, now: float) -> str:
-        """A sentence on what waits for a broker; "" where nothing does."""
+        """Return a sentence about the records that wait for a broker; "" if there are none."""
 
 
 class Client:
@@ -151,48 +150,48 @@ class Client:
         self.config = config
         self.clock = clock or SystemClock()
         self.random = random or Random()
-        """For the threads of writer and sender: each draw is atomic, their order is not fixed."""
+        """Shared by writer and sender thread: each draw is atomic, but their order is not fixed."""
         self.batch_size_limits = BatchSizeLimits()
         self.credentials = credentials_stamp(config.security)
-        """What the references among the settings led to when the client was made."""
+        """Stamp of the credentials at creation; it differs once a referenced secret has changed."""
         self.name = new_id()
-        """What debug events call the client."""
+        """The client's name in debug events."""
         debug = Debug(config.debug, client=self.name)
         metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
         self.network = Network(config, self.random, connect, resolver, metrics, logins)
         self.metadata = Metadata(config, self.random, debug)
         self._process = os.getpid()
 
-        # Set by the task's thread, or whoever closes the client; read by any.
+        # Set by the task's thread or the thread that closes the client; read by any thread.
         self._closed = False
         self._thread: Thread | None = None
-        """From the first `attach` on, also when it has ended."""
+        """The sender thread, since the first `attach`, even after it has ended."""
         self._attached: Loop | None = None
-        """The task's, until it is detached."""
+        """The task's loop, until it is detached."""
 
         # Filled by the task's thread, emptied by the client's.
         self._switches: deque[tuple[Loop | None, Event]] = deque()
-        """Loops to change to; the thread sets the event when it has."""
+        """Loops to switch to; the sender thread sets the event after it has switched."""
 
-        # Sender thread only; the task's where that has not begun or has ended.
+        # Sender thread only, or the task's thread if the sender thread is not running.
         self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
         self.late: deque[Completion] = deque()
-        """What completed between tasks: a loop may still have been waiting for it."""
+        """Requests completed between tasks; the next loop may still have been waiting for them."""
         self._loop: Loop | None = None
-        """What the thread runs; None after it has crashed."""
+        """The running loop; None between tasks and after it has crashed."""
 
     @property
     def gone(self) -> bool:
-        """No loop runs any more: the thread has ended or crashed."""
+        """True if the sender thread has ended or crashed."""
         return self._thread is not None and not self._thread.is_alive()
 
     @property
     def is_forked(self) -> bool:
-        """This is a child of the process that made the client: its thread is not here."""
+        """True in a forked child of the creating process, which has no sender thread."""
         return os.getpid() != self._process
 
     def check_process(self) -> None:
-        """Raise a DeliveryError in a forked child, before it waits for locks and threads."""
+        """Raise a DeliveryError in a forked child, before it waits for locks or threads."""
         if self.is_forked:
             raise DeliveryError(
                 "the session belongs to the process that this one was forked from",
@@ -200,16 +199,16 @@ class Client:
             )
 
     def check_thread(self) -> None:
-        """Tell the attached loop that it has crashed if the thread died before it could say so.
+        """Report a crash to the attached loop if the sender thread died without doing so.
 
-        For the task's thread, while it waits for something that the client's has to do.
+        The task's thread calls it while it waits for the sender thread.
         """
         if self.gone and self._attached is not None:
             hint = "run the write again; the log of the worker process may say why it ended"
             self._attached.crashed(DeliveryError("the sender thread has died", hint=hint))
 
     def attach(self, loop: Loop) -> None:
-        """Let the thread run `loop`; it is started with the first one.
+        """Make the sender thread run `loop`; the first call starts the thread.
 
         Raises:
             DeliveryError: the thread has died, or the client is closed.
@@ -225,12 +224,12 @@ class Client:
             self._thread.start()
 
     def detach(self) -> None:
-        """Take the loop away; when this returns, no turn of it is running."""
+        """Detach the loop; after this returns, none of its iterations is running."""
         if not self.is_forked:
             self._switch(None)
 
     def close(self) -> None:
-        """Stop the thread and close the connections; in a forked child they are the parent's."""
+        """Stop the thread and close the connections; do nothing in a forked child."""
         if self.is_forked:
             return
         self._closed = True
@@ -240,7 +239,7 @@ class Client:
         self.network.close(self.clock.monotonic())
 
     def _switch(self, loop: Loop | None) -> bool:
-        """Whether there is a thread, or will be, that runs the loop."""
+        """Switch to `loop`; return True if the sender thread runs it, or will be started for it."""
         self._attached = loop
         if self._thread is None:
             self._run_loop(loop)
@@ -251,7 +250,7 @@ class Client:
         while not self.gone and not done.wait(LOOK_EVERY):
             pass
         if not done.is_set():
-            self._take_switches()  # the thread has ended, and does so no more
+            self._take_switches()  # The sender thread has ended and cannot do it any more.
         return not self._closed and not self.gone
 
     def _run(self) -> None:
@@ -268,7 +267,7 @@ class Client:
             done.set()
 
     def _run_loop(self, loop: Loop | None) -> None:
-        """From here on nothing but `loop` is run, counted for, or asked what waits."""
+        """Run only `loop`, and use its meters and its backlog, from now on."""
         self._loop = loop
         self.network.metrics.meters = BrokerMeters() if loop is None else loop.broker_meters
         self.network.outages.backlog = no_backlog if loop is None else loop.backlog
@@ -280,7 +279,7 @@ class Client:
                 self._idle()
             else:
                 loop.run_once()
-        except BaseException as error:  # noqa: BLE001 - the writer must hear of it
+        except BaseException as error:  # noqa: BLE001 - the loop reports it to the writer
             if loop is None:
                 self._failed_idle(error)
                 return
@@ -289,13 +288,13 @@ class Client:
 
     @staticmethod
     def _failed_idle(error: BaseException) -> None:
-        """Log an error for which there is no task to fail; re-raise what is not an `Exception`."""
+        """Log an error that occurs between tasks; re-raise it if it is not an `Exception`."""
         if not isinstance(error, Exception):
             raise error
         _LOG.warning("an idle connection failed: %s", text_of(error))
 
     def _idle(self) -> None:
-        """Between tasks: notice closed connections, take metadata that is still on its way."""
+        """Poll between tasks: detect closed connections, handle pending Metadata responses."""
         for completion in self.network.poll(_IDLE_WAIT, self.clock.monotonic):
             if completion.request.context is self.metadata:
                 self.metadata.handle_response(completion, self.clock.monotonic())

@@ -1,9 +1,7 @@
-"""An immutable snapshot of the cluster, replaced as a whole.
+"""An immutable snapshot of the cluster: brokers, topics, partitions and their leaders.
 
-What the brokers have said of the cluster: an immutable snapshot, replaced as a whole.
-
-The sender thread replaces it, any thread may read it. Source: ``MetadataResponse``, KIP-516
-(topic ids), KIP-951 (leaders named in a Produce response).
+The sender thread replaces the snapshot as a whole; any thread may read it. Source:
+``MetadataResponse``, KIP-516 (topic ids), KIP-951 (leaders named in a Produce response).
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ if TYPE_CHECKING:
 
 
 UNASSIGNED = -1
-"""The partition of records that have none yet; failure reports of such records have it too, as
-Java's ``RecordMetadata.UNKNOWN_PARTITION``."""
+"""The partition number of records without a partition, in failure reports too; Java's
+``RecordMetadata.UNKNOWN_PARTITION``."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; `partition` is UNASSIGNED for records that have none yet."""
+    """A partition of a topic; `partition` is UNASSIGNED for records without a partition."""
 
     topic: str
     partition: int
@@ -34,12 +32,12 @@ class TopicPartition(NamedTuple):
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
-"""Largest partition count accepted for a topic; far above what Kafka supports."""
+"""Maximum partition count accepted for a topic; far above what Kafka supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker's address; bootstrap nodes have negative ids, as in Java."""
+    """A broker's id and address; bootstrap nodes have negative ids, as in Java."""
 
     node_id: int
     host: str
@@ -51,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic that exists: `leaders` and `leader_epochs` are indexed by partition."""
+    """An existing topic; `leaders` and `leader_epochs` are indexed by partition."""
 
     name: str
     topic_id: uuid.UUID | None
@@ -59,17 +57,17 @@ class TopicInfo:
     leader_epochs: tuple[int, ...]
 
     def is_other(self, topic_id: uuid.UUID | None) -> bool:
-        """Whether an id is that of another topic of the same name; without ids nobody knows."""
+        """Return True if `topic_id` belongs to another topic of this name; False if unknown."""
         return None not in {self.topic_id, topic_id} and self.topic_id != topic_id
 
     @property
     def partition_count(self) -> int:
-        """How many partitions it has."""
+        """The number of partitions."""
         return len(self.leaders)
 
     @property
     def led_partitions(self) -> tuple[int, ...]:
-        """The partitions that have a leader now."""
+        """The partitions that currently have a leader."""
         if NO_LEADER not in self.leaders:
             return tuple(range(len(self.leaders)))
         return tuple(i for i, leader in enumerate(self.leaders) if leader != NO_LEADER)
@@ -77,7 +75,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Brokers by id, topics by name; `errors` holds the error code of each topic that failed."""
+    """Brokers by id, topics by name, and in `errors` the error code of each topic with an error."""
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[str, TopicInfo] = field(default_factory=lambda: MappingProxyType({}))
@@ -86,12 +84,12 @@ class Cluster:
 
     @property
     def unauthorized(self) -> frozenset[str]:
-        """Topics that this client may not see, or not create."""
+        """Topics that this client may not describe or may not create."""
         denied = ErrorCode.topic_authorization_failed
         return frozenset(name for name, code in self.errors.items() if code == denied)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Node id of a partition's leader, NO_LEADER where none is known."""
+        """Return the node id of a partition's leader, or NO_LEADER if none is known."""
         info = self.topics.get(topic)
         if info is None or not 0 <= partition < len(info.leaders):
             return NO_LEADER
@@ -99,7 +97,7 @@ class Cluster:
         return leader if leader in self.nodes else NO_LEADER
 
     def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> Cluster:
-        """The cluster with one partition's leader moved, where `epoch` is news (KIP-951)."""
+        """Return the cluster with a partition's new leader, if `epoch` is newer (KIP-951)."""
         info = self.topics.get(topic)
         if info is None or partition >= info.partition_count:
             return self
@@ -113,16 +111,16 @@ class Cluster:
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
     def with_nodes(self, nodes: Mapping[int, Node]) -> Cluster:
-        """The cluster with these brokers' addresses added or replaced."""
+        """Return the cluster with these brokers added or their addresses replaced."""
         proper = {number: node for number, node in nodes.items() if number >= 0}
         return replace(self, nodes=MappingProxyType({**self.nodes, **proper}))
 
     def without_nodes(self) -> Cluster:
-        """The cluster with no broker known, so that no partition has a leader."""
+        """Return the cluster without brokers, so that no partition has a leader."""
         return replace(self, nodes=MappingProxyType({}))
 
     def only(self, names: Collection[str]) -> Cluster:
-        """The cluster without what is known of other topics than these."""
+        """Return the cluster reduced to these topics."""
         return replace(
             self,
             topics=MappingProxyType({k: v for k, v in self.topics.items() if k in names}),
@@ -130,9 +128,9 @@ class Cluster:
         )
 
     def assuming(self, topics: Iterable[tuple[str, int]]) -> Cluster:
-        """The cluster as if these topics existed, with so many partitions each, where they don't.
+        """Return the cluster with each missing topic added, given as (name, partition count).
 
-        Their leaders are the brokers in turn.
+        The brokers lead its partitions in turn.
         """
         nodes = sorted(self.nodes)
         missing = {
@@ -153,15 +151,15 @@ class Cluster:
         )
 
     def updated(self, response: Any) -> Cluster:
-        """The cluster after a MetadataResponse of any version; topics it omits are kept.
+        """Return the cluster updated by a MetadataResponse of any version; keep omitted topics.
 
         Raises:
-            ProtocolError: it names a partition that can't be.
+            ProtocolError: the response contains an invalid partition number.
         """
         nodes = {
             int(broker.node_id): Node(int(broker.node_id), broker.host, int(broker.port))
             for broker in response.brokers
-            if int(broker.node_id) >= 0  # others stand for bootstrap servers and missing leaders
+            if int(broker.node_id) >= 0  # Negative: bootstrap servers and missing leaders.
         }
         topics, errors = dict(self.topics), dict(self.errors)
         for topic in response.topics:
@@ -185,7 +183,7 @@ class Cluster:
 
 _HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
 _RELIABLE_EPOCHS = 9
-"""Metadata version: before, brokers may name epochs that are too old (KAFKA-9212)."""
+"""First Metadata version with reliable leader epochs: before, they may be stale (KAFKA-9212)."""
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
@@ -208,7 +206,7 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
 
 
 def _newest(known: TopicInfo | None, told: TopicInfo) -> TopicInfo:
-    """A broker that lags behind must not take back a leader of a later epoch (KAFKA-6614)."""
+    """Return `told`, but keep known leaders with a later epoch: brokers may lag (KAFKA-6614)."""
     if known is None or known.is_other(told.topic_id):
         return told
     if known.partition_count > told.partition_count:

@@ -1,7 +1,8 @@
-"""One connection's protocol, without I/O: what to send, what the received bytes mean.
+"""The protocol state of one connection, without I/O.
 
-Its states are those of channel/state.py. Responses arrive in the order of the requests.
-Source: ``NetworkClient``, KIP-35, KIP-511.
+`Connection` encodes requests, matches responses to them, negotiates API versions and logs in. The
+states and their transitions are those of `channel.transport`. A broker answers the requests of a
+connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ if TYPE_CHECKING:
 
 _SOFTWARE = ("spark-kafka-sink", __version__)
 MAX_HANDSHAKE_FRAME = 512 * 1024
-"""Bytes of an answer from a broker that is not known to be one yet."""
+"""Maximum frame size in bytes until the handshake has proved that the peer is a Kafka broker."""
 _SHORTEST_SESSION = 0.1
-"""Seconds: no broker has the client do nothing but log in."""
+"""Minimum session lifetime in seconds, so that a broker cannot make the client log in endlessly."""
 _REAUTHENTICATE_AT = (0.85, 0.95)
-"""The part of a session's lifetime after which it is renewed, drawn between these."""
+"""Range of the fraction of a session's lifetime after which the login is renewed."""
 
 
 class CorrelationError(ProtocolError):
-    """A response does not belong to the oldest request that waits for one."""
+    """A response does not match the oldest request in flight."""
 
 
 class Connection:
-    """The state of one connection; the caller moves the bytes and tells the time.
+    """The state of one connection; the caller does the I/O and passes the time.
 
     Args:
-        client_id: for the headers of requests.
-        login: how to log in; None where the broker does not ask for SASL.
-        random: draws when the login is renewed; None for the middle.
+        client_id: the client id in request headers.
+        login: how to log in; None without SASL.
+        random: source of the jitter of login renewals; None for the middle of the range.
     """
 
     def __init__(
@@ -68,47 +69,54 @@ class Connection:
     ) -> None:
         self.state = State.DISCONNECTED
         self.login_due: float | None = None
-        """When the login is to be renewed, in seconds of the clock; None for never."""
+        """Time at which the login must be renewed, in seconds of the clock; None for never."""
         self.has_answered = False
-        """Whether the broker has answered a request other than those of the handshakes."""
+        """True once the broker has answered a request other than those of the handshake."""
         self.versions: dict[int, VersionRange] = {}
         self.features = Features()
         self.out: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.silent: deque[InFlightRequest] = deque()
-        """Requests that get no response (acks=0) and are not yet written whole."""
+        """Requests without a response (acks=0) that are not yet written completely."""
         self.responses = 0
-        """Responses received since somebody last took note and set it back."""
+        """Responses received since `ConnectionMetrics.moved` last counted and reset them."""
         self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
         self.client_id = client_id
         self._login = login
         self._random = random
         self._authenticator: Authenticator | None = None
-        """While a login is under way."""
+        """Set while a login is in progress."""
         self._frames = FrameReader(MAX_HANDSHAKE_FRAME)
         self._correlation_id = 0
 
     def move(self, state: State) -> None:
-        """Change state; anything not in the table is a bug."""
+        """Change the state.
+
+        Raises:
+            AssertionError: `NEXT_STATES` does not allow the transition, which is a bug.
+        """
         if state not in NEXT_STATES[self.state]:
             raise AssertionError(f"connection cannot go from {self.state} to {state}")
         self.state = state
 
     def connected(self, now: float) -> None:
-        """The socket is open: ask for the versions first."""
+        """Start the handshake on an open socket: send ApiVersions."""
         self.move(State.NEGOTIATING)
         self._ask_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
 
     def renew_login(self) -> None:
-        """Send nothing new, and log in again once everything is answered (KIP-368)."""
+        """Stop sending requests, and log in again once all in flight are answered (KIP-368)."""
         self.move(State.DRAINING)
         self.login_due = None
 
     def maybe_log_in(self) -> bool:
-        """Begin to log in again if that is due and nothing is in flight any more.
+        """Start the new login if the connection is draining and nothing is in flight any more.
 
-        Requests without a response are not waited for longer than the socket takes them.
+        For requests without a response it is enough that the socket has accepted them.
+
+        Returns:
+            True if the login was started.
         """
         begins = self.state is State.DRAINING and not (self.in_flight or self.out)
         if begins:
@@ -116,11 +124,11 @@ class Connection:
         return begins
 
     def take_step(self) -> Step | None:
-        """What the login needs now, to be called on a thread that may wait; once each."""
+        """Return the login's next step, once, or None; it must run on a thread that may block."""
         return None if self._authenticator is None else self._authenticator.take_step()
 
     def resume_login(self, message: bytes | None, now: float) -> None:
-        """Go on with what a step returned."""
+        """Continue the login with the result of a step."""
         assert self._authenticator is not None
         request = self._authenticator.resume(message)
         if request is not None:
@@ -135,16 +143,20 @@ class Connection:
         self._become_ready()
 
     def version(self, api: ApiKey, cap: int | None = None) -> int:
-        """The version to use for an API here; ProtocolError if there is none in common."""
+        """Return the version to use for an API.
+
+        Raises:
+            ProtocolError: client and broker have no version in common.
+        """
         return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), cap)
 
     @property
     def transaction_version(self) -> TransactionVersion:
-        """The protocol that a transaction that begins now goes by."""
+        """The transaction protocol of a transaction that starts now."""
         return TransactionVersion.of(self.features, self.versions)
 
     def enqueue(self, request: Request, now: float) -> InFlightRequest:
-        """Put a request behind those that wait to be written."""
+        """Append a request to the queue of requests to write."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
         header = request_header(message, self._correlation_id, self.client_id)
@@ -160,7 +172,7 @@ class Connection:
         return flight
 
     def wrote(self, count: int) -> None:
-        """Drop `count` bytes from the front of what is to be written."""
+        """Remove `count` written bytes from the front of `out`."""
         self._written += count
         while count:
             first = self.out.popleft()
@@ -171,26 +183,26 @@ class Connection:
 
     @property
     def unwritten(self) -> deque[InFlightRequest]:
-        """Requests that are not known to be written whole, in order."""
+        """Requests that are not known to be written completely, in order."""
         return self._unwritten
 
     def take_written(self) -> list[InFlightRequest]:
-        """Requests that the socket has taken whole since the last call."""
+        """Return the requests that were completely written since the last call."""
         written = []
         while self._unwritten and self.has_written(self._unwritten[0]):
             written.append(self._unwritten.popleft())
         return written
 
     def received(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
-        """Take bytes; yield the requests they answer with their responses, decoded.
+        """Process received bytes; yield each answered request with its decoded response.
 
         Raises:
-            ProtocolError: the bytes are not Kafka's, or answer something that was not asked.
+            ProtocolError: the bytes are invalid, or a response matches no request.
         """
         for frame in self._frames.feed(data):
             if not self.in_flight:
                 raise CorrelationError("the broker sent a response that nothing was asked for")
-            asked = self.in_flight[0]  # taken once its answer is read: it must not get lost
+            asked = self.in_flight[0]  # Removed only after its response is read, so it is not lost.
             if read_correlation_id(frame) != asked.correlation_id:
                 raise CorrelationError("the broker answered a request out of turn")
             self.responses += 1
@@ -207,18 +219,18 @@ class Connection:
             yield asked, response
 
     def has_written(self, flight: InFlightRequest) -> bool:
-        """Whether the socket has taken every byte of a request."""
+        """Return True if the socket has accepted every byte of a request."""
         return flight.ends_at <= self._written
 
     def written_silently(self) -> list[InFlightRequest]:
-        """Take the acks=0 requests that are fully written; they get no response."""
+        """Remove and return the acks=0 requests that are completely written."""
         done = []
         while self.silent and self.has_written(self.silent[0]):
             done.append(self.silent.popleft())
         return done
 
     def oldest_sent(self) -> float | None:
-        """When the request was sent that has waited longest for its response, or to be written."""
+        """Return when the oldest request was sent that is still unanswered or unwritten."""
         if not self.silent:
             return self.in_flight[0].sent_at if self.in_flight else None
         oldest = self.silent[0].sent_at
@@ -232,9 +244,9 @@ class Connection:
         self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
 
     def _learn_versions(self, frame: memoryview, asked: InFlightRequest, now: float) -> None:
-        """Take the broker's ranges, or ask again in a lower version.
+        """Store the broker's version ranges, or retry ApiVersions in a lower version.
 
-        With UNSUPPORTED_VERSION they come in the form of version 0.
+        A response with UNSUPPORTED_VERSION always has the format of version 0.
         """
         asked_version = asked.request.version
         if int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version and asked_version:
@@ -251,7 +263,7 @@ class Connection:
                 int(api.min_version), int(api.max_version)
             )
         self.features = Features.of(answer)
-        # A node without the Metadata API is no broker, for example a KRaft controller.
+        # A node without the Metadata API is not a broker; it may be a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:
             self._become_ready()
@@ -264,7 +276,7 @@ class Connection:
         self._authenticator = Authenticator(self._login, self.versions)
 
     def _go_on(self, authenticator: Authenticator, response: Any, now: float) -> None:
-        """Take the answer to a message of the login."""
+        """Process a response of the login."""
         if self.state is State.SASL_HANDSHAKE:
             request = authenticator.agreed(response)
             self.move(State.AUTHENTICATING)
@@ -278,7 +290,7 @@ class Connection:
 
 
 def _read(request: Request, frame: memoryview) -> Any:
-    """The response to a request."""
+    """Decode the response to a request."""
     if request.reader is not None:
         return request.reader(frame)
     return read_response(response_type(request.api, request.version), frame)[1]

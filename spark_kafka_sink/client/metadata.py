@@ -1,20 +1,17 @@
 """Keep the cluster snapshot up to date without blocking the sender.
 
-Which right a refused topic lacks: to be seen, or to be created.
+`Metadata` sends a Metadata request when a topic is new, when an error shows that the snapshot is
+stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
 
-To a Metadata request that may create topics, brokers answer TOPIC_AUTHORIZATION_FAILED for both.
-One that may not create them tells: a topic that may be seen and is not there is unknown. Source:
+- `TopicDenials`: whether a topic with TOPIC_AUTHORIZATION_FAILED lacks the right to be described or
+  to be created. If a Metadata request allows topic creation, brokers return the same code for both.
+  Without it, a missing topic that may be described is UNKNOWN_TOPIC_OR_PARTITION.
+- `RemovedPartitions`: topics that were recreated with fewer partitions.
+- `Rebootstrap`: when to drop all brokers and start again from the bootstrap servers: no broker is
+  available (KIP-899), or metadata fails for too long or a broker demands it (KIP-1102).
+
+Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``,
 ``KafkaApis.handleTopicMetadataRequest``.
-
-When to forget all brokers and begin anew from the bootstrap servers. Pure: the clock comes in.
-
-Source: ``NetworkClient.DefaultMetadataUpdater``, KIP-899 (no broker can be asked any more) and
-KIP-1102 (metadata fails for too long, or a broker asks for it).
-
-Keeping the cluster snapshot fresh without ever blocking the sender.
-
-Metadata is asked for when a topic is new, when an error says that it is stale, and every
-metadata.max.age.ms. Source: ``Metadata``, ``DefaultMetadataUpdater``.
 """
 
 from __future__ import annotations
@@ -52,17 +49,26 @@ _UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
 
 @dataclass(slots=True)
 class TopicDenials:
-    """The refused topics of a session; sender thread only, but `uncreatable` may be read by any."""
+    """A session's denied topics; sender thread only, except that any may read `uncreatable`."""
 
     uncreatable: frozenset[str] = frozenset()
-    """Topics that are not there and may not be created."""
+    """Missing topics that this client may not create."""
     unclear: frozenset[str] = frozenset()
-    """Refused topics that the next request, which may not create any, is to tell of."""
+    """Denied topics to be classified by the next request, which does not allow creation."""
     _hidden: frozenset[str] = frozenset()
-    """Topics that may not be seen."""
+    """Topics that this client may not describe."""
 
     def sort(self, told: Cluster, *, may_create: bool) -> Cluster:
-        """Take the answer to a request; the cluster without the refusals that are still unclear."""
+        """Classify the denied topics of a response.
+
+        Args:
+            told: the cluster according to the response.
+            may_create: whether the request allowed brokers to create topics.
+
+        Returns:
+            The cluster without the errors of topics that are still unclear; missing topics that
+            may not be created have TOPIC_AUTHORIZATION_FAILED.
+        """
         denied = frozenset(name for name, code in told.errors.items() if code == _DENIED)
         if may_create:
             self.uncreatable, self._hidden = self.uncreatable & denied, self._hidden & denied
@@ -76,7 +82,7 @@ class TopicDenials:
 
 
 def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
-    """The cluster with other errors for some topics, None for no error."""
+    """Return the cluster with changed errors of some topics; None removes the error."""
     if not changed:
         return cluster
     merged = {**cluster.errors, **changed}
@@ -85,30 +91,30 @@ def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
 
 
 PATIENCE = 5.0
-"""Seconds for which every answer must say so: a broker that lags behind may have the old topic."""
+"""Seconds for which all responses must agree: a lagging broker may still have the old topic."""
 
 
 @dataclass(slots=True)
 class RemovedPartitions:
-    """The most partitions that each topic had, held against what the metadata has now.
+    """Detects partitions that topics had earlier in a session and no longer have.
 
-    A topic that has the same id and fewer partitions has been told by a broker that lags behind;
-    so may one that has no id.
+    Only a topic with another id has lost partitions. A response with fewer partitions and the same
+    id, or without an id, may come from a lagging broker.
     """
 
     _known: dict[str, TopicInfo] = field(default_factory=dict)
-    """The most partitions that each topic had."""
+    """Each topic as it was with its highest partition count."""
     _since: dict[str, float] = field(default_factory=dict)
-    """When a topic was first told of that has fewer, in seconds of a clock."""
+    """When a recreated topic with fewer partitions was first seen, in seconds of a clock."""
     _remaining: dict[str, int] = field(default_factory=dict)
-    """How many partitions it has."""
+    """The partition count of such topics."""
 
     def __bool__(self) -> bool:
-        """Whether there may be any."""
+        """Return True if there may be removed partitions."""
         return bool(self._since)
 
     def update(self, cluster: Cluster, now: float) -> None:
-        """Take a new snapshot in."""
+        """Compare a new snapshot with the known topics."""
         for name, told in cluster.topics.items():
             known = self._known.get(name)
             if known is None or told.partition_count >= known.partition_count:
@@ -120,7 +126,10 @@ class RemovedPartitions:
             self._since.pop(name, None)
 
     def remaining(self, topic: str, partition: int, now: float) -> int | None:
-        """How many partitions the topic has now, where this one is gone for good."""
+        """Return the topic's partition count if `partition` was removed, else None.
+
+        A partition counts as removed once all responses of the last `PATIENCE` seconds lack it.
+        """
         since = self._since.get(topic)
         if since is None or now - since < PATIENCE or partition < self._remaining[topic]:
             return None
@@ -129,27 +138,30 @@ class RemovedPartitions:
 
 @dataclass(slots=True)
 class Rebootstrap:
-    """`trigger`: seconds without an answer to any Metadata request; None: never begin anew."""
+    """Decides when to start again from the bootstrap servers; it gets the time as an argument.
+
+    `trigger`: seconds without a response to any Metadata request; None disables rebootstrapping.
+    """
 
     trigger: float | None
     _since: float | None = None
     _required: bool = False
 
     def asking(self, now: float) -> None:
-        """Metadata is due, and a broker is asked or looked for."""
+        """Start the timer: metadata is due, and a broker is sought or has been sent a request."""
         if self._since is None:
             self._since = now
 
     def answered(self) -> None:
-        """A broker has told the metadata."""
+        """Stop the timer: a broker has returned metadata."""
         self._since = None
 
     def require(self) -> None:
-        """A broker says that this client does not belong to it."""
+        """Force a rebootstrap: a broker has returned REBOOTSTRAP_REQUIRED."""
         self._required = True
 
     def is_due(self, now: float) -> bool:
-        """Whether to begin anew; from then on the time counts from `now` again."""
+        """Return True if it is time to rebootstrap, and restart the timer at `now`."""
         overdue = self._since is not None and now - self._since >= (self.trigger or 0.0)
         if self.trigger is None or not (self._required or overdue):
             return False
@@ -160,25 +172,25 @@ class Rebootstrap:
 _LOG = logging.getLogger(__name__)
 
 _BLOCKED_WAIT = 0.05
-"""Seconds between two looks for a broker that can be asked."""
+"""Seconds between two checks for an available broker."""
 
 _PATIENCE = 0.2
-"""Seconds that one broker may take to connect before another one is tried beside it."""
+"""Seconds that one broker may take to connect before another is tried in parallel."""
 
 _LEADERLESS_PATIENCE = 5.0
-"""Seconds without a leader before it is worth a line on the log: an election takes less."""
+"""Seconds without a leader before that is logged: an election takes less."""
 
 _KEPT = 1.0
-"""Seconds for which a session may go by what an earlier one knew of a topic."""
+"""Maximum age in seconds of topic metadata that the next session may reuse."""
 
 _MOST_NAMED = 10
 
 _BOOTSTRAP = "bootstrap servers"
-"""An outage's name, which is no topic's."""
+"""Name of an outage; no topic can have this name."""
 
 
 class Metadata:
-    """The snapshot, the topics it must cover, and when it is due again."""
+    """The cluster snapshot, the topics it must cover, and the time of the next request."""
 
     def __init__(self, config: ProducerConfig, random: Random, debug: Debug | None = None) -> None:
         self._config = config
@@ -192,40 +204,40 @@ class Metadata:
         random.shuffle(self._bootstrap)
         self._lock = Lock()
 
-        # Guarded by the lock to be changed; replaced as a whole, so any thread may read it.
+        # Modified under the lock; replaced as a whole, so any thread may read it.
         self._wanted: frozenset[str] = frozenset()
         self._assumed: tuple[tuple[str, int], ...] = ()
-        """Topics that the session takes for there, with their partitions."""
+        """Topics that the session assumes to exist, with their partition counts."""
 
-        # Changed by the sender thread only; replaced as a whole, so any thread may read them.
+        # Modified by the sender thread only; replaced as a whole, so any thread may read them.
         self.cluster = Cluster()
         self.updates = 0
-        """Responses taken so far."""
+        """Number of responses processed so far."""
         self.updated_at: float | None = None
-        """When the latest came, in seconds of the monotonic clock."""
+        """Time of the latest response, in seconds of the monotonic clock."""
         self.requests = 0
-        """Requests sent so far."""
+        """Number of requests sent so far."""
         self.answered = 0
-        """The number of the latest request whose response was taken."""
+        """Number of the latest request whose response was processed."""
 
-        # Set by any thread; cleared by the sender's when it asks, as an earlier request may have
-        # been answered before there was a reason to ask again.
+        # Set by any thread; cleared by the sender thread when it sends a request, because an
+        # earlier request may have been answered before the refresh was requested.
         self._refresh_requested = False
 
         self.denials = TopicDenials()
-        """What is known of the topics that brokers refuse; changed in place, before `cluster`."""
+        """The topics that brokers deny; modified in place, before `cluster` is replaced."""
 
         # Sender thread only.
         self.removed_partitions = RemovedPartitions()
-        """Partitions that topics had in this session and have no more."""
+        """Partitions that topics had earlier in this session and no longer have."""
         self.failure: DeliveryError | None = None
-        """Why nothing may be sent any more with what is known."""
+        """The error after which nothing may be sent: the brokers belong to another cluster."""
         self._topics: frozenset[str] = frozenset()
-        """What the next request is about."""
+        """Topics of the next request."""
         self._requested: frozenset[str] = frozenset()
-        """What the latest request was about."""
+        """Topics of the latest request."""
         self._asked_to_create = False
-        """Whether the latest request allowed brokers to create topics."""
+        """True if the latest request allowed brokers to create topics."""
         self._due_at = 0.0
         self._in_flight = False
         self._failures = 0
@@ -235,31 +247,31 @@ class Metadata:
         self._rebootstrap_timer = Rebootstrap(trigger if self._may_rebootstrap else None)
 
     def want(self, topics: Iterable[str]) -> None:
-        """From now on the snapshot must cover these topics too; any thread may call this.
+        """Add topics that the snapshot must cover; any thread may call this.
 
-        The caller wakes the sender thread, which asks for them in its next turn. The topics of a
-        session that has ended are not asked for any more: to ask is to create a topic, where
-        brokers do that, also one that somebody has just deleted. What is known of them may still
-        serve the next session until the next answer comes.
+        The caller wakes the sender thread, which requests them in its next iteration. Topics of an
+        ended session are no longer requested: if brokers create topics automatically, a request
+        would recreate a topic that was just deleted. Their known metadata may serve the next
+        session until the next response.
         """
         with self._lock:
             self._wanted = self._wanted.union(topics)
 
     def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
-        """Until the session ends, take topics that don't exist for such with these partitions.
+        """Assume until the session ends that missing topics exist with these partition counts.
 
-        For a session that sends nothing to them; called before it wants any topic.
+        A session that sends nothing to them (a dry run) calls it before `want`.
         """
         with self._lock:
             self._assumed = topics
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The topics that the session writes to, as far as it has said so; any thread."""
+        """The topics passed to `want` in this session; any thread may read it."""
         return self._wanted
 
     def _take_wanted(self) -> None:
-        """Ask at once where a topic is wanted that is neither known nor asked for yet."""
+        """Make a request due at once if a wanted topic is neither known nor requested."""
         wanted = self._wanted
         if wanted is self._topics:
             return
@@ -268,10 +280,10 @@ class Metadata:
         self._topics = wanted
 
     def end_session(self, now: float) -> None:
-        """No session wants any topic now; what was wrong with one may not be so any more.
+        """Reset the wanted topics and their errors at the end of a session.
 
-        What was learned a while ago is forgotten: a topic may have been deleted since, and made
-        anew with fewer partitions.
+        Topic metadata older than `_KEPT` is dropped: a topic may have been deleted since, and
+        recreated with fewer partitions.
         """
         with self._lock:
             self._wanted = self._topics = frozenset()
@@ -284,11 +296,11 @@ class Metadata:
         self.removed_partitions.update(self.cluster, now)
 
     def refresh(self) -> None:
-        """Something says that the snapshot is stale: ask again, after a back-off; any thread."""
+        """Request a refresh of a stale snapshot, after a back-off; any thread may call this."""
         self._refresh_requested = True
 
     def maybe_send(self, network: Network, now: float) -> None:
-        """Send the next request when it is due and a broker is ready."""
+        """Send the next request if it is due and a broker is ready."""
         self._take_wanted()
         if self._rebootstrap_timer.is_due(now):
             self._rebootstrap(network, now)
@@ -312,22 +324,22 @@ class Metadata:
             log_event("ask", broker=node.node_id, correlation=correlation, topics=topics)
 
     def learn_leader(self, partition: TopicPartition, leader: int, epoch: int) -> None:
-        """A Produce response names a partition's leader (KIP-951); used where that is news."""
+        """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""
         self.cluster = self.cluster.with_leader(*partition, leader, epoch)
 
     def learn_nodes(self, nodes: Mapping[int, Node]) -> None:
-        """A Produce response tells where brokers are (KIP-951)."""
+        """Store the broker addresses of a Produce response (KIP-951)."""
         self.cluster = self.cluster.with_nodes(nodes)
 
     def least_loaded_node(self, network: Network, now: float) -> Node | None:
-        """A ready broker for a request that any can serve, with the fewest requests in flight."""
+        """Return the ready broker with the fewest requests in flight, or None."""
         ready = [node for node in network.connected() if network.is_ready(node, now)]
         if not ready:
             return None
         return min(ready, key=lambda node: network.in_flight(node.node_id))
 
     def connect_any(self, network: Network, now: float) -> None:
-        """Where no broker is ready, connect to one: tried least first, known before bootstrap.
+        """Connect to some broker, with the fewest failures first, known brokers before bootstrap.
 
         If one takes too long, another is tried in parallel: an address that never answers must not
         use up all of max.block.ms.
@@ -342,13 +354,13 @@ class Metadata:
             network.connect(min(able, key=network.attempts), now)
 
     def wait(self, now: float) -> float:
-        """Seconds until `maybe_send` has something to do; new connections wake the loop anyway."""
+        """Return the seconds until `maybe_send` has work; new connections wake the loop anyway."""
         if self._in_flight:
             return 1.0
         return _BLOCKED_WAIT if self._blocked else max(0.0, self._due_at - now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
-        """Use the answer to a request of `maybe_send`, or plan the next attempt."""
+        """Process the response to a request of `maybe_send`, or schedule a retry."""
         self._in_flight = False
         response = completion.response
         if response is None or not self._is_good(response):
@@ -376,10 +388,10 @@ class Metadata:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
         if self.denials.unclear or not self._topics <= self._requested:
-            self._due_at = now  # what is new since must not wait for what is missing
+            self._due_at = now  # Topics added since must not wait for missing ones.
 
     def _is_good(self, response: Any) -> bool:
-        """Whether an answer is one, and from the cluster that the others came from."""
+        """Return True if the response is usable and from the same cluster as earlier ones."""
         if code := int(getattr(response, "error_code", 0)):
             if code == ErrorCode.rebootstrap_required:
                 self._rebootstrap_timer.require()
@@ -393,11 +405,11 @@ class Metadata:
                 "bootstrap servers lead to now",
             )
             return False
-        # A broker that is just starting may know of none: what was known before is better.
+        # A starting broker may not know any broker yet; the known brokers are better.
         return len(response.brokers) > 0
 
     def _rebootstrap(self, network: Network, now: float) -> None:
-        """Forget the brokers: only the bootstrap servers are left to be asked."""
+        """Drop all known brokers, so that only the bootstrap servers are left."""
         if self._outages.observe(_BOOTSTRAP, now) is not None:
             _LOG.warning("no known broker tells the metadata: asking the bootstrap servers anew")
         self.cluster = self.cluster.without_nodes()
@@ -420,7 +432,7 @@ class Metadata:
                     log_event("topic", topic=name, id=info.topic_id, leaders=info.leaders)
 
     def _log_leaderless(self, now: float) -> None:
-        """Say which partitions have been waiting for a leader for a while, and when that ends."""
+        """Log partitions that have had no leader for a while, and when they have one again."""
         for topic in self._topics:
             lacking = self._leaderless(topic)
             if not lacking:
@@ -443,7 +455,7 @@ class Metadata:
                 )
 
     def _leaderless(self, topic: str) -> list[int]:
-        """Partitions without a leader, or with one that is not among the brokers."""
+        """Return the partitions without a leader, or whose leader is not a known broker."""
         info = self.cluster.topics.get(topic)
         nodes = self.cluster.nodes
         return [i for i, leader in enumerate(info.leaders if info else ()) if leader not in nodes]
@@ -475,7 +487,7 @@ class Metadata:
 
 
 def is_fatal(cluster: Cluster, topic: str) -> bool:
-    """Whether a topic's latest error will not go away by waiting."""
+    """Return True if a topic's latest error is not transient."""
     code = cluster.errors.get(topic, ErrorCode.none)
     return code != ErrorCode.none and code not in TRANSIENT_TOPIC_ERRORS
 
@@ -486,7 +498,7 @@ def _first_few(partitions: list[int]) -> str:
 
 
 def _topic_entry(version: int, name: str) -> Any:
-    """A topic of a MetadataRequest, whose class is nested in the request's own."""
+    """Return a topic entry of a MetadataRequest, whose class is nested in the request's class."""
     topics = request_type(ApiKey.METADATA, version).__dataclass_fields__["topics"]
     (nested, *_) = get_args(topics.type)
     kind: Any = next(arg for arg in (nested, *get_args(nested)) if is_dataclass(arg))

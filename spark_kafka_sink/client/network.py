@@ -1,7 +1,7 @@
 """All connections of a client behind one selector: the only place that waits for the network.
 
-Used by the sender thread alone; any thread may call `wakeup`, and copy `failures`;
-`brokers` and `connected` are lists made for the caller.
+Sender thread only, except that any thread may call `wakeup` and copy the reasons in `failures`.
+`brokers` and `connected` return new lists.
 Source: ``NetworkClient``, ``ClusterConnectionStates``.
 """
 
@@ -47,11 +47,14 @@ _TOO_LATE = {
     State.DRAINING: "the login could not be renewed within the time allowed: what had been sent "
     "before it was not completed",
 }
-"""The time allowed is socket.connection.setup.timeout.ms, for DRAINING after request.timeout.ms."""
+"""Messages for exceeded deadlines, by state.
+
+The time allowed is socket.connection.setup.timeout.ms; for DRAINING, request.timeout.ms is added.
+"""
 
 
 class Network:
-    """Opens, watches and closes connections; nothing here knows what a request means."""
+    """Opens, polls and closes connections, regardless of the meaning of requests."""
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ class Network:
         self.metrics = metrics or ConnectionMetrics()
         self.outages = OutageLog()
         self.failures = ConnectionFailures(config.bootstrap_servers)
-        """Any thread may copy its reasons."""
+        """The failures of all brokers; any thread may copy `reasons`."""
         self.client_id = config.client_id or DEFAULT_CLIENT_ID
-        """What request headers call this client."""
+        """The client id in request headers."""
         self._config = config
         self._random = random
         self._channels = ChannelBuilder(config.security)
@@ -82,17 +85,17 @@ class Network:
         self._done: list[Completion] = []
 
     def name_client(self, client_id: str) -> None:
-        """Use this client id from the next request on, unless the user has given one.
+        """Use this client id from the next request on, unless the user has configured one.
 
-        Brokers read it from each request, so open connections serve. Any thread may call it while
-        no session sends.
+        Brokers read it from each request, so open connections can be reused. Any thread may call
+        this while no session sends.
         """
         self.client_id = self._config.client_id or client_id or DEFAULT_CLIENT_ID
         for broker in self.brokers():
             broker.rename(self.client_id)
 
     def is_ready(self, node: Node, now: float) -> bool:
-        """Whether requests can go to this broker, at this address, now."""
+        """Return True if requests can be sent to this broker, at this address, now."""
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
             return False
@@ -101,9 +104,9 @@ class Network:
         return now >= broker.throttled_until
 
     def connect(self, node: Node, now: float) -> None:
-        """Begin to connect to this broker, unless that is done, under way, or backing off.
+        """Start to connect to a broker unless it is connected, connecting, or backing off.
 
-        Where a connection's login is to be renewed, that is begun (KIP-368).
+        If the connection's login must be renewed, start that instead (KIP-368).
         """
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
@@ -119,14 +122,14 @@ class Network:
             self._go_on_with_login(broker, now)
 
     def connecting(self, since: float) -> bool:
-        """Whether some connection is being opened that was begun after `since`."""
+        """Return True if a connection attempt that started after `since` is in progress."""
         return any(
             broker.connection.state in OPENING and broker.last_used > since
             for broker in self._brokers.values()
         )
 
     def can_connect(self, node: Node, now: float) -> bool:
-        """Whether `connect` would do something now: begin to connect, or renew a login."""
+        """Return True if `connect` would start to connect, or to renew a login, now."""
         broker = self._brokers.get(node.node_id)
         if broker is None:
             return True
@@ -135,30 +138,31 @@ class Network:
         return broker.is_ready and broker.is_login_due(now)
 
     def attempts(self, node: Node) -> int:
-        """How often connecting to this broker has failed since it last worked."""
+        """Return how often connecting to this broker has failed since the last success."""
         broker = self._brokers.get(node.node_id)
         return 0 if broker is None else broker.failures
 
     def in_flight(self, node_id: int) -> int:
-        """Requests in flight to a broker."""
+        """Return the number of requests in flight to a broker."""
         broker = self._brokers.get(node_id)
         if broker is None:
             return 0
         return len(broker.connection.in_flight) + len(broker.connection.silent)
 
     def waits_since(self, node_id: int) -> float | None:
-        """When the request was sent that has waited longest for this broker."""
+        """Return when the oldest request in flight to this broker was sent; None without any."""
         broker = self._brokers.get(node_id)
         return None if broker is None else broker.connection.oldest_sent()
 
     def broker(self, node_id: int) -> BrokerConnection:
-        """A broker that `connect` was called for."""
+        """Return the state of a broker that `connect` was called for."""
         return self._brokers[node_id]
 
     def send(self, node_id: int, request: Request, now: float) -> int:
-        """Send to a ready broker; a failure shows up as a completion.
+        """Send a request to a ready broker; failures are returned as completions by `poll`.
 
-        Returns the request's correlation id, 0 where the connection was gone.
+        Returns:
+            The request's correlation id; 0 if the connection was gone.
         """
         broker = self._brokers[node_id]
         try:
@@ -171,25 +175,25 @@ class Network:
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
-        """Leave a broker alone for so long, as it asked (KIP-219)."""
+        """Send nothing to a broker for `seconds`, as its response demanded (KIP-219)."""
         if broker := self._brokers.get(node_id):
             self.outages.throttled(broker, seconds, now)
             broker.throttled_until = max(broker.throttled_until, now + seconds)
             self.metrics.throttled(broker, seconds)
 
     def throttled_until(self, node_id: int) -> float:
-        """The end of the latest pause that a broker asked for; 0 if there was none."""
+        """Return the end of the latest pause that a broker demanded; 0 if there was none."""
         broker = self._brokers.get(node_id)
         return 0.0 if broker is None else broker.throttled_until
 
     def disconnect(self, node_id: int, why: str, now: float) -> None:
-        """Close a connection; what was in flight there completes without a response."""
+        """Close a connection; its requests in flight complete without a response."""
         if broker := self._brokers.get(node_id):
             self._fail(broker, ConnectionAbortedError(why), now)
 
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
-        """Wait at most `timeout` seconds for the network; everything that completed since."""
-        now = clock()  # what comes from elsewhere is taken first: no answer waits for that
+        """Wait at most `timeout` seconds for the network; return all completions since then."""
+        now = clock()  # Results of other threads come first: no response has to wait for them.
         self._take_addresses(now)
         self._take_login_steps(now)
         wait = 0.0 if self._done else max(0.0, timeout)
@@ -198,38 +202,39 @@ class Network:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
-        self._expire(clock())  # last: an answer may lie in the socket since the process was stopped
+        # Expire last: after a pause of the process, the responses are still in the sockets.
+        self._expire(clock())
         done, self._done = self._done, []
         return done
 
     def next_deadline(self, now: float) -> float:
-        """Seconds until something here may time out or be tried again."""
+        """Return the seconds until the next timeout or retry; 1.0 if there is none."""
         patience = self._config.request_timeout_ms / 1000
         times = (due for broker in self._brokers.values() for due in broker.due(patience))
         return min((due - now for due in times if due > now), default=1.0)
 
     def wakeup(self) -> None:
-        """End the current or the next `poll` at once."""
+        """Make the current or the next `poll` return at once."""
         try:
             self._wake_write.send(b"\0")
         except (BlockingIOError, OSError):
-            return  # full: it is awake, closed: nobody waits
+            return  # A full socket wakes `poll` anyway; a closed one means that nothing polls.
 
     def brokers(self) -> list[BrokerConnection]:
-        """Every broker that was ever asked for, connected or not."""
+        """Return every known broker, connected or not."""
         return list(self._brokers.values())
 
     def connected(self) -> Iterable[Node]:
-        """Brokers with a connection that is ready."""
+        """Return the brokers whose connections are ready."""
         return [broker.node for broker in self.brokers() if broker.is_ready]
 
     def forget_all(self, reason: str, now: float) -> None:
-        """Close every connection; what was in flight completes without a response."""
+        """Close every connection; requests in flight complete without a response."""
         for node_id in list(self._brokers):
             self._forget(node_id, reason, now)
 
     def close(self, now: float) -> None:
-        """Close every connection, for good."""
+        """Close every connection and the selector."""
         self.forget_all("the client was closed", now)
         self._selector.close()
         self._wake_read.close()
@@ -242,7 +247,7 @@ class Network:
             return
 
     def _open(self, broker: BrokerConnection, now: float) -> None:
-        """Begin to connect; with TLS the files of certificates are looked at first."""
+        """Start to connect; with TLS, reload changed certificate files first."""
         if not self._channels.uses_tls:
             self._dial(broker, now)
             return
@@ -252,7 +257,7 @@ class Network:
         self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
 
     def _dial(self, broker: BrokerConnection, now: float) -> None:
-        """Connect to the next address of the name; a name is looked up first."""
+        """Connect to the next address of the broker, or resolve its name first."""
         try:
             if self._dialer.open(broker, now, self.wakeup):
                 self._register(broker)
@@ -261,7 +266,7 @@ class Network:
             self._fail(broker, error, now)
 
     def _take_addresses(self, now: float) -> None:
-        """Go on with the brokers whose names have been looked up."""
+        """Connect to the brokers whose names have been resolved."""
         for broker, error in self._dialer.take_resolved(self.brokers()):
             try:
                 if error is not None:
@@ -282,7 +287,7 @@ class Network:
         try:
             if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
                 broker.go_on_connecting(self._channels, now)
-            elif events & selectors.EVENT_READ:  # first: an alert tells more than a broken pipe
+            elif events & selectors.EVENT_READ:  # Before writing: an alert beats a broken pipe.
                 self._receive(broker, now)
             else:
                 broker.flush()
@@ -315,7 +320,7 @@ class Network:
                 self.outages.answered(broker, now)
 
     def _go_on_with_login(self, broker: BrokerConnection, now: float) -> None:
-        """Have the next step of a login made, if there is one now."""
+        """Run the next step of a login, if there is one now."""
         if broker.connection.maybe_log_in():
             broker.connect_by = self._dialer.deadline(now)
         if (step := broker.connection.take_step()) is not None:
@@ -372,12 +377,12 @@ class Network:
                 self.outages.silent(broker, oldest, patience, now)
 
     def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
-        """Give the connection up: back off, or go on with the name's next address."""
+        """Close a failed connection, and back off or continue with the name's next address."""
         security, is_accepted = self._config.security, self.failures.is_accepted
         diagnosis = diagnose(error, broker.circumstances(security, is_accepted=is_accepted))
         reason, was_ready, was_idle = diagnosis.reason, broker.is_ready, broker.is_idle
         if was_idle:
-            reason = f"closed while idle ({reason})"  # the broker's right, and no failure
+            reason = f"closed while idle ({reason})"  # Brokers may do that; it is not a failure.
         else:
             self.failures.failed(str(broker.node), diagnosis, now)
         lost = self._drop(broker, reason, now)

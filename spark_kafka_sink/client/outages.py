@@ -1,8 +1,9 @@
-"""Outages that last, and what the log says of them: what waits, what comes next, and the end.
+"""Rate-limited log messages about lasting outages.
 
-To keep the log readable, each outage is logged at most once per `INTERVAL` seconds, and all of
-them together in at most `MOST` lines: a whole cluster may be down, and every task logs it. The
-level is always WARNING, also for the end of an outage, because Spark's Python workers have no
+A message names the records that wait, the next step of the client, and later the end of the outage.
+To keep the log readable, each outage is logged at most once per `INTERVAL` seconds, and all outages
+together at most `MOST` times per `INTERVAL`: a whole cluster may be down, and every task logs it.
+The level is always WARNING, even for the end of an outage, because Spark's Python workers have no
 logging configured and drop lower levels. Sender thread only.
 """
 
@@ -25,12 +26,12 @@ _LOG = logging.getLogger(__name__)
 INTERVAL = 30.0
 MOST = 10
 SILENCE = 10.0
-"""Seconds without the answer to a request after which a broker is said to be silent."""
+"""Seconds without the response to a request after which a broker is logged as not responding."""
 
 
 @dataclass(slots=True)
 class Outage:
-    """It lasts since `since` and was seen `times` times; `logged`: the log has spoken of it."""
+    """An outage since `since`, observed `times` times; `logged`: it was logged at least once."""
 
     since: float
     times: int = 0
@@ -39,18 +40,21 @@ class Outage:
 
 @dataclass(slots=True)
 class Outages:
-    """Outages that last, by the name of what is away; pure, times in seconds of a clock."""
+    """Current outages by name, and the rate limit of their log lines; times in seconds of a clock.
+
+    It does no I/O: the caller logs.
+    """
 
     omitted: int = 0
-    """Lines that would have been one too many; whoever writes one may say so and set it back."""
+    """Log lines dropped by the rate limit since `omitted_note` last reported them."""
     _open: dict[str, Outage] = field(default_factory=dict)
     _logged_at: dict[str, float] = field(default_factory=dict)
     _lines: list[float] = field(default_factory=list)
 
     def observe(self, what: str, now: float, patience: float = 0.0) -> Outage | None:
-        """Note that something is wrong; the outage, if the log should speak of it now.
+        """Record a failure; return the outage if it should be logged now.
 
-        `patience`: seconds that it must have lasted.
+        `patience`: seconds that the outage must have lasted before it is logged.
         """
         outage = self._open.setdefault(what, Outage(now))
         outage.times += 1
@@ -69,30 +73,30 @@ class Outages:
         return outage
 
     def __bool__(self) -> bool:
-        """Whether anything is wrong."""
+        """Return True if there is an outage."""
         return bool(self._open)
 
     def end(self, what: str) -> Outage | None:
-        """Note that all is well again; the outage that is over, if the log has spoken of it."""
+        """Record a recovery; return the outage that has ended, if it was logged."""
         outage = self._open.pop(what, None)
         return outage if outage is not None and outage.logged else None
 
     def omitted_note(self) -> str:
-        """How many lines were left out since this was last asked, as the end of a line."""
+        """Return the number of lines dropped since the last call, as the end of a log line."""
         count, self.omitted = self.omitted, 0
         return f" ({plural(count, 'line')} about others left out)" if count else ""
 
 
 class OutageLog:
-    """What the log says of brokers that are away.
+    """Logs outages of brokers.
 
-    A bootstrap server and the broker at the same address are two: for the former only what needs
-    the metadata waits.
+    A bootstrap server and the broker at the same address are separate: only records that need
+    metadata wait for a bootstrap server.
     """
 
     def __init__(self) -> None:
         self.backlog: Callable[[int, float], str] = no_backlog
-        """A sentence on what waits for a broker, by its id and the time now."""
+        """Returns a sentence about the records that wait for a broker (id, time now)."""
         self._outages = Outages()
 
     def failed(
@@ -103,7 +107,7 @@ class OutageLog:
         delay: float,
         now: float,
     ) -> None:
-        """A connection broke, or could not be made; the next attempt is `delay` seconds away."""
+        """Log a failed connection or attempt; the next attempt follows in `delay` seconds."""
         outage = self._outages.observe(_key(broker), now)
         if outage is None:
             return
@@ -121,7 +125,7 @@ class OutageLog:
         self._say(broker, f"{what}: {reason}; {plan}", now)
 
     def silent(self, broker: BrokerConnection, oldest: float, patience: float, now: float) -> None:
-        """A request that was sent at `oldest` has no answer yet, and may have none for a while."""
+        """Log after `SILENCE` seconds that a broker has not answered a request sent at `oldest`."""
         if now - oldest < SILENCE:
             return
         if self._outages.observe(_silence(broker), now) is None:
@@ -132,10 +136,10 @@ class OutageLog:
         self._say(broker, f"{what}; {plan}", now)
 
     def throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
-        """A broker has asked for a pause; logged once this has gone on for `SILENCE`."""
+        """Log throttling by a broker once it has lasted for `SILENCE` seconds."""
         what = f"{_key(broker)} throttled"
         if now - broker.throttled_until > SILENCE:
-            self._outages.end(what)  # an earlier throttling is over
+            self._outages.end(what)  # An earlier period of throttling is over.
         if self._outages.observe(what, now, SILENCE) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
@@ -146,7 +150,7 @@ class OutageLog:
             )
 
     def answered(self, broker: BrokerConnection, now: float) -> None:
-        """A broker has connected, or answered."""
+        """End the outages of a broker that has connected or answered."""
         if not self._outages:
             return
         silence = self._outages.end(_silence(broker))
@@ -163,7 +167,7 @@ class OutageLog:
 
 
 def no_backlog(_node_id: int, _now: float) -> str:
-    """Nothing waits for a broker while no session is served."""
+    """Return "": no records wait while no session is attached."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A request: as it is to be sent, on its way, and what became of it."""
+"""A request before it is sent, in flight, and completed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request ready to be sent: its body as buffers, and what the sender keeps with it.
+    """A request ready to be sent, with its body as buffers.
 
-    `context` comes back with the response; `expects_response` is false for acks=0 alone. `reader`
-    reads the frame of the response; None: `codec` does, into the protocol's own message.
+    `context` is the sender's own object, returned with the completion; `expects_response` is False
+    only for acks=0. `reader` parses the frame of the response; if it is None, `codec` parses the
+    frame into kio's message class.
     """
 
     api: ApiKey
@@ -33,10 +34,10 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class InFlightRequest:
-    """A request on its way; times in seconds of the monotonic clock.
+    """A request in flight; times in seconds of the monotonic clock.
 
-    `ends_at` is its place in the stream of bytes; `written_at` is 0 until it is known that the
-    socket has it all.
+    `ends_at` is the offset of the request's end in the connection's byte stream; `written_at` is 0
+    until the socket is known to have accepted the whole request.
     """
 
     correlation_id: int
@@ -54,7 +55,7 @@ class InFlightRequest:
         failure: str | None = None,
         written: bool = True,
     ) -> Completion:
-        """What became of the request."""
+        """Return the completion of this request."""
         return Completion(
             node=node,
             request=self.request,
@@ -67,15 +68,16 @@ class InFlightRequest:
 
 
 class Completion(NamedTuple):
-    """A request that has its answer, or never will: then `failure` says why.
+    """A request that was answered, or that will never be answered, with the reason in `failure`.
 
-    Both `response` and `failure` are None for a request without a response that was written.
-    `latency` is in seconds from sending to answer. `written`: the socket took all of the request.
+    Both `response` and `failure` are None for a written request that expects no response.
+    `latency` is the time from sending to response in seconds. `written` is True if the socket
+    accepted the whole request.
 
-    A request that was not written whole has had no effect: a broker acts on a frame when it has
-    as many bytes as its length says (``NetworkReceive.complete``), and drops one that a
-    disconnect cuts short. What is missing never follows, as the connection is closed here, and
-    what the socket took says nothing of the bytes it did not take.
+    A request that was not written completely has had no effect: a broker processes a frame only
+    after it has received as many bytes as the frame's length (``NetworkReceive.complete``), and
+    drops a frame that a disconnect truncates. The missing bytes are never sent, because the
+    connection is closed.
     """
 
     node: Node
@@ -88,8 +90,8 @@ class Completion(NamedTuple):
 
     @property
     def throttle_ms(self) -> int:
-        """Milliseconds for which the broker throttles this client, as its response says."""
+        """Milliseconds for which the broker throttles this client, from the response."""
         pause = getattr(self.response, "throttle_time", None)
         if isinstance(pause, timedelta):
             return round(pause / timedelta(milliseconds=1))
-        return int(getattr(self.response, "throttle_ms", 0))  # of Produce
+        return int(getattr(self.response, "throttle_ms", 0))  # Produce responses

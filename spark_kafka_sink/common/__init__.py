@@ -1,7 +1,15 @@
-"""What every layer uses; nothing here imports another layer.
+"""Code that every layer uses; nothing here imports another layer.
 
-errors (the whole hierarchy), delivery_status (what became of a record), clock, credentials (what
-no text may show), debug_log (kafka.debug), deadline (a time limit for calls without one),
-topic_name, similarity (hints for typos), extras (optional libraries), pyspark_release
-(which PySpark will do), version.
+In reading order:
+
+- `errors`: all exception classes of the package
+- `delivery_status`: the outcome of records, per partition
+- `error_text`: parses an error back from the text of a Python traceback
+- `text`: sizes and counts, quoted user input, typo hints, valid topic names
+- `secret`: masked option values, and detection of credentials in names and URIs
+- `clock`: a clock that tests can replace, and a deadline for calls without a timeout
+- `debug_log`: the events of kafka.debug
+- `arguments`: checks of arguments to public functions
+- `extras`: optional dependencies, and the supported PySpark releases
+- `version`: the package's version
 """

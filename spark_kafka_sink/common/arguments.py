@@ -1,7 +1,7 @@
-"""Checks of the arguments of the package's public functions.
+"""Checks of arguments to the package's public functions.
 
-A wrong object would fail somewhere inside, with an error about an attribute that the caller never
-used.
+Without them, a wrong object would fail deep inside the package with an error about an attribute
+that the caller never used.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ REPORT = "a DeliveryReport"
 def check_argument(
     call: str, value: object, wanted: str, attributes: Collection[str], hint: str = ""
 ) -> None:
-    """Refuse an object that lacks what a function uses of it.
+    """Raise an error if an argument lacks attributes that a function uses.
 
     Args:
-        call: the function, as `register(spark)`.
+        call: the function, such as `register(spark)`.
         value: the argument.
-        wanted: what it should be, with its article.
-        attributes: names of attributes that it must have.
-        hint: what to do.
+        wanted: the expected kind of object, with its article.
+        attributes: names of the required attributes.
+        hint: what the user must do.
 
     Raises:
-        ConfigError: one is missing.
+        ConfigError: an attribute is missing.
     """
     if not all(hasattr(value, name) for name in attributes):
         raise ConfigError(f"{call} needs {wanted}, not {_kind(value)}", hint=hint or None)
 
 
 def check_options(call: str, options: object) -> None:
-    """Refuse options that are no mapping of names to values.
+    """Raise an error if options are not a mapping of names to values.
 
     Raises:
-        ConfigError: they are not, or a value is None.
+        ConfigError: `options` is not such a mapping, or a value is None.
     """
     check_argument(call, options, "a dict of options", ("items", "keys"))
     for name, value in options.items():  # type: ignore[attr-defined]

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """What the producer asks of a clock."""
+    """The clock interface of the producer."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Return seconds since a fixed moment; never decreases."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as Kafka's timestamps count."""
+        """Return milliseconds since 1970, like Kafka's timestamps."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The system clock."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: it advances only when told to, both readings together."""
+    """A clock for tests: only `advance` changes its time, for both methods."""
 
     __slots__ = ("_seconds", "_start_ms")
 
@@ -55,7 +55,7 @@ class ManualClock:
         return self._start_ms + int(self._seconds * 1_000)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass.
+        """Advance the clock.
 
         Raises:
             ValueError: `seconds` is negative.
@@ -68,19 +68,19 @@ class ManualClock:
 T = TypeVar("T")
 
 _hanging: dict[str, Thread] = {}
-"""Calls that have not come back, by what they call: each is waited for once."""
+"""Threads of calls that have timed out, by key."""
 
 
 def within(seconds: float, key: str, call: Callable[[], T]) -> T:
-    """What `call` returns or raises, in a thread of its own that is left behind when it hangs.
+    """Run `call` on a thread of its own, abandoned if it hangs; return or raise its result.
 
     Args:
-        seconds: how long to wait.
-        key: what is called; while an earlier call under the same key hangs, no other is made.
+        seconds: maximum time to wait, in seconds.
+        key: identifies the call; while an earlier call with this key hangs, no other is started.
         call: may be abandoned at any point.
 
     Raises:
-        TimeoutError: it has not come back, or an earlier one has not.
+        TimeoutError: this call or an earlier one with the same key has not returned.
     """
     earlier = _hanging.pop(key, None)
     if earlier is not None and earlier.is_alive():
@@ -101,5 +101,5 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
 def _run(call: Callable[[], T], future: Future[T]) -> None:
     try:
         future.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+    except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
         future.set_exception(error)

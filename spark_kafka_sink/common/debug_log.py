@@ -1,15 +1,15 @@
-"""kafka.debug: what the producer does, event by event, through `logging`.
+"""The events of kafka.debug, logged through `logging`.
 
 Each context has a logger, `spark_kafka_sink.debug.<context>`; the names are librdkafka's. An event
 is one message: its name, then fields as name=value, so that a batch can be followed by its ids::
 
     msg append   session=.. partition=t-0 batch=7 records=..     rows went into an open batch
-    msg close    session=.. partition=t-0 batch=7 reason=full    it takes no more
+    msg close    session=.. partition=t-0 batch=7 reason=full    the batch was closed
     msg send     session=.. partition=t-0 batch=7 base_sequence=.. broker=1 correlation=12
     protocol send / protocol receive   client=.. broker=1 correlation=12
     msg answer   session=.. partition=t-0 batch=7 broker=1 correlation=12 error=NONE offset=..
 
-No event holds a key, a value, a header or a credential.
+No event contains a key, a value, a header or a credential.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ROOT = "spark_kafka_sink.debug"
 ALL = "all"
 SYNONYMS = {"auth": "security", "feature": "broker"}
-"""Other names of contexts, as librdkafka's documentation has them."""
+"""Alternative names of contexts, from librdkafka's documentation."""
 WITHOUT_EVENTS = frozenset(
     {
         "generic",
@@ -46,7 +46,7 @@ WITHOUT_EVENTS = frozenset(
         "telemetry",
     }
 )
-"""librdkafka's contexts of what this producer does not have: accepted, and nothing is logged."""
+"""librdkafka's contexts without events in this producer: accepted, but nothing is logged."""
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _numbers = count(1)
 
@@ -55,36 +55,36 @@ class Context(StrEnum):
     """A group of events that can be logged."""
 
     BROKER = "broker"
-    """Connections: opened, ready, closed and why, throttled."""
+    """Connections: opened, ready, closed with the reason, throttled."""
     METADATA = "metadata"
-    """Metadata requests and what changed with their answers."""
+    """Metadata requests, and the changes in their responses."""
     TOPIC = "topic"
-    """Partitions that a topic has and their leaders, when they change."""
+    """Changes of a topic's partitions and their leaders."""
     QUEUE = "queue"
-    """The buffer: waits for room, batches compressed, split or expired."""
+    """The buffer: waits for free memory; batches compressed, split or expired."""
     MSG = "msg"
-    """A batch from append to answer: append, close, designate, send, answer."""
+    """A batch from append to response: append, close, designate, send, answer."""
     PROTOCOL = "protocol"
-    """Every request and response with its size and time."""
+    """Every request and response, with size and time."""
     EOS = "eos"
-    """The idempotent producer: producer ids, epochs, sequences."""
+    """The idempotent producer: producer ids, epochs, sequence numbers."""
     SECURITY = "security"
-    """How connections are secured and who authenticates."""
+    """The security protocol of connections, and the authentication."""
 
 
 class Emit(Protocol):
     """Logs one event."""
 
     def __call__(self, event: str, **fields: object) -> None:
-        """The event's name and its fields."""
+        """Log the event's name and its fields."""
 
 
 class Debug:
-    """One emitter per context, None where it is off, so that a disabled context costs one check.
+    """One emitter per context, or None if it is disabled, so that this costs only a check.
 
     Args:
-        contexts: those that are on.
-        ids: fields that every event begins with.
+        contexts: the enabled contexts.
+        ids: the first fields of every event.
     """
 
     __slots__ = tuple(Context)
@@ -105,12 +105,12 @@ class Debug:
 
 
 def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
-    """Contexts from names with commas between, in the table's order; `key` is the option's name.
+    """Return the contexts of a comma-separated list, in the order of `Context`.
 
-    All of librdkafka's names are accepted.
+    All of librdkafka's names are accepted. `key` is the option's name, for errors.
 
     Raises:
-        ConfigError: a name is unknown; the nearest known one is suggested.
+        ConfigError: a name is unknown; the hint suggests the most similar name.
     """
     given = {name for part in text.split(",") if (name := part.strip().lower())}
     names = {SYNONYMS.get(name, name) for name in given} - WITHOUT_EVENTS
@@ -124,12 +124,12 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
 
 
 def new_id() -> str:
-    """A short name for a client or a session, unique on this machine while the process lives."""
+    """Return a short name for a client or session, unique on this host while the process lives."""
     return f"{os.getpid()}-{next(_numbers)}"
 
 
 def visible_logger(name: str, level: int) -> logging.Logger:
-    """A logger at this level, with a handler to stderr where the process has configured none."""
+    """Return a logger at this level, with a stderr handler if the process has configured none."""
     logger = logging.getLogger(name)
     logger.setLevel(level)
     if not logger.hasHandlers():

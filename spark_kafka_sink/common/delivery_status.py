@@ -1,4 +1,4 @@
-"""What became of records that were handed to the producer."""
+"""The outcome of records that were handed to the producer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class DeliveryStatus(StrEnum):
     """The outcome of a record, as far as the producer can know it."""
 
     PERSISTED = "persisted"
-    """Acknowledged by the broker with the acks that were asked for."""
+    """Acknowledged by the broker with the configured acks."""
     POSSIBLY_PERSISTED = "possibly_persisted"
-    """Was sent, and no answer came: it may or may not be in the log."""
+    """Sent without a response: it may or may not be in the log."""
     NOT_PERSISTED = "not_persisted"
-    """Never sent, or refused: it is not in the log."""
+    """Never sent, or rejected: it is not in the log."""
     SENT = "sent"
-    """Sent with acks=0: the broker confirms nothing, so it never counts as delivered."""
+    """Sent with acks=0: the broker does not confirm it, so it never counts as delivered."""
     WOULD_BE_WRITTEN = "would_be_written"
-    """Of a dry run: it went all the way but into a request."""
+    """Processed in a dry run, in which no Produce request is sent."""
 
 
 _WORDS = {
@@ -46,10 +46,10 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """Records of one partition that share one outcome.
+    """Number of records of one partition with the same outcome.
 
-    `partition` is negative for records that had none yet. `error` is Kafka's name of the error (or
-    the name of ours), None where there was none.
+    `partition` is negative for records without a partition. `error` is Kafka's name of the error
+    (or the name of a client-side error), None without an error.
     """
 
     topic: str
@@ -65,7 +65,7 @@ class PartitionStatus:
 
     @classmethod
     def parse(cls, line: str) -> Self | None:
-        """The inverse of `str`; None where the line is something else."""
+        """Parse the output of `str`; return None if the line is something else."""
         found = _LINE.fullmatch(line)
         if found is None:
             return None
@@ -79,12 +79,12 @@ class PartitionStatus:
 
 
 def place_name(topic: str, partition: int) -> str:
-    """How a topic's partition is called, as events-3; the topic alone where there is none yet."""
+    """Return a partition's name, such as events-3; only the topic if the partition is negative."""
     return topic if partition < 0 else f"{topic}-{partition}"
 
 
 def describe_statuses(statuses: Iterable[PartitionStatus]) -> str:
-    """Sum up outcomes: one line of totals, then one per partition, at most `MAX_LINES` of them."""
+    """Summarize outcomes: a line of totals, then a line per entry, at most `MAX_LINES` of them."""
     entries = sorted(statuses, key=lambda entry: (entry.topic, entry.partition, entry.status))
     if not entries:
         return ""

@@ -1,8 +1,8 @@
-"""Reads an error back from its text: all that Spark hands on from a task is a Python traceback.
+"""Parse an error back from its text, because Spark passes on only the Python traceback of a task.
 
-The inverse of `KafkaProdError.__str__`: `str` of what is read is the text, but for partitions that
-it does not list. Where an error has no topic, partition, broker or error name, its hint is taken to
-begin behind the first full stop.
+This is the inverse of `KafkaProdError.__str__`: `str` of the result equals the text, except for
+partitions that the text does not list. If an error has no topic, partition, broker or error name,
+its hint is assumed to start after the first full stop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_kafka_sink.common.delivery_status import PartitionStatus
 from spark_kafka_sink.common.errors import FIELDS, KafkaProdError, TornTransactionError
 
 _RAISED: Final = re.compile(r"^(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
-"""How a traceback's last line begins, the class with its module."""
+"""The start of a traceback's last line: the class with its module."""
 _END: Final = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
     r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
@@ -26,14 +26,14 @@ _SUMMARY: Final = "\nRecords: "
 
 
 def parse_error(text: str) -> KafkaProdError | None:
-    """The error whose traceback is in a text, the last of a chain; None if there is none of ours.
+    """Return the error whose traceback is in `text`, the last of a chain, or None.
 
-    What has no class here any more becomes a `KafkaProdError`.
+    Only errors of this package are found. An unknown class becomes a `KafkaProdError`.
     """
     found = None
     for match in _RAISED.finditer(text):
         if found is not None and "\n\tat " in text[found.end() : match.start()]:
-            break  # the JVM tells the same again as its cause
+            break  # The JVM repeats the traceback as the cause.
         found = match
     if found is None:
         return None
@@ -56,7 +56,7 @@ def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
 
 
 def _parts(head: str) -> tuple[str, str, str | None]:
-    """Message, place and hint."""
+    """Split the first line into message, place and hint."""
     place = _PLACE.search(head)
     if place is not None:
         return head[: place.start()], place[1], head[place.end() + 2 :] or None

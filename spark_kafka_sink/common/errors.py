@@ -1,4 +1,7 @@
-"""Every error a user can meet. Each says what went wrong, where, and what to do next."""
+"""The exception classes of the package.
+
+Each error states what failed, where, and what to do next.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ FIELDS = ("topic", "partition", "broker", "error", "hint")
 
 
 class ErrorFields(TypedDict, total=False):
-    """Optional context of an error in addition to its message; all of it is shown to the user.
+    """Optional context of an error, which its text includes.
 
-    `topic` and `partition` say where it happened, `broker` is "host:port" or a node id, `error` is
-    Kafka's own name such as NOT_LEADER_OR_FOLLOWER, and `hint` tells what to do next.
+    `topic` and `partition` locate the error, `broker` is "host:port" or a node id, `error` is
+    Kafka's name such as NOT_LEADER_OR_FOLLOWER, and `hint` is what the user should do next.
     """
 
     topic: str | None
@@ -27,8 +30,8 @@ class KafkaProdError(Exception):
     """The root of all errors raised by this package.
 
     Args:
-        message: what happened, as a sentence without a final stop.
-        fields: any of `ErrorFields`, by keyword; each becomes an attribute, None if not given.
+        message: what failed, as a sentence without a final full stop.
+        fields: keyword arguments of `ErrorFields`; each becomes an attribute, None if not given.
     """
 
     topic: str | None = None
@@ -37,7 +40,7 @@ class KafkaProdError(Exception):
     error: str | None = None
     hint: str | None = None
     statuses: tuple[PartitionStatus, ...] = ()
-    """What became of the records, where the error has ended a session that had some."""
+    """Outcome of the records, if the error has ended a session with records."""
 
     def __init__(self, message: str, **fields: Unpack[ErrorFields]) -> None:
         unknown = fields.keys() - set(FIELDS)
@@ -63,7 +66,7 @@ class KafkaProdError(Exception):
 
     @classmethod
     def rebuild(cls, message: str, state: dict[str, object]) -> Self:
-        """Make the error again from what a pickle holds, in whichever process reads it."""
+        """Recreate the error from its pickled state, in any process."""
         error = cls(message)
         error.__dict__.update(state)
         return error
@@ -74,34 +77,34 @@ def _rebuild(cls: type[KafkaProdError], message: str, state: dict[str, object]) 
 
 
 class ConfigError(KafkaProdError):
-    """An option is wrong, missing, unknown, or at odds with another one."""
+    """An option is invalid, missing, unknown, or in conflict with another one."""
 
 
 class ColumnError(KafkaProdError):
-    """The DataFrame or one of its rows breaks the column contract."""
+    """The DataFrame or one of its rows violates the column contract."""
 
 
 class ProtocolError(KafkaProdError):
-    """The bytes received are not what Kafka's protocol allows."""
+    """A broker's response, or its supported versions, do not fit Kafka's protocol."""
 
 
 class BrokerUnavailableError(KafkaProdError):
-    """No broker can be reached: the message holds every address tried, and why it failed."""
+    """No broker can be reached; the message lists every address tried with the reason."""
 
 
 class AuthenticationError(KafkaProdError):
-    """The broker does not accept who the client says it is, or the client not the broker.
+    """The broker does not accept the client's identity, or the client does not accept the broker's.
 
-    Final: no retry with the same secrets can succeed.
+    Not retriable: no retry with the same secrets can succeed.
     """
 
 
 class TlsError(AuthenticationError):
-    """No encrypted connection: a certificate, a name, a version or a key is not accepted."""
+    """TLS failed: a certificate, host name, protocol version or key is not accepted."""
 
 
 class ReportError(KafkaProdError):
-    """A delivery report can't be read, or can't be written where the user wants it."""
+    """A delivery report cannot be read, or cannot be written to its configured location."""
 
 
 class UnknownTopicError(KafkaProdError):
@@ -109,15 +112,15 @@ class UnknownTopicError(KafkaProdError):
 
 
 class BufferTimeoutError(KafkaProdError):
-    """The buffer stayed full for max.block.ms: the brokers take data too slowly, or not at all."""
+    """The buffer was full for max.block.ms: the brokers accept data too slowly, or not at all."""
 
 
 class DeliveryError(KafkaProdError):
-    """Some records will never be acknowledged; `statuses` says which, and what became of them.
+    """Some records will never be acknowledged; `statuses` lists their partitions and outcomes.
 
     Args:
-        message: what happened.
-        statuses: one entry per partition and outcome that is not simply "persisted".
+        message: what failed.
+        statuses: one entry per partition and outcome other than "persisted".
         fields: the keyword fields of `KafkaProdError`.
     """
 
@@ -133,27 +136,27 @@ class DeliveryError(KafkaProdError):
 
 
 class RecordTooLargeError(DeliveryError):
-    """One record is larger than max.request.size or than the broker accepts."""
+    """One record exceeds max.request.size or the broker's limit."""
 
 
 class AuthorizationError(DeliveryError):
-    """The broker knows who asks and does not allow it; the hint names the ACL that is missing."""
+    """The client is not authorized for a request; the hint names the missing ACL."""
 
 
 class TransactionError(KafkaProdError):
-    """A transaction can't be begun, continued or decided; its rows are not visible to readers."""
+    """A transaction cannot be started, continued or ended; readers do not see its rows."""
 
 
 class FencedError(TransactionError):
-    """A newer producer or driver has taken over the transactional id, and this one must stop."""
+    """A newer producer or driver has fenced this one, which must stop."""
 
 
 class TornTransactionError(TransactionError):
-    """A batch is decided, and some of its transactions are lost: its rows are there in part.
+    """A batch was committed only partially: some of its transactions were lost after the decision.
 
     Args:
-        message: what happened.
-        details: a line for each transaction and each partition that lacks rows.
+        message: what failed.
+        details: one line per lost transaction and per partition with missing rows.
         fields: the keyword fields of `KafkaProdError`.
     """
 
@@ -173,8 +176,8 @@ class TornTransactionError(TransactionError):
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says, or its class where it says nothing or can't be asked."""
+    """Return an error's text, or its class name if the text is empty or `str` fails."""
     try:
         return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - an error that can't be shown must not hide that there is one
+    except Exception:  # noqa: BLE001 - a failing `str` must not hide the error
         return type(error).__name__

@@ -1,8 +1,7 @@
-"""Optional dependencies, and the supported PySpark releases.
+"""Optional dependencies (extras), and the supported PySpark releases.
 
-Which PySpark the sink works with: the package does not require one of pip.
-
-Where Spark is a distribution or a managed platform, PySpark comes from there and pip doesn't know.
+PySpark is not a required dependency: a Spark distribution or a managed platform brings its own
+PySpark, which pip does not know about.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ _PACKAGE: Final = "spark-kafka-sink"
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What an extra brings."""
+    """An extra of the package."""
 
     purpose: str
     modules: tuple[str, ...]
-    """What is looked for, of the libraries that it brings."""
+    """Modules whose presence shows that the extra is installed."""
     place: str = "the driver"
-    """Where it has to be installed."""
+    """Where the extra must be installed."""
 
 
 _EVERYWHERE = "the driver and every executor"
@@ -49,18 +48,18 @@ EXTRAS = {
     "msk-iam": Extra("AWS_MSK_IAM", ("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
     "gssapi": Extra("Kerberos", ("gssapi",), _EVERYWHERE),
 }
-"""By their names, as `pyproject.toml` has them."""
+"""The extras by name, as in `pyproject.toml`."""
 
 
 def require_extra(extra: str, user: str) -> None:
-    """Make sure that the libraries of an extra are there, without importing them.
+    """Check that the libraries of an extra are installed, without importing them.
 
     Args:
-        extra: its name.
-        user: who needs it, for the error.
+        extra: the extra's name.
+        user: the feature that needs it, for the error.
 
     Raises:
-        ConfigError: one is not installed.
+        ConfigError: a library is not installed.
     """
     missing = [module for module in EXTRAS[extra].modules if find_spec(module) is None]
     if missing:
@@ -68,10 +67,10 @@ def require_extra(extra: str, user: str) -> None:
 
 
 def import_extra(extra: str, module: str, user: str) -> Any:
-    """Import a module of an extra for `user`, which an error names.
+    """Import a module of an extra; the error names `user`, the feature that needs it.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the module is not installed.
     """
     library = module.partition(".")[0]
     if find_spec(library) is None:
@@ -87,13 +86,13 @@ def _missing(extra: str, user: str, libraries: str) -> ConfigError:
 
 
 def install_command(extra: str) -> str:
-    """How to install the package with an extra, from where it was installed from.
+    """Return the command that installs the package with an extra from its original source.
 
-    By pip's record of that (``direct_url.json``, PEP 610): a folder or a wheel that is still there
-    by its path, a wheel that is not by its name; an index, and what pip has not installed, by the
-    package's name.
+    The source is pip's record of the installation (``direct_url.json``, PEP 610): an existing
+    folder or wheel is named by its path, a deleted wheel by its file name. If the package came from
+    an index or was not installed by pip, the command contains only the package's name.
     """
-    import json  # none of these where nothing is missing: workers import this module
+    import json  # Imported here because workers import this module and rarely need these.
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
     from pathlib import Path
@@ -122,9 +121,7 @@ OLDEST: Final = (4, 1)
 
 
 def missing() -> ModuleNotFoundError:
-    """What is raised where there is none."""
-    # merge  # seldom needed
-
+    """Return the error for a missing PySpark."""
     return ModuleNotFoundError(
         "this part of spark_kafka_sink needs PySpark, which this Python does not find: "
         f"{install_command('spark')}, or start it by the spark-submit or the pyspark of the Spark "
@@ -134,10 +131,10 @@ def missing() -> ModuleNotFoundError:
 
 
 def refuse_older(version: str) -> None:
-    """Refuse a release before `OLDEST`.
+    """Raise an error for a PySpark release older than `OLDEST`.
 
     Raises:
-        ImportError: it is older.
+        ImportError: the release is older.
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < OLDEST:

@@ -1,4 +1,4 @@
-"""Secret values that are masked in every text, and detection of credentials in URIs and names."""
+"""Option values that are masked in every text, and detection of credentials in names and URIs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file, shown_variable
 
 ENVIRONMENT = "env:"
-"""Before the name of an environment variable that holds the value."""
+"""Prefix of the name of an environment variable that contains the value."""
 FILE = "file:"
-"""Before the path of a file that holds the value.
+"""Prefix of the path of a file that contains the value.
 
-A byte order mark at its beginning and one line break at its end do not count.
+A byte order mark at its start and one line break at its end are ignored.
 """
 LITERAL = "literal:"
-"""Before a value that begins as a reference does and is none, or that begins so itself."""
+"""Prefix that escapes a literal value that starts with one of the three prefixes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """An option's value, or where it is to be found: `env:NAME` or `file:PATH`.
+    """An option's value, or a reference to it: `env:NAME` or `file:PATH`.
 
-    What follows `literal:` is the value, whatever it looks like.
+    The text after `literal:` is always the value itself.
 
-    A reference is followed each time the value is asked for, in the process that asks: what
-    travels to a task is the reference alone, and a file that changes is read anew.
+    A reference is resolved at each call of `reveal`, in the calling process: only the reference is
+    sent to tasks, and a changed file is read again.
 
     Args:
         source: the option's text.
@@ -42,19 +42,19 @@ class Secret:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the text only says where the value is."""
+        """True if the text is a reference to the value."""
         return self.source.startswith((ENVIRONMENT, FILE))
 
     @property
     def file(self) -> str | None:
-        """The path of the file that holds the value; None where none does."""
+        """The path of the file that contains the value; None if it is not a file reference."""
         return self.source.removeprefix(FILE) if self.source.startswith(FILE) else None
 
     @property
     def is_here(self) -> bool:
-        """Whether this process has what the text refers to; a file may still be unreadable."""
+        """True if the referenced variable or file exists here; a file may still be unreadable."""
         if self.source in (ENVIRONMENT, FILE):
-            return True  # nobody has another one
+            return True  # The reference is incomplete on every host.
         if self.source.startswith(ENVIRONMENT):
             return self.source.removeprefix(ENVIRONMENT) in os.environ
         if self.file is None:
@@ -62,10 +62,10 @@ class Secret:
         return "\0" not in self.file and os.access(self.file, os.F_OK)
 
     def reveal(self) -> str:
-        """The value.
+        """Return the value.
 
         Raises:
-            ConfigError: the environment variable is not set, or the file can't be read, on this
+            ConfigError: the environment variable is not set, or the file cannot be read, on this
                 host, which the message names.
         """
         if self.source in (ENVIRONMENT, FILE):
@@ -102,7 +102,7 @@ class Secret:
             reason = error.strerror or type(error).__name__
         except ValueError:
             reason = "that is no path"
-        # No cause: that of what is not UTF-8 holds the file's bytes.
+        # No cause: a UnicodeDecodeError contains the file's bytes.
         raise ConfigError(
             f"option {self.option} names {shown_file(path)}, which can't be read on "
             f"{socket.gethostname()}: {reason}",
@@ -121,20 +121,20 @@ _REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def is_redacted(name: str, value: str) -> bool:
-    """Whether Spark hides an option, by its name or its value (spark.redaction.regex's default)."""
+    """Return True if Spark would redact the option, with the default of spark.redaction.regex."""
     return _REDACTED.search(name) is not None or _REDACTED.search(value) is not None
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value under a name is a secret, which no text may contain."""
+    """Return True if the value of an option with this name is secret and must not be shown."""
     return _SECRET.search(name) is not None
 
 
 def refuse_credentials(uri: str, key: str) -> None:
-    """Refuse a URI that carries a password: a config travels to every task and into logs.
+    """Raise an error if a URI contains credentials: the config is sent to tasks and logged.
 
     Raises:
-        ConfigError: there are credentials in it; the message does not repeat them.
+        ConfigError: the URI contains credentials; the message does not repeat them.
     """
     if has_credentials(uri):
         raise ConfigError(
@@ -144,7 +144,7 @@ def refuse_credentials(uri: str, key: str) -> None:
 
 
 def has_credentials(uri: str) -> bool:
-    """Whether a URI has a user part, or a query that names a secret. Plain paths never have."""
+    """Return True if a URI has a user part, or a secret in its query; False for plain paths."""
     if "://" not in uri:
         return False
     parts = urlsplit(uri)
@@ -154,7 +154,7 @@ def has_credentials(uri: str) -> bool:
 
 
 def redacted(uri: str) -> str:
-    """The URI without its user part and query, to be shown."""
+    """Return the URI without its user part and query."""
     if "://" not in uri:
         return uri
     parts = urlsplit(uri)
@@ -163,5 +163,5 @@ def redacted(uri: str) -> str:
 
 
 def _names_container(parts: SplitResult) -> bool:
-    """Whether the user part of a URI is no user: abfs://container@account.dfs.core.windows.net."""
+    """Return True if the user part is a container: abfs://container@account.dfs.core.windows.net."""
     return parts.scheme in {"abfs", "abfss"} and parts.password is None

@@ -1,9 +1,9 @@
-"""Text for people: sizes and counts, quoted user input, similar names, valid topic names.
+"""Text for users: sizes and counts, quoted user input, similar names, valid topic names.
 
-What an error says of a text that somebody has given: the text, or what it looks like.
-
-A key, a login or a password may stand in any option by mistake, and errors reach logs and Spark's
-event log. So every value, name and path of the user's goes through here on its way into a message.
+Any option may contain a key, a login or a password by mistake, and errors reach logs and Spark's
+event log. Every value, name and path that a user has given must therefore pass through `shown`,
+`shown_name`, `shown_variable` or `shown_file` before it becomes part of a message. They return a
+description of texts that look like a secret.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _SIZE_NAMES = ("batch.size", "buffer.memory", "max.request.size", ".bytes")
 class _Measure:
     words: str
     units: Mapping[int, tuple[str, ...]]
-    """Names of units in lower case, by how many of the smallest each of them is."""
+    """Unit names in lower case, by their size in the smallest unit."""
     one: int = 1
-    """How many of the smallest are one of this measure."""
+    """Size of this measure's own unit in the smallest unit."""
 
 
 class Unit(Enum):
-    """What a number counts; sizes given in kB, MB and GB are powers of 1,024, as Spark reads them.
+    """The unit of an option's number; kB, MB and GB are powers of 1,024, as in Spark.
 
     Source: ``JavaUtils.byteStringAs`` and ``timeStringAs`` of Spark.
     """
@@ -63,13 +63,14 @@ class Unit(Enum):
 
     @property
     def words(self) -> str:
-        """The unit as a text has it after "in"."""
+        """The unit's name as used after "in"."""
         return self.value.words
 
     def number(self, text: str) -> int | None:
-        """A text such as "1h", "1.5 s" or "64MB" in this unit; None for any other.
+        """Return the value of a text such as "1h", "1.5 s" or "64MB" in this unit, or None.
 
-        None also for what is no whole number of it, or has another kind of unit.
+        None if the text is not a quantity, has another kind of unit, or is not a whole number of
+        this unit.
         """
         found = _QUANTITY.fullmatch(text)
         if found is None:
@@ -80,7 +81,7 @@ class Unit(Enum):
         return int(number) if factor and number.denominator == 1 else None
 
     def hint(self, text: str) -> str | None:
-        """What to write for a text with a unit; None where that is not known."""
+        """Return a hint with the number to write for a text with a unit, or None."""
         number = self.number(text)
         if number is None:
             return None
@@ -89,7 +90,7 @@ class Unit(Enum):
 
 
 def unit_of(option: str) -> Unit | None:
-    """What the number of an option counts, by the option's name; None where that has no unit."""
+    """Return the unit of an option's number, from the option's name; None without a unit."""
     if option.endswith((".ms", "Ms")):
         return Unit.MILLISECONDS
     if option.endswith(".seconds"):
@@ -102,7 +103,7 @@ def unit_of(option: str) -> Unit | None:
 
 
 def size_text(size: float) -> str:
-    """Bytes in B, kB (10^3) or MB (10^6), the same in every text; "12 B", "3.4 kB", "5.0 MB"."""
+    """Return a size in bytes as text in B, kB (10^3) or MB (10^6), such as "3.4 kB"."""
     if round(size) < KB:
         return f"{size:,.0f} B"
     if round(size / KB, 1) < KB:
@@ -111,22 +112,22 @@ def size_text(size: float) -> str:
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """A count and what it counts: "1 retry", "2,000 retries".
+    """Return a count with its noun: "1 retry", "2,000 retries".
 
-    A count that is no whole number is rounded. `many` is `one` with an s, unless it is given.
+    The count is rounded. `many` defaults to `one` with an s.
     """
     text = f"{count:,.0f}"
     return f"{text} {one if text == '1' else many or one + 's'}"
 
 
 LONGEST = 100
-"""Characters of a value or a name that an error repeats; one that is longer is described."""
+"""Maximum characters of a value or name that an error repeats; longer ones are described."""
 LONGEST_PATH = 300
 NOT_SHOWN = "not what it should be"
 
 
 class SecretKind(StrEnum):
-    """What a text looks like that no error may repeat."""
+    """The kind of secret that a text looks like, which no error may repeat."""
 
     PRIVATE_KEY = "a private key"
     PEM = "PEM"
@@ -158,42 +159,42 @@ _FILE_NAME = re.compile(
 
 
 def secret_kind(text: str) -> SecretKind | None:
-    """What a text looks like, if it is one that no error may repeat."""
+    """Return the kind of secret that a text looks like, or None."""
     return next((kind for kind, look in _LOOKS if look.search(text)), None)
 
 
 def described(text: str) -> str:
-    """A text by its length and kind alone, as "a text of 1,704 characters"."""
+    """Describe a text by its length and kind only, such as "a text of 1,704 characters"."""
     kind = secret_kind(text)
     length = f"a text of {plural(len(text), 'character')}"
     return length if kind is None else f"{length} that looks like {kind.value}"
 
 
 def shown(text: str) -> str:
-    """A value, in quotes, if it is short and does not look like a secret."""
+    """Return a value in quotes if it is short and does not look like a secret, else describe it."""
     if len(text) <= LONGEST and secret_kind(text) is None:
         return repr(text)
     return described(text)
 
 
 def shown_name(name: str) -> str:
-    """The name of an option that is not known, if it looks like a name."""
+    """Return the name of an unknown option if it looks like a name, else describe it."""
     if len(name) <= LONGEST and _NAME.fullmatch(name) and secret_kind(name) is None:
         return name
     return f"({described(name)})"
 
 
 def shown_variable(name: str) -> str:
-    """The environment variable of a reference; what may be the value itself is not repeated."""
+    """Name the environment variable of a reference; describe a text that may be its value."""
     if len(name) <= LONGEST and _VARIABLE.fullmatch(name):
         return f"the environment variable {name}"
     return f"an environment variable by {described(name)}, which is not of A-Z, 0-9 and _ alone"
 
 
 def shown_file(path: str) -> str:
-    """The file that an option names; what may be the file's content or a password is not repeated.
+    """Name the file of a reference; describe a text that may be the file's content or a password.
 
-    A path has a separator, or an extension that files of certificates and passwords have.
+    A path has a separator, or a typical extension of files with certificates and passwords.
     """
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
     if is_path and len(path) <= LONGEST_PATH and "\n" not in path and secret_kind(path) is None:
@@ -202,12 +203,12 @@ def shown_file(path: str) -> str:
 
 
 CLOSE = 0.8
-"""difflib's ratio from which on a name counts as a typo of another."""
+"""Minimum difflib ratio of a name that counts as a typo of another."""
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name most like `name`, in whichever case; None when nothing is."""
-    from difflib import get_close_matches  # only for who has mistyped
+    """Return the most similar of `names`, ignoring case, or None."""
+    from difflib import get_close_matches  # Only needed after a typo.
 
     known = {each.lower(): each for each in sorted(names)}
     found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
@@ -215,27 +216,27 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:
-    """A hint that names the nearest of `names`, None when nothing is near."""
+    """Return a hint with the most similar of `names`, or None."""
     match = nearest(name, names)
     return None if match is None else f"Did you mean {match}?"
 
 
 SHOWN = 200
-"""Characters that an error repeats."""
+"""Maximum characters of a foreign text that an error repeats."""
 
 
 def quoted(text: str) -> str:
-    """The start of a foreign text, on one line and without control characters."""
+    """Return the start of a foreign text, on one line and without control characters."""
     shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
     return "".join(char if char.isprintable() else "�" for char in shown)
 
 
 TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
-"""What is allowed, as a hint."""
+"""The rules for topic names, as a hint."""
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic can have this name: not empty, "." or "..", too long, of other characters."""
+    """Return True if a topic may have this name; see `TOPIC_NAMES`."""
     return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None

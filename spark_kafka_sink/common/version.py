@@ -1,4 +1,4 @@
-"""The package's version: the only place where it stands."""
+"""The package's version, defined only here."""
 
 from __future__ import annotations
 

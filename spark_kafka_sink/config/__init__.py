@@ -1,7 +1,24 @@
-"""The options of a write: texts from the user become a frozen, validated `SinkConfig`.
+"""The options of a write: parse the user's option texts into a frozen, validated `SinkConfig`.
 
-Reading order: model, what comes out; builder, how: names (which options are known, ignored or
-refused; known_keys and aliases have the lists), profiles, parser (text to value), rules
-(contradictions). option and options are the table of all options, with enums, throttling,
-dead_letters and exactly_once for those that belong together; addresses reads a single one.
+Options are parsed once, on the driver; the resulting config is sent to every task. The modules do
+no I/O, except that `profiles` reads files from `conf/` and `security` may read a
+`sasl.jaas.config` that is given as a reference.
+
+In reading order:
+
+- `model`: the result: `ProducerConfig` and `SinkConfig`
+- `builder`: build the configuration: option names, profile, values, rules, then security
+- `names`: sort options by name; the lists of ignored and refused names
+- `aliases`: librdkafka's names for options that Java's producer has under another name
+- `profiles`: read a profile from `conf/`, and parse Java's properties syntax
+- `option`: one option (name, type, default, allowed values) and the parsing of its text
+- `options`: the table of all options, with Java's defaults and ours
+- `enums`: options whose value is one of a set of names, as enums
+- `rules`: rules across options: contradictions and derived values
+- `addresses`: parse `kafka.bootstrap.servers`
+- `exactly_once`: options and config of exactly-once writes
+- `throttling`: options and config of buffer share, rate limits and circuit breakers
+- `dead_letters`: options and policy for rows that cannot be written
+- `topic_creation`: options and config of the topic that the driver creates
+- `security`: options and config of TLS and SASL
 """

@@ -1,4 +1,4 @@
-"""Reads the list of brokers to ask first."""
+"""Parse the list of bootstrap servers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HINT = "Give host:port, separated by commas, IPv6 hosts in brackets: [::1]:9092
 
 
 def parse_addresses(text: str, key: str) -> tuple[str, ...]:
-    """Read "host:port,host:port" into addresses without duplicates, in the order given.
+    """Parse "host:port,host:port" into addresses without duplicates, in the given order.
 
     Raises:
-        ConfigError: no address, or bad ones; every bad one is named.
+        ConfigError: there is no address, or some are invalid; all invalid ones are listed.
     """
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     if not entries:
@@ -40,9 +40,9 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
 
 
 def secured_protocols(text: str) -> frozenset[str]:
-    """The protocols before addresses that promise security, as in SASL_SSL://host:port.
+    """Return the secure protocols that addresses name, as in SASL_SSL://host:port.
 
-    Java takes whatever stands there, a listener's name most often, and does nothing with it.
+    Java accepts any text there, usually a listener's name, and ignores it.
     """
     found = (entry.strip().partition("://") for entry in text.split(","))
     return frozenset(name.upper() for name, sign, _ in found if sign) & SECURED
@@ -77,6 +77,6 @@ def _complaint(entry: str) -> str:
 
 
 def _shown(entry: str) -> str:
-    """The entry without anything that could be a password."""
+    """Return the entry without anything that could be a password."""
     head, at, tail = entry.rpartition("@")
     return shown(f"…@{tail}" if at and head else entry)

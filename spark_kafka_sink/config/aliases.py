@@ -1,6 +1,8 @@
 """librdkafka's names for options that Java's producer has under another name.
 
-From librdkafka's CONFIGURATION.md. Only names that mean the same are here; units may differ.
+Only names with the same meaning are listed; their units may differ.
+
+Source: librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Another name of an option: its unit in the option's unit, and a number read differently."""
+    """Another name of an option, with the conversion of its value."""
 
     option: str
     unit: int = 1
+    """The alias's unit, in units of the option."""
     special: tuple[str, int] | None = None
-    """A value there, and what it is here."""
+    """A value of the alias with a special meaning, and the corresponding value of the option."""
 
 
 ALIASES: Mapping[str, Alias] = {
@@ -45,11 +48,11 @@ ALIASES: Mapping[str, Alias] = {
 
 
 class NamedOptions(dict[str, str]):
-    """Options as given, by their table's names, whatever names they came by.
+    """The given options by the names of their table, whether given by name or by alias.
 
     Args:
-        table: the options there are.
-        aliases: other names of theirs.
+        table: all options.
+        aliases: their other names.
     """
 
     def __init__(self, table: Iterable[Option], aliases: Mapping[str, Alias]) -> None:
@@ -59,15 +62,15 @@ class NamedOptions(dict[str, str]):
         self._given: dict[str, str] = {}
 
     def given_name(self, name: str) -> str:
-        """What an option was called by the user, prefix included; its own name if not at all."""
+        """Return the option's name as the user wrote it, or its own name, with the prefix."""
         return f"{PREFIX}{self._given.get(name, name)}"
 
     def add(self, name: str, value: str) -> None:
-        """Take an option by its own name or by an alias.
+        """Add an option, given by its own name or by an alias.
 
         Raises:
-            ConfigError: an alias has a value that is not allowed, or another name for the same
-                option has been given another value.
+            ConfigError: the value of an alias is not allowed, or the option was already given
+                another value under another name.
         """
         alias = self._aliases.get(name)
         real, found = (
@@ -84,7 +87,7 @@ class NamedOptions(dict[str, str]):
         self._given[real] = name
 
     def _read(self, name: str, value: str, alias: Alias) -> str:
-        """The value of an alias as its option has it; the text stays, but for another unit."""
+        """Return the value of an alias as a value of its option, converted if the units differ."""
         text = str(value).strip()
         if alias.special is not None and text == alias.special[0]:
             return str(alias.special[1])

@@ -1,4 +1,8 @@
-"""Build the configuration: names, profile, types, rules, then security."""
+"""Build the configuration of a write from the user's option texts.
+
+The steps, in order: split options by name, load the profile, parse values, apply the rules across
+options, then build the security, exactly-once and topic creation parts.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +50,18 @@ if TYPE_CHECKING:
 
 
 _HARMLESS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
-"""Commonly set for all clients alike; without TLS they are missed by nobody."""
+"""Options that are often set for all clients alike; no warning if TLS is not used."""
 _logger = logging.getLogger(__name__)
 
 
 def build_security(given: NamedOptions) -> SecurityConfig:
-    """The security settings of a client.
+    """Build the security settings of a client.
 
-    As in Java, options that the protocol does not use are read, and have no effect; a warning
-    names them, as data may go where the user did not mean it to.
+    As in Java, options that the protocol does not use are parsed but have no effect. A warning
+    names them, because the user may expect a protection that is not active.
 
     Raises:
-        ConfigError: a value is wrong, missing or at odds with another.
+        ConfigError: a value is wrong or missing, or contradicts another.
     """
     values = SecurityValues.parse(given)
     protocol = SecurityProtocol(values.text("security.protocol"))
@@ -75,7 +79,7 @@ def build_security(given: NamedOptions) -> SecurityConfig:
 
 @cache
 def warn_unused(option: str, protocol: str) -> None:
-    """Say once per process, by name alone, that an option has no effect with a protocol."""
+    """Warn once per process that the protocol does not use an option; the value is not shown."""
     _logger.warning("Option %s has no effect as kafka.security.protocol is %s", option, protocol)
 
 
@@ -88,7 +92,7 @@ _LEVELS = {
 }
 _LEVEL = "compression.level"
 _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
-"""librdkafka's levels that Java numbers otherwise: its fast compressor is 9 (LZ4F's are 0 to 2)."""
+"""librdkafka's levels with another number in Java: the fast compressor is 9 (LZ4F: 0 to 2)."""
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
 _CONVERTED = frozenset(
     {
@@ -106,7 +110,7 @@ _CONVERTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The fields of the two configs, by name, typed and settled."""
+    """The fields of `ProducerConfig` and `SinkConfig` by name, with their final values."""
 
     producer: dict[str, Any]
     sink: dict[str, Any]
@@ -167,7 +171,10 @@ def _producer_fields(
 
 
 def _check_protocol_of_addresses(text: str, protocol: SecurityProtocol) -> None:
-    """Who writes SASL_SSL://host:port expects just that; Java would go there in plain text."""
+    """Raise if an address such as SASL_SSL://host:port names another protocol than the option.
+
+    Java ignores the protocol of the address, and would connect in plain text.
+    """
     others = sorted(secured_protocols(text) - {protocol.value})
     if others:
         raise ConfigError(
@@ -178,7 +185,7 @@ def _check_protocol_of_addresses(text: str, protocol: SecurityProtocol) -> None:
 
 
 def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> int | None:
-    """The codec's level: by librdkafka's one name for all, or by Java's name for each."""
+    """Return the codec's level, from librdkafka's single option or Java's option for the codec."""
     if codec not in _LEVELS:
         return None
     name = _LEVELS[codec]
@@ -198,7 +205,11 @@ def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> i
 
 
 def _partitioner(word: str, java_class: str) -> dict[str, Any]:
-    """By librdkafka's word, the user's own function, or Java's class: at most one may be given."""
+    """Return the partitioner: librdkafka's name, the user's function, or Java's class.
+
+    Raises:
+        ConfigError: more than one is given, or the name is unknown.
+    """
     if not word:
         return {"partitioner": Partitioner(java_class), "partitioner_function": None}
     if java_class:
@@ -256,7 +267,7 @@ def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
 
 
 def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where metrics go; what that needs must be installed where the options are read."""
+    """Return the fields for metrics exporters, whose libraries must be installed on the driver."""
     for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
         if values[option]:
             require_extra("prometheus", f"option {option}")
@@ -271,10 +282,10 @@ def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_topic(topic: str, option: str = "topic") -> None:
-    """Refuse a name that no Kafka topic can have (Kafka's Topic.validate).
+    """Raise if a name is not valid for a Kafka topic (Kafka's Topic.validate).
 
     Raises:
-        ConfigError: the name is empty, too long, "." or "..", or has other characters.
+        ConfigError: the name is empty, too long, "." or "..", or has invalid characters.
     """
     if not is_topic_name(topic):
         raise ConfigError(

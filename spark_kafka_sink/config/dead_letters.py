@@ -1,6 +1,6 @@
-"""What the user wants done with rows that can't be written: the options, and the settled policy.
+"""Handling of rows that cannot be written: the options, and the policy built from them.
 
-Source: Kafka Connect's error handling (KIP-298), whose option names these are.
+Source: Kafka Connect's error handling (KIP-298), which uses the same option names.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Tolerance(StrEnum):
-    """errors.tolerance."""
+    """Values of errors.tolerance."""
 
     NONE = "none"
     """The first bad row fails the task."""
     ALL = "all"
-    """Bad rows go to the dead letter topic; without one they are counted, logged and dropped."""
+    """Bad rows go to the dead letter topic; without one they are dropped, counted and logged."""
 
 
 def _option(name: str, java: str | bool | None, doc: str, *choices: str) -> Option:
@@ -64,7 +64,7 @@ DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
-    """What the options come to; `max_ratio` is the share of bad rows, 0 to 1, that fails a task."""
+    """The policy built from the options; `max_ratio` is the share of bad rows that fails a task."""
 
     tolerance: Tolerance = Tolerance.NONE
     dead_letter_topic: str | None = None
@@ -73,15 +73,16 @@ class DeadLetterPolicy:
 
     @property
     def tolerant(self) -> bool:
-        """Bad rows don't fail the task."""
+        """Whether bad rows do not fail the task."""
         return self.tolerance is Tolerance.ALL
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any]) -> Self:
-        """From the typed sink options.
+        """Build the policy from the parsed sink options.
 
         Raises:
-            ConfigError: a ratio that is none, or a dead letter topic that nothing would reach.
+            ConfigError: the ratio is not a number from 0 to 1, or a dead letter topic is set
+                although errors.tolerance is none.
         """
         tolerance = Tolerance(values["errors.tolerance"])
         topic = values["errors.deadletterqueue.topic.name"] or None

@@ -1,4 +1,4 @@
-"""The options that are a choice among names, as enums."""
+"""Options whose value is one of a set of names, as enums."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, IntEnum, StrEnum
 
 
 class Codec(IntEnum):
-    """compression.type; the number is the one in a batch's attributes (Kafka's CompressionType)."""
+    """compression.type; the value is the id in a batch's attributes (Kafka's CompressionType)."""
 
     NONE = 0
     GZIP = 1
@@ -16,12 +16,12 @@ class Codec(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> Codec:
-        """The codec that Java calls `name`, such as "lz4"."""
+        """Return the codec with Java's name, such as "lz4"."""
         return cls[name.upper()]
 
 
 class Acks(IntEnum):
-    """How many acknowledgements a Produce request asks for; the number is the protocol's."""
+    """The acknowledgements that a Produce request asks for; the value is the protocol's."""
 
     ALL = -1
     NONE = 0
@@ -29,31 +29,31 @@ class Acks(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> Acks:
-        """The value that Java spells `name`: all, -1, 0 or 1."""
+        """Return the value for Java's spelling: all, -1, 0 or 1."""
         return cls.ALL if name == "all" else cls(int(name))
 
 
 class Partitioner(Enum):
-    """partitioner.class by Java's class name, or partitioner by librdkafka's word."""
+    """partitioner.class by Java's class name, or partitioner by librdkafka's name."""
 
     DEFAULT = ""
-    """Murmur2 of the key as Java's; without a key sticky, switching at batch.size (KIP-794)."""
+    """Murmur2 of the key, as in Java; sticky without a key, switching at batch.size (KIP-794)."""
     ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     RANDOM = "random"
     CONSISTENT = "consistent"
     """CRC-32 of the key; a null key is hashed as an empty one."""
     CONSISTENT_RANDOM = "consistent_random"
-    """As CONSISTENT; null and empty keys are sticky."""
+    """Same as CONSISTENT; null and empty keys are sticky."""
     MURMUR2 = "murmur2"
-    """Java's hash; without a key that of nothing."""
+    """Java's hash; a null key is hashed as an empty one."""
     MURMUR2_RANDOM = "murmur2_random"
     """Java's hash; null keys are sticky."""
     FNV1A = "fnv1a"
-    """FNV-1a of the key; without one that of nothing."""
+    """FNV-1a of the key; a null key is hashed as an empty one."""
     FNV1A_RANDOM = "fnv1a_random"
-    """As FNV1A; null keys are sticky."""
+    """Same as FNV1A; null keys are sticky."""
     FUNCTION = "module:function"
-    """The user's own, called with Arrow columns."""
+    """The user's function, called with Arrow columns."""
 
 
 JAVA_PARTITIONERS = (Partitioner.DEFAULT, Partitioner.ROUND_ROBIN)
@@ -70,7 +70,7 @@ class RecoveryStrategy(StrEnum):
 
 
 class ReportTasks(StrEnum):
-    """Which tasks a delivery report has a line of."""
+    """Tasks that are listed in the delivery report."""
 
     ALL = "all"
     SLOWEST = "slowest"
@@ -81,20 +81,20 @@ class Summary(StrEnum):
     """What the driver logs at the end of a write or micro-batch."""
 
     AUTO = "auto"
-    """All of a batch write and of what fails, a line of a micro-batch."""
+    """Everything for a batch write or a failure, one line for a micro-batch."""
     OFF = "off"
     LINE = "line"
     FULL = "full"
 
 
 class Preflight(StrEnum):
-    """preflight: what the checks of the brokers before the first task do."""
+    """preflight: the effect of the checks made before the first task."""
 
     OFF = "off"
     WARN = "warn"
-    """Log what is wrong, and go on."""
+    """Log all problems and continue."""
     FAIL = "fail"
-    """End the write where every task would fail, log the rest."""
+    """Fail the write if every task would fail, and log other problems."""
 
 
 class Profile(StrEnum):

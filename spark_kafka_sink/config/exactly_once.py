@@ -1,7 +1,7 @@
-"""Exactly once: the options, and what they come to.
+"""Exactly-once writes: the options, and the config built from them.
 
-The task of a write leaves its rows in an open transaction, and the driver decides about all of them
-together; the decision is kept in a topic of its own, the decision log.
+Each task of a write leaves its rows in an open transaction, and the driver decides on all
+transactions together. The decision is recorded in a separate topic, the decision log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DECISION_LOG_TOPIC = "__kafkaprod_decisions"
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 MAX_PREFIX = 200
 MAX_BATCH_ID = 200
-"""Characters, both."""
+"""Maximum length in characters of a prefix, and of a batch id."""
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _NOT_ATOMIC = {
     "twoPhaseCommit": "one transaction can't be torn, and needs no second phase",
@@ -34,12 +34,12 @@ _NEEDED = 'Add .option("deliveryGuarantee", "exactly-once"), or leave it out.'
 
 
 class DeliveryGuarantee(StrEnum):
-    """deliveryGuarantee, by Flink's names."""
+    """Values of deliveryGuarantee; the names are Flink's."""
 
     AT_LEAST_ONCE = "at-least-once"
-    """What Spark runs again is written again."""
+    """Rows of a task or batch that Spark retries are written again."""
     EXACTLY_ONCE = "exactly-once"
-    """A read_committed reader finds each batch once, whatever Spark runs again."""
+    """A read_committed reader sees each batch exactly once, even if Spark retries."""
 
 
 def _option(
@@ -126,43 +126,43 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactlyOnceConfig:
-    """What the options come to.
+    """The config built from the options.
 
-    With `AT_LEAST_ONCE` all other fields have their defaults.
+    With `AT_LEAST_ONCE`, all other fields have their defaults.
     """
 
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
     transactional_id_prefix: str = ""
     """Not empty with `EXACTLY_ONCE`."""
     batch_id: str | None = None
-    """Of a batch write that is written once under this id."""
+    """Id of a batch write, which is written once under this id."""
     write_name: str | None = None
-    """Of a write that only its name tells apart from others with its `batch_id`."""
+    """Name that distinguishes the write from others with the same `batch_id`."""
     reset_transactional_state: bool = False
-    """Whether a new query may take the prefix over, in its batch 0."""
+    """Whether batch 0 of a new query may take over the prefix."""
     reset_batch: str | None = None
-    """The one batch that may pass although the decision log lacks those before it."""
+    """Number of the one batch that is accepted without the decisions before it."""
     decision_log_topic: str = DECISION_LOG_TOPIC
     decision_log_replication_factor: int = 0
-    """0 for three, or as many as there are brokers."""
+    """0 for three replicas, or the number of brokers if that is lower."""
     decision_log_retention_ms: int = -1
-    """-1 for ever."""
+    """-1 for unlimited retention."""
     two_phase_commit: bool = False
     atomic_batch: bool = False
     transaction_timeout_ms: int | None = None
-    """None for the longest that the broker allows, its transaction.max.timeout.ms."""
+    """None for the longest timeout that the broker allows, its transaction.max.timeout.ms."""
 
     @property
     def exactly_once(self) -> bool:
-        """Whether rows are written in transactions that the driver decides."""
+        """Whether rows are written in transactions that the driver commits or aborts."""
         return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any], producer: Mapping[str, Any]) -> Self:
-        """From the typed sink options and the fields of the producer's config.
+        """Build the config from the parsed sink options and the fields of the producer's config.
 
         Raises:
-            ConfigError: an option is missing, wrong, or at odds with another.
+            ConfigError: an option is missing or wrong, or contradicts another.
         """
         if values["deliveryGuarantee"] != DeliveryGuarantee.EXACTLY_ONCE:
             _refuse_without_guarantee(values)
@@ -198,13 +198,13 @@ class ExactlyOnceConfig:
 
 
 def check_prefix(prefix: str | None) -> None:
-    """Refuse a transactionalIdPrefix that can't be one.
+    """Raise if a transactionalIdPrefix is not valid.
 
-    Letters, digits, ".", "_" and "-", as in a topic's name: it must be found again in
-    transactional ids, in patterns that list them, and in ACLs of the type PREFIXED.
+    Letters, digits, ".", "_" and "-" are allowed, as in a topic name. The prefix is part of
+    transactional ids, of patterns that list them, and of PREFIXED ACLs.
 
     Raises:
-        ConfigError: it is missing, too long, or has other characters.
+        ConfigError: the prefix is missing, too long, or has other characters.
     """
     if not prefix:
         raise ConfigError(
@@ -219,18 +219,18 @@ def check_prefix(prefix: str | None) -> None:
 
 
 def acl_prefix(prefix: str) -> str:
-    """What every transactional id under a transactionalIdPrefix begins with.
+    """Return the common prefix of all transactional ids under a transactionalIdPrefix.
 
-    It is the name for a PREFIXED ACL, as no other prefix's ids begin so.
+    It can be the resource name of a PREFIXED ACL: ids under other prefixes do not start with it.
     """
     return f"{prefix}/"
 
 
 def check_batch_id(batch_id: str | None) -> None:
-    """Refuse a batchId that can't be one; None is none.
+    """Raise if a batchId is not valid; None is accepted.
 
     Raises:
-        ConfigError: it is empty, too long, or not printable.
+        ConfigError: the id is empty, too long, or not printable.
     """
     hint = "Use what names the rows for good, such as a date or the id of a scheduled run."
     _check_name("batchId", batch_id, hint)
@@ -254,7 +254,7 @@ def _check_name(option: str, name: str | None, hint: str) -> None:
 
 
 def _reset_of(value: str) -> str:
-    """ResetTransactionalState as "true", "false", or a batch's number without leading zeros."""
+    """Return the option as "true", "false", or a batch number without leading zeros."""
     found = value.strip().lower()
     if found in {"true", "false"}:
         return found
@@ -267,7 +267,7 @@ def _reset_of(value: str) -> str:
 
 
 def _refuse_without_guarantee(values: Mapping[str, Any]) -> None:
-    """Who sets one of these wants exactly once, and would not have it."""
+    """Raise if an exactly-once option is set, since it would have no effect."""
     for option in EXACTLY_ONCE_OPTIONS:
         if option.name != "deliveryGuarantee" and values[option.name] != option.default:
             raise ConfigError(
@@ -277,7 +277,7 @@ def _refuse_without_guarantee(values: Mapping[str, Any]) -> None:
 
 
 def _check_producer(producer: Mapping[str, Any]) -> None:
-    """Transactions need what makes a producer idempotent."""
+    """Raise if the producer is not idempotent, as transactions require it to be."""
     if not producer["enable_idempotence"]:
         raise ConfigError(
             "deliveryGuarantee=exactly-once needs an idempotent producer",
@@ -287,7 +287,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def _check_atomic(values: Mapping[str, Any]) -> None:
-    """Refuse what one transaction for all tasks can't go with."""
+    """Raise if an option is set that contradicts atomicBatch."""
     if not values["atomicBatch"]:
         return
     for other, reason in _NOT_ATOMIC.items():

@@ -1,4 +1,4 @@
-"""The validated configuration of a write: built once on the driver, frozen, sent to every task."""
+"""The validated configuration of a write: built once on the driver and sent to every task."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.debug_log import Context
 
 DEFAULT_CLIENT_ID = "kafkaprod"
-"""What brokers call clients for which neither the user nor Spark has a name."""
+"""client.id if neither the user nor Spark provides a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """What a producer needs to know; the fields are Java's options, units in the names.
+    """The configuration of a producer; the fields are Java's options, with units in their names.
 
-    Secrets are in `security` alone, where no text shows them.
+    Only `security` holds secrets, which are not part of its repr.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -43,21 +43,21 @@ class ProducerConfig:
     enable_idempotence: bool
     enable_gapless_guarantee: bool
     batch_size: int
-    """Bytes, uncompressed, the batch's header included."""
+    """Largest batch in bytes, uncompressed, including its header."""
     batch_num_messages: int
-    """Records of a batch."""
+    """Maximum number of records in a batch."""
     linger_ms: float
     buffer_memory: int
-    """Bytes."""
+    """Size of the buffer in bytes."""
     compression_type: Codec
     compression_level: int | None
-    """Level for the chosen codec; None where it has none."""
+    """Level of the codec; None if the codec has no levels."""
     max_request_size: int
-    """Bytes of a record, its batch's header included."""
+    """Largest record in bytes, including the header of its batch."""
     largest_request: int
-    """Bytes of a Produce request of several batches."""
+    """Largest Produce request with several batches, in bytes."""
     max_in_flight: int
-    """Requests under way per connection."""
+    """Maximum number of in-flight requests per connection."""
     request_timeout_ms: int
     delivery_timeout_ms: int
     max_block_ms: int
@@ -68,10 +68,10 @@ class ProducerConfig:
     metadata_recovery_strategy: RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
-    """Empty where the user gave none."""
+    """Empty if the user set none."""
     partitioner: Partitioner
     partitioner_function: str | None
-    """The user's own, "module:function", where `partitioner` is FUNCTION."""
+    """The user's function as "module:function", if `partitioner` is FUNCTION."""
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
@@ -80,18 +80,18 @@ class ProducerConfig:
     reconnect_backoff_max_ms: int
     connections_max_idle_ms: int
     send_buffer_bytes: int
-    """Bytes; -1 leaves it to the system."""
+    """Size of the socket's send buffer in bytes; -1 for the system's default."""
     receive_buffer_bytes: int
-    """Bytes; -1 leaves it to the system."""
+    """Size of the socket's receive buffer in bytes; -1 for the system's default."""
     socket_connection_setup_timeout_ms: int
     statistics_interval_ms: int
-    """0 for no statistics."""
+    """Interval between statistics; 0 for none."""
     debug: tuple[Context, ...]
-    """Contexts that are logged event by event."""
+    """Contexts whose events are logged."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
     def pipeline(self) -> tuple[tuple[str, str], ...]:
-        """The options that shape the way of a batch, by Kafka's names, sorted."""
+        """Return the options that affect building and sending batches, sorted by Kafka's name."""
         return (
             ("acks", self.acks.name.lower()),
             ("batch.size", str(self.batch_size)),
@@ -105,13 +105,13 @@ class ProducerConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProducerConfig:
-        """Read `kafka.*` options without a sink around them; see `SinkConfig.parse`."""
+        """Parse `kafka.*` options without those of a sink; see `SinkConfig.parse`."""
         return SinkConfig.parse(options).producer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConfig:
-    """What a write needs to know: the producer's config and the sink's own options."""
+    """The configuration of a write: the producer's config and the sink's own options."""
 
     producer: ProducerConfig
     topic: str | None = None
@@ -124,7 +124,7 @@ class SinkConfig:
     profile: Profile = Profile.NONE
     preflight: Preflight = Preflight.WARN
     dry_run: bool = False
-    """Nothing is sent, and nothing else here would change a cluster."""
+    """Send no records and change nothing else on the cluster."""
     topic_creation: TopicCreation = field(default_factory=TopicCreation)
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
@@ -135,15 +135,15 @@ class SinkConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, batch_write: bool = False) -> SinkConfig:
-        """Validate the options of a write as Spark passes them, keys in any case.
+        """Parse and validate the options of a write as Spark passes them, keys in any case.
 
-        With `batch_write` record batches wait longer for more rows, unless linger.ms is set.
+        With `batch_write`, record batches wait longer for more rows unless linger.ms is set.
 
         Raises:
-            ConfigError: an option is wrong, missing, unknown or at odds with another; the message
-                has its name, its value, what is allowed, and the nearest name for a typo.
+            ConfigError: an option is wrong, missing or unknown, or contradicts another; the message
+                contains its name, its value, the allowed values, and the nearest name for a typo.
         """
-        from spark_kafka_sink.config.builder import build  # only where options are read
+        from spark_kafka_sink.config.builder import build  # not needed in tasks
 
         settings = build(options, batch_write=batch_write)
         config = cls(producer=ProducerConfig(**settings.producer), **settings.sink)
@@ -151,14 +151,18 @@ class SinkConfig:
 
     @property
     def assumed_topics(self) -> tuple[tuple[str, int], ...]:
-        """Topics that a dry run takes for there, with their partitions: what is to be created."""
+        """Topics that a dry run assumes to exist, with partition counts: those to be created."""
         wanted = self.topic_creation
         if not self.dry_run or self.topic is None or wanted.partitions is None:
             return ()
         return ((self.topic, wanted.partitions),)
 
     def _for_dry_run(self) -> SinkConfig:
-        """No producer id, transaction, topic or metric; what would fail every task ends it."""
+        """Return the config for a dry run.
+
+        A dry run requests no producer id, opens no transaction, creates no topic and exports no
+        metrics. A preflight error fails it, unless preflight is off.
+        """
         return replace(
             self,
             producer=replace(

@@ -1,8 +1,9 @@
-"""Check option names before their values: unknown, refused, ignored.
+"""Check option names before any value is parsed: known, ignored, refused or unknown.
 
-Names that other parts of Kafka know: neither supported here nor a user's mistake.
+The tables list names that are valid elsewhere in Kafka or Spark but have no meaning here. Such a
+name is ignored with a warning if ignoring it is safe, and refused otherwise.
 
-From Kafka 4.3's ProducerConfig and ConsumerConfig, and from librdkafka's CONFIGURATION.md.
+Source: Kafka 4.3's ProducerConfig and ConsumerConfig, librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ IGNORED_PRODUCER_KEYS = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
-"""Producer options of Java's that change speed or monitoring alone, so ignoring them is safe."""
+"""Java's producer options that affect only speed or monitoring; ignoring them is safe."""
 
 IGNORED_CONSUMER_KEYS = frozenset(
     {
@@ -75,7 +76,7 @@ IGNORED_CONSUMER_KEYS = frozenset(
         "value.deserializer",
     }
 )
-"""Consumer options: present where one set of options serves both reading and writing."""
+"""Consumer options, which are present if one set of options is used for reading and writing."""
 
 IGNORED_LIBRDKAFKA_KEYS = frozenset(
     {
@@ -113,7 +114,7 @@ IGNORED_LIBRDKAFKA_KEYS = frozenset(
         "topic.metadata.refresh.sparse",
     }
 )
-"""Producer options of librdkafka's without a counterpart; they change speed or monitoring alone."""
+"""librdkafka's producer options without a counterpart; they affect only speed or monitoring."""
 
 _LIBRDKAFKA_CONSUMER_KEYS = frozenset(
     {
@@ -166,7 +167,7 @@ CALLBACKS = frozenset(
         "throttle_cb",
     }
 )
-"""What librdkafka lists among its options, and only a program can set."""
+"""librdkafka's options that only a program can set."""
 
 COUNTERPARTS = {
     "block.on.buffer.full": "kafka.max.block.ms",
@@ -184,12 +185,12 @@ COUNTERPARTS = {
     "transaction.two.phase.commit.enable": "twoPhaseCommit with deliveryGuarantee=exactly-once",
     "transactional.id": "transactionalIdPrefix with deliveryGuarantee=exactly-once",
 }
-"""Names of other clients and of Java's before 1.0, and the option that does that here."""
+"""Names used by other clients and by Kafka before 1.0, and the corresponding option here."""
 
 SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 
 UNSAFE_PREFIXES = ("transactional.",)
-"""Ignoring these would send data without the guarantee asked for."""
+"""Ignoring these would send data without the requested guarantee."""
 
 UNSAFE_KEYS = frozenset(
     {
@@ -200,7 +201,7 @@ UNSAFE_KEYS = frozenset(
         "transaction.two.phase.commit.enable",
     }
 )
-"""Ignoring these would write other data than was asked for."""
+"""Ignoring these would write other data than requested."""
 
 SPARK_OPTIONS = frozenset(
     {
@@ -212,10 +213,10 @@ SPARK_OPTIONS = frozenset(
         "queryname",
     }
 )
-"""Options that Spark itself uses, in lower case; never taken for a typo."""
+"""Options that Spark itself uses, in lower case; never treated as typos."""
 
 SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
-"""Options of Spark's Kafka source that say which topics are read, in lower case."""
+"""Options of Spark's Kafka source that select the topics to read, in lower case."""
 
 SOURCE_OPTIONS = SOURCE_TOPICS | {
     "endingoffsets",
@@ -236,7 +237,7 @@ SOURCE_OPTIONS = SOURCE_TOPICS | {
     "startingoffsetsbytimestampstrategy",
     "startingtimestamp",
 }
-"""Options of Spark's Kafka source, in lower case: without effect, as in its own sink."""
+"""Options of Spark's Kafka source, in lower case; without effect, as in Spark's Kafka sink."""
 
 
 PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
@@ -251,17 +252,17 @@ RECOGNISED = (
     | CALLBACKS
     | COUNTERPARTS.keys()
 )
-"""What a mistyped name may have been."""
+"""Names to suggest for a mistyped one."""
 
 _KAFKA = PREFIX.removesuffix(".")
 _LOOSELY = 0.7
-"""How alike `saslmechanism` and `sasl.mechanism` are, and more."""
+"""Similarity for suggestions; low enough to match `saslmechanism` to `sasl.mechanism`."""
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """What was given, by the names of the tables; not for any text, as passwords are in it."""
+    """The given options by the names of the tables; excluded from repr, as they hold passwords."""
 
     producer: NamedOptions = field(repr=False)
     security: NamedOptions = field(repr=False)
@@ -269,7 +270,7 @@ class GivenOptions:
 
 
 def is_kafka_option(name: str) -> bool:
-    """Whether a name without its prefix is one that `split_options` has a word about."""
+    """Return True if a name without its prefix is known, including ignored and refused names."""
     return (
         name in RECOGNISED | REFUSED_SECURITY_KEYS.keys() | UNSAFE_KEYS
         or name in SERIALIZERS
@@ -278,15 +279,14 @@ def is_kafka_option(name: str) -> bool:
 
 
 def split_options(options: Mapping[str, str]) -> GivenOptions:
-    """Split options into the producer's, those of security and the sink's.
+    """Split options into those of the producer, of security and of the sink.
 
-    An alias of librdkafka's counts as the option that it stands for.
-
-    Only options of the tables are returned: the value of any other key is dropped unread, so that a
-    secret among them goes nowhere.
+    librdkafka's aliases are replaced by the options they stand for. Only options of the tables are
+    returned. The values of all other keys are dropped without being read, so that a secret among
+    them is not passed on.
 
     Raises:
-        ConfigError: a name is unknown or refused, or two names for the same contradict.
+        ConfigError: a name is unknown or refused, or two names of one option have different values.
     """
     given = GivenOptions(
         NamedOptions(PRODUCER_OPTIONS, ALIASES),
@@ -310,10 +310,10 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
 
 
 def _add(given: GivenOptions, name: str, value: str) -> None:
-    """Take a `kafka.` option to where it belongs; one that is ignored is dropped with a warning.
+    """Add a `kafka.` option to its table, or drop an ignored one with a warning.
 
     Raises:
-        ConfigError: the name is unknown, or ignoring it would not be safe.
+        ConfigError: the name is unknown, or ignoring it would be unsafe.
     """
     alias = ALIASES.get(name) or SECURITY_ALIASES.get(name)
     option = name if alias is None else alias.option
@@ -332,19 +332,19 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
 
 @cache
 def warn_ignored(name: str) -> None:
-    """Say once per process, by name alone, that an option has no effect."""
+    """Warn once per process, without showing its value, that an option has no effect."""
     _logger.warning("Option %s%s is not supported and has no effect", PREFIX, name)
 
 
 @cache
 def warn_unknown(name: str) -> None:
-    """Say once per process, by name alone, that nobody knows an option."""
+    """Warn once per process, without showing its value, that an option is unknown."""
     _logger.warning("Option %s is unknown and has no effect", name)
 
 
 @cache
 def warn_of_source_option(name: str) -> None:
-    """Say once per process that an option is for reading."""
+    """Warn once per process that an option belongs to Spark's Kafka source."""
     instead = "; the topic to write to is option topic" if name in SOURCE_TOPICS else ""
     _logger.warning("Option %s is for reading and has no effect%s", name, instead)
 
@@ -357,7 +357,7 @@ def _hint(name: str) -> str:
 
 
 def _use(name: str) -> str | None:
-    """The hint for a name that other clients, or older ones, have for something that is here."""
+    """Return the hint for a name used by other or older clients, or None."""
     other = COUNTERPARTS.get(name)
     return None if other is None else f"Use {other}."
 
@@ -386,9 +386,10 @@ def _refuse_unsafe(name: str) -> None:
 
 
 def _check_foreign_name(name: str) -> None:
-    """Spark passes any option on, so only a likely typo of ours is an error.
+    """Raise if a name without prefix is a likely typo of one of our options.
 
-    Any other name has no effect, as with Spark's own sink, and a warning says so.
+    Spark passes on all options of a write, so any other name only causes a warning; it has no
+    effect, as in Spark's Kafka sink.
     """
     if name in SPARK_OPTIONS:
         return
@@ -407,7 +408,7 @@ def _check_foreign_name(name: str) -> None:
 
 
 def _like_kafka(name: str) -> str:
-    """The hint for a name that begins as the producer's options do, but without the dot."""
+    """Return the hint for a name that starts with `kafka`, but not with `kafka.`."""
     known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), RECOGNISED, _LOOSELY)
     example = f" Did you mean {PREFIX}{known}?" if known else ""
     return f"Kafka's options begin with {PREFIX!r}, and have dots as in Java.{example}"

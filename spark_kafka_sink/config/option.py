@@ -1,4 +1,4 @@
-"""One option: name, type, default, allowed values; and parsing of its text."""
+"""One option (name, type, default, allowed values), and the parsing of its text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ Parsed = str | int | float | bool | tuple[str, ...] | None
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
 _LOGIN = ("security.", "sasl.")
-"""Options beside those of passwords: what is no typo of a choice may be meant for another."""
+"""Prefixes of login options: a wrong value that is not a likely typo may be a secret meant for
+another option, and is not shown."""
 
 
 def parse_value(option: Option, given: str, key: str) -> Parsed:
-    """Read one value; `key` is the name the user gave it by.
+    """Parse one value; `key` is the option's name as the user wrote it.
 
     Raises:
-        ConfigError: the text is not one of the values allowed.
+        ConfigError: the value is not allowed.
     """
     text = str(given).strip()
     if option.choices:
@@ -41,10 +42,10 @@ def parse_value(option: Option, given: str, key: str) -> Parsed:
 
 
 def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    """Read all options of a table; those not given have their defaults.
+    """Parse all options of a table; options that are not given have their defaults.
 
     Raises:
-        ConfigError: a value is not one of those allowed.
+        ConfigError: a value is not allowed.
     """
     return {
         option.name: parse_value(option, given[option.name], f"{prefix}{option.name}")
@@ -55,12 +56,12 @@ def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str)
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a whole number, as Java reads one."""
+    """Return True if a text is a whole number in Java's syntax."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
-    """The error for a value that is not allowed."""
+    """Return the error for a value that is not allowed."""
     value = shown(text)
     if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN)):
         value, hint = NOT_SHOWN, None
@@ -99,7 +100,7 @@ _WORDS = {
     "password": "any text, env:NAME or file:PATH",
 }
 PREFIX = "kafka."
-"""Before the names of the producer's options."""
+"""Prefix of the producer's options."""
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 
@@ -132,18 +133,18 @@ class Option:
     Args:
         name: Java's name without "kafka.", or the sink's own name.
         kind: type of the value.
-        java: Java's default; None where there is none.
-        doc: one line on what it does.
-        bulk: our default where a bulk writer needs another than Java's; None where it does not.
-        batch_write: the default of a batch write, where that is another one.
+        java: Java's default; None if there is none.
+        doc: what the option does, in one line.
+        bulk: our default if a bulk writer needs another one than Java's, else None.
+        batch_write: the default for batch writes if it differs, else None.
         low: smallest number allowed.
         high: largest number allowed; None for the largest of the kind.
-        fractional: whether a number may have decimals, as librdkafka's floats.
-        also: a single number allowed although it lies outside low..high.
-        choices: the only texts allowed; empty for any text.
-        hints: what to write instead of a text that is none of them, by that text; "" for any other.
-        importance: Java's rank.
-        of_java: whether Java's producer has the option too.
+        fractional: whether the number may have decimals, like librdkafka's floats.
+        also: a single number outside low..high that is also allowed.
+        choices: the allowed texts; empty for any text.
+        hints: hints for texts that are not allowed, by text; the key "" is for any other text.
+        importance: Java's importance.
+        of_java: whether Java's producer has the option.
     """
 
     name: str
@@ -163,17 +164,17 @@ class Option:
 
     @property
     def default(self) -> Value:
-        """The value that holds when neither the user nor a profile says anything."""
+        """The value if neither the user nor a profile sets the option."""
         return self.java if self.bulk is None else self.bulk
 
     @property
     def field(self) -> str:
-        """The name of the option's field in `ProducerConfig`, if it has one of its own."""
+        """The name of the option's field in `ProducerConfig`, if it has one."""
         return self.name.replace(".", "_")
 
     @property
     def is_number(self) -> bool:
-        """Whether the value is a number, a whole one unless it is `fractional`."""
+        """Whether the value is a number, with decimals only if `fractional`."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property
@@ -185,7 +186,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """The values allowed, in words."""
+        """The allowed values, as text for an error message."""
         if self.choices:
             return ", ".join(choice or '""' for choice in self.choices)
         if not self.is_number:
@@ -194,5 +195,5 @@ class Option:
         return span if self.also is None else f"{self.also} or {span}"
 
     def accepts(self, number: float) -> bool:
-        """Whether a number is allowed."""
+        """Return True if a number is allowed."""
         return number == self.also or self.low <= number <= self.top

@@ -1,7 +1,8 @@
-"""The options table: every option there is, with Java's default and ours.
+"""The table of all options except the security options, with Java's defaults and ours.
 
-Names, types, defaults, ranges and ranks of the `kafka.*` options are those of Kafka's
-ProducerConfig 4.3; `bulk` marks the few defaults that differ because this producer writes in bulk.
+Names, types, defaults, ranges and importance of the `kafka.*` options are those of Kafka 4.3's
+ProducerConfig. `bulk` holds the default of this producer where it differs from Java's because the
+producer writes in bulk.
 """
 
 from __future__ import annotations
@@ -406,7 +407,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
     *DEAD_LETTER_OPTIONS,
     *THROTTLING_OPTIONS,
 )
-"""Options given by their own name, in any case."""
+"""Options given by their own names, in any case."""
 
 DEVIATIONS: tuple[Option, ...] = tuple(row for row in PRODUCER_OPTIONS if row.bulk is not None)
-"""Options whose default is not Java's; profile=java restores Java's."""
+"""Options whose default differs from Java's; profile=java restores Java's default."""

@@ -1,4 +1,4 @@
-"""Profiles in `conf/` and Java's .properties syntax."""
+"""Load profiles from `conf/`, and parse Java's .properties syntax."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FOLDER = "conf"
 
 
 def load_profile(profile: Profile) -> dict[str, str]:
-    """The options a profile sets, by Java's names; none for `Profile.NONE`.
+    """Return the options that a profile sets, by Java's names; none for `Profile.NONE`.
 
     Raises:
-        ConfigError: the profile's file is not there.
+        ConfigError: the profile's file is missing.
     """
     return {} if profile is Profile.NONE else parse_properties(find(f"{profile}.conf").read_text())
 
 
 def find(name: str) -> Traversable:
-    """A file of `conf/`: inside the installed package, or beside it in a checkout.
+    """Return a file of `conf/`, from the installed package or from the checkout next to it.
 
     Raises:
-        ConfigError: it is in neither place.
+        ConfigError: the file is in neither place.
     """
     package = files(PACKAGE)
     places = (package / FOLDER / name, Path(str(package)).parent / FOLDER / name)
@@ -54,13 +54,14 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Read name=value lines; # and ! start comments, a backslash at its end continues a line.
+    r"""Parse name=value lines in Java's .properties syntax.
 
-    Blanks round names and before values do not count; those after values do. A backslash stands
-    before what is meant literally; \t, \n, \r, \f and \u0041 are what they are in Java.
+    # and ! start a comment, and a backslash at the end continues a line. Whitespace around names
+    and before values is ignored, but whitespace after values is kept. A backslash escapes the next
+    character; \t, \n, \r, \f and \u0041 have the same meaning as in Java.
 
     Raises:
-        ConfigError: an escape is not finished; the message does not repeat any value.
+        ConfigError: an escape is incomplete; the message shows no value.
     """
     return dict(_pair(line) for line in _logical_lines(text))
 

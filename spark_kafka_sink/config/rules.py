@@ -1,7 +1,7 @@
-"""Rules across options: what contradicts what, and which default gives way. All are pure.
+"""Rules across options: contradictions, and defaults that depend on other options. Pure.
 
-The rules are those of Kafka 4.3's ProducerConfig.postProcessAndValidateIdempotenceConfigs and
-KafkaProducer.configureDeliveryTimeout, unless a rule says otherwise.
+Source, unless a rule says otherwise: Kafka 4.3's
+ProducerConfig.postProcessAndValidateIdempotenceConfigs and KafkaProducer.configureDeliveryTimeout.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
 MAX_REQUEST_SIZE = "max.request.size"
 SMALLEST_BATCH = 68
-"""Bytes of a batch with one empty record."""
+"""Size in bytes of a batch with one empty record."""
 LARGEST_REQUEST = 4 << 20
-"""Bytes. What a request takes to be put together and answered is shared by its batches; above this
-nothing more is won, and as much stays in the buffer until the answer."""
+"""Largest request in bytes. Its batches share the cost of building and answering it; a larger one
+saves nothing more, while all of its bytes occupy the buffer until the response."""
 
 
 def apply_rules(values: Values, given: frozenset[str]) -> Changes:
-    """Settle what the options mean together; `given` are those not left to their defaults.
+    """Apply all rules and return the final values; `given` are the options that were set.
 
     Raises:
         ConfigError: two options contradict each other.
@@ -45,7 +45,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
-        # Java asks this even where acks is about to turn an unasked idempotence off.
+        # Java checks this even if acks would disable an implicit idempotence.
         raise ConfigError(
             f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above {MAX_IN_FLIGHT_IDEMPOTENT}, "
             "the most that an idempotent producer may have",
@@ -62,7 +62,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _gapless(values: Values, given: frozenset[str]) -> Changes:
-    """As librdkafka: without idempotence a retry may leave gaps and repeats anyway."""
+    """Require idempotence, as librdkafka does: retries without it may cause gaps and duplicates."""
     del given
     if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
         raise ConfigError(
@@ -98,10 +98,10 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
 
 
 def longest_linger(values: Values, wanted: int) -> int:
-    """linger.ms of a batch write that sets none: as long as `wanted` where it may.
+    """Return the linger.ms, up to `wanted`, of a batch write that does not set it.
 
-    Nobody sees such a write before its end, and full batches cost less; linger.ms and
-    request.timeout.ms together stay within delivery.timeout.ms.
+    The records of a batch write are not needed before it ends, and full batches cost less.
+    linger.ms plus request.timeout.ms must not exceed delivery.timeout.ms.
     """
     linger: int = values["linger.ms"]
     allowed: int = values["delivery.timeout.ms"] - values["request.timeout.ms"]
@@ -109,11 +109,13 @@ def longest_linger(values: Values, wanted: int) -> int:
 
 
 def largest_request(values: Values, given: frozenset[str]) -> int:
-    """Bytes of a request of several batches: max.request.size, as in Java, where it is given.
+    """Return the largest size in bytes of a request with several batches.
 
-    Its default is what brokers take of one batch; of a request they take more. One that takes less
-    is found out by a request that is lost with what was sent before it, which costs nothing where
-    no broker takes a batch twice: without idempotence it would be repeated, or be gone.
+    This is max.request.size, as in Java, if it is set. Its default is the limit that brokers have
+    for one batch; their limit for a request is higher. If a broker's limit is lower after all, it
+    closes the connection, and the requests in flight are lost. With idempotence this is harmless,
+    since brokers drop duplicates of a resent batch. Without idempotence batches would be duplicated
+    or lost, so the default applies.
     """
     largest_record: int = values[MAX_REQUEST_SIZE]
     if MAX_REQUEST_SIZE in given or not values[IDEMPOTENCE]:
@@ -122,7 +124,7 @@ def largest_request(values: Values, given: frozenset[str]) -> int:
 
 
 def _backoff(values: Values, given: frozenset[str]) -> Changes:
-    """A pause given alone is constant (Java's postProcessReconnectBackoffConfigs)."""
+    """Make a backoff constant if its maximum is not set (postProcessReconnectBackoffConfigs)."""
     changes = {"retry.backoff.ms": min(values["retry.backoff.ms"], values["retry.backoff.max.ms"])}
     reconnect, longest = values["reconnect.backoff.ms"], values["reconnect.backoff.max.ms"]
     if "reconnect.backoff.ms" in given and "reconnect.backoff.max.ms" not in given:
@@ -134,7 +136,10 @@ def _backoff(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _memory(values: Values, given: frozenset[str]) -> Changes:
-    """A record and a batch must fit into the buffer; Java fails at the first record."""
+    """Check that a batch fits into the buffer, or lower the default of batch.size.
+
+    Java fails only at the first record.
+    """
     batch, buffer = values["batch.size"], values["buffer.memory"]
     if buffer < SMALLEST_BATCH:
         raise ConfigError(
@@ -153,7 +158,7 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _longest(values: Values, given: frozenset[str]) -> Changes:
-    """Java's "never" and Long.MAX_VALUE become 24 days, which every timer of the system takes."""
+    """Limit times to 24 days, which every timer accepts, including Java's -1, which means never."""
     del given
     times = {name: value for name, value in values.items() if name.endswith(".ms")}
     return {name: MAX_MS if value < 0 else min(value, MAX_MS) for name, value in times.items()}

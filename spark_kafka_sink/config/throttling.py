@@ -1,6 +1,6 @@
-"""How much a session may put on the brokers, and when it gives up: the options, and what they mean.
+"""Limits on the load that a session puts on the brokers: the options, and the config built.
 
-The buffer's share, rate limits and circuit breakers.
+They cover the buffer share of one broker, rate limits, and circuit breakers.
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         low=1,
     ),
 )
-"""Given by their own name, in any case."""
+"""Options given by their own names, in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Records and uncompressed bytes a second of one task; 0 for no limit."""
+    """Records and uncompressed bytes per second of one task; 0 for no limit."""
 
     records: float = 0.0
     size: float = 0.0
@@ -114,22 +114,27 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a breaker opens: percent of answers to be retried, failures for good; 0 for never."""
+    """Thresholds that open a breaker; 0 for never.
+
+    `retry_percent` is the percentage of responses with a retriable error, and `failures` the number
+    of batches that failed permanently.
+    """
 
     retry_percent: int = 0
     failures: int = 0
 
     @property
     def enabled(self) -> bool:
-        """Whether anything can open the breaker."""
+        """Whether a threshold is set, so that the breaker can open."""
         return self.retry_percent > 0 or self.failures > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerConfig:
-    """The circuit breakers: `each` partition's and broker's, and the `job`'s, as a task sees it.
+    """The circuit breakers: `each` of one partition or broker, `job` of all partitions of a task.
 
-    Percents count from `min_batches` answers on; times in seconds.
+    Percentages apply once there are `min_batches` responses. `window` and `open_for` are in
+    seconds.
     """
 
     each: Thresholds = field(default_factory=Thresholds)
@@ -141,9 +146,9 @@ class BreakerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottlingConfig:
-    """What a session needs to know beside its `ProducerConfig`.
+    """The limits of a session, in addition to its `ProducerConfig`.
 
-    `buffer_share` in percent of buffer.memory.
+    `buffer_share` is in percent of buffer.memory.
     """
 
     buffer_share: int = 50
@@ -152,14 +157,13 @@ class ThrottlingConfig:
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any]) -> ThrottlingConfig:
-        """From the typed sink options; a job's rates are divided among its tasks.
+        """Build the config from the parsed sink options; tasks share the rates of the job.
 
-        Every task gets the same share, for as long as it runs. The whole job keeps to its limit
-        as long as no more than `rateLimit.job.tasks` tasks run at once, and falls short of it
-        while fewer do.
+        Every task has the same share for as long as it runs. The job stays within its limit as long
+        as at most `rateLimit.job.tasks` tasks run at once, and below it while fewer run.
 
         Raises:
-            ConfigError: a limit for the job without the number of its tasks.
+            ConfigError: a limit for the job is set without the number of its tasks.
         """
         return cls(
             buffer_share=values["bufferShare"],
@@ -179,7 +183,7 @@ def _thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
 
 
 def _rate(values: Mapping[str, Any], name: str) -> float:
-    """The lower one of the task's own limit and its share of the job's."""
+    """Return the lower of the task's own limit and its share of the job's limit; 0 for no limit."""
     own, job, tasks = (
         values[f"rateLimit.{name}"],
         values[f"rateLimit.job.{name}"],

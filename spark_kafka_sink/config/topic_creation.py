@@ -1,4 +1,4 @@
-"""Topics that the driver creates before a write: the options, and what they come to."""
+"""Topics that the driver creates before a write: the options, and the config built from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREATE: Final = "topic.create"
 PARTITIONS: Final = "topic.partitions"
 REPLICATION: Final = "topic.replication.factor"
 CONFIG_PREFIX: Final = "topic.config."
-"""Before the names of the topic's own settings."""
+"""Prefix of the settings of the topic itself."""
 
 TOPIC_SETTINGS: Final = frozenset(
     {
@@ -59,7 +59,8 @@ TOPIC_SETTINGS: Final = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""Kafka's own, those of releases before 4.0 among them; other vendors' brokers have more.
+"""Kafka's topic settings, including those of releases before 4.0; other vendors' brokers have more.
+
 Source: ``TopicConfig``.
 """
 
@@ -91,7 +92,7 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreation:
-    """What to create; None stands for the brokers' defaults."""
+    """The topic to create; None stands for the brokers' defaults."""
 
     create: bool = False
     partitions: int | None = None
@@ -101,11 +102,11 @@ class TopicCreation:
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self:
-        """From the typed sink options and those given, which hold the topic's settings.
+        """Build the config from the parsed sink options and the given ones, with topic settings.
 
         Raises:
-            ConfigError: something is said of a topic that is not to be created, no topic is
-                named, or a duration or size of the topic's settings is no number.
+            ConfigError: an option is set although topic.create is false, no topic is named, or a
+                duration or size among the topic's settings is not a number.
         """
         configs = {
             name.removeprefix(CONFIG_PREFIX): value.strip()
@@ -139,10 +140,10 @@ class TopicCreation:
 
 
 def _refuse_typo(name: str) -> None:
-    """A setting that only resembles one of Kafka's; any other may be a vendor's own.
+    """Raise if an unknown setting resembles one of Kafka's; any other may be a vendor's.
 
     Raises:
-        ConfigError: it is nearly the name of another.
+        ConfigError: the name is a likely typo.
     """
     meant = None if name in TOPIC_SETTINGS else nearest(name, TOPIC_SETTINGS, CLOSE)
     if meant is not None:
@@ -153,10 +154,10 @@ def _refuse_typo(name: str) -> None:
 
 
 def _refuse_unit(name: str, value: str) -> None:
-    """A duration or size of Kafka's settings is a plain number; the brokers say only that.
+    """Raise if a duration or size is not a plain number, with a better hint than the brokers give.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the value is not a whole number.
     """
     unit = unit_of(name) if name in TOPIC_SETTINGS else None
     if unit is not None and not is_number(value):

@@ -1,5 +1,11 @@
-"""`kafkaprod demo`: flights through Spark to the embedded broker, checked by a foreign client.
+"""`kafkaprod demo`: write flights with Spark to Kafka, and check them with librdkafka.
 
-run goes through the steps: java, flights (the data), spark_job (the write), topic (the reader),
-check (the comparison).
+Kafka is the embedded broker, unless the user names another cluster.
+
+In reading order:
+
+- `run`: the steps of the demo, its options and its output
+- `spark_job`: the flights, the local Spark session and the write
+- `topic`: the topic as librdkafka reads it, and the comparison with the source and the delivery
+  report
 """

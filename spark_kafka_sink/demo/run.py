@@ -1,4 +1,4 @@
-"""``kafkaprod demo``: write flights to Kafka from Spark and check them with another client."""
+"""``kafkaprod demo``: write flights to Kafka from Spark, and check them with another client."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ NEEDED = (
 
 
 def find_java() -> str | None:
-    """Path of `java` as Spark looks for it: in JAVA_HOME where that is set, else on the PATH."""
+    """Return the path of `java` as Spark finds it: in JAVA_HOME if set, else on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
 
 def require_java() -> None:
-    """Check that there is a Java for Spark, which itself would fail much less clearly.
+    """Check that there is a Java for Spark, whose own error would be less clear.
 
     Raises:
-        ConfigError: there is none, or it is too old.
+        ConfigError: Java is missing or too old.
     """
     java = find_java()
     if java is None:
@@ -69,7 +69,7 @@ def require_java() -> None:
 
 
 def major_version(printed: str) -> int | None:
-    """17 from what `java -version` prints, 8 from its old style 1.8; None where none is named."""
+    """Return the major version that `java -version` prints, 8 for the old style 1.8, or None."""
     matched = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(matched.group(1)) if matched else None
 
@@ -82,19 +82,19 @@ PIPE_WIDTH = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the demo works with; no `bootstrap_servers` means an embedded broker."""
+    """The options of the demo; without `bootstrap_servers` it runs an embedded broker."""
 
     bootstrap_servers: str | None = None
     topic: str = "flights"
     partitions: int = 4
     limit: int | None = None
-    """Only so many flights."""
+    """Maximum number of flights; None for all."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further `kafka.*` options of the write; secrets may be among them."""
+    """Other `kafka.*` options of the write, possibly with secrets."""
 
 
 def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
-    """Run the demo and print what happens; whether everything is as it should be.
+    """Run the demo and print its steps; return True if all checks passed.
 
     Raises:
         KafkaProdError: something that the demo needs is missing, or the write failed.
@@ -107,11 +107,10 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
 
 
 def check_options(options: DemoOptions) -> SecurityConfig:
-    """What the options say of security.
+    """Return the security settings in the options.
 
     Raises:
-        ConfigError: an option is wrong; or they secure the embedded broker's address, which is
-            not secured.
+        ConfigError: an option is wrong, or security is set for the embedded broker, which has none.
     """
     servers = {BOOTSTRAP: options.bootstrap_servers or "localhost:9092"}
     security = ProducerConfig.parse({**options.kafka, **servers}).security
@@ -124,13 +123,13 @@ def check_options(options: DemoOptions) -> SecurityConfig:
 
 
 def _console() -> Console:
-    """The terminal; a file or pipe gets lines wide enough for the tables."""
+    """Return a console; for a file or pipe, its lines are wide enough for the tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
 class _Demo:
-    """One run; steps in the order of `run`."""
+    """One run of the demo; `run` calls the steps in order."""
 
     def __init__(self, options: DemoOptions, console: Console, folder: Path) -> None:
         self._options = options
@@ -185,7 +184,7 @@ class _Demo:
         return records
 
     def _write(self, records: DataFrame, topic: DemoTopic, servers: str, total: int) -> None:
-        """Write, and watch the broker's log grow meanwhile."""
+        """Write the records, and show the growth of the topic meanwhile."""
         from pyspark.errors import PySparkException
 
         from spark_kafka_sink.demo.spark_job import write_records
@@ -200,7 +199,7 @@ class _Demo:
             done(f"with format('kafkaprod'); {plural(topic.count(), 'record')} in the log")
 
     def _story(self, problem: Exception) -> str:
-        """Spark's error and the end of its log, without the JVM's stack traces."""
+        """Return Spark's error and the end of its log, without the JVM's stack traces."""
         told = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
         lines = [line for line in told if not line.lstrip().startswith(("at ", "... "))]
         return "\n".join(lines[-LINES_SHOWN:])
@@ -216,7 +215,7 @@ class _Demo:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[Callable[[str], None]]:
-        """A line when it is done, with the time it took."""
+        """Print a line with the result and the duration when a step is done."""
         started = time.monotonic()
         said: list[str] = []
         yield said.append
@@ -226,7 +225,7 @@ class _Demo:
 
     @contextmanager
     def _bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A progress bar, removed when it is full; none without a terminal."""
+        """Show a progress bar and remove it at the end; without a terminal, show none."""
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())
@@ -247,7 +246,7 @@ class _Demo:
 
 @contextmanager
 def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
-    """Show how far a topic has grown, from a thread: Spark wants the one that made its session."""
+    """Show the growth of a topic from another thread; Spark needs the thread of its session."""
     stop = threading.Event()
     before = topic.count()
 

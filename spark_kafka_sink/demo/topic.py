@@ -43,10 +43,10 @@ _HINT = (
 
 
 def librdkafka_config(security: SecurityConfig) -> dict[str, str]:
-    """The same settings under librdkafka's names, secrets revealed.
+    """Return the security settings under librdkafka's names, with secrets in clear text.
 
     Raises:
-        ConfigError: librdkafka has nothing for a setting, or a secret can't be found here.
+        ConfigError: librdkafka does not support a setting, or a secret cannot be found.
     """
     found = {"security.protocol": security.protocol.value}
     if security.tls is not None:
@@ -128,14 +128,14 @@ BATCH = 10_000
 
 @dataclass(slots=True)
 class Received:
-    """What was read: the documents of each key in the order read, and their partitions."""
+    """The records read: the documents of each key in the order read, and their partitions."""
 
     fields: tuple[str, ...]
     rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
     partitions: defaultdict[str | None, set[int]] = field(default_factory=lambda: defaultdict(set))
     count: int = 0
     strange: int = 0
-    """Records that are no JSON object with exactly these fields."""
+    """Number of records that are not a JSON object with exactly these fields."""
 
     def add(self, message: Message) -> None:
         """Add one record."""
@@ -163,7 +163,7 @@ def _bytes(data: str | bytes | None) -> bytes:
 
 
 class DemoTopic:
-    """Creates, watches and reads a topic; a context manager."""
+    """A topic that is created, watched and read with librdkafka; a context manager."""
 
     def __init__(
         self, bootstrap_servers: str, name: str, security: Mapping[str, str] | None = None
@@ -196,10 +196,10 @@ class DemoTopic:
         self._consumer.close()
 
     def create(self, partitions: int) -> int:
-        """Make the topic unless it is there already; returns how many partitions it has.
+        """Create the topic unless it exists; return its number of partitions.
 
         Raises:
-            BrokerUnavailableError: no broker answers, or it refuses.
+            BrokerUnavailableError: no broker answers, or the broker refuses the request.
         """
         admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
         try:
@@ -217,7 +217,7 @@ class DemoTopic:
         return len(self._partitions)
 
     def _find_partitions(self) -> list[int]:
-        """The partitions, once the brokers that lead them are known."""
+        """Wait until all partitions have a leader, and return their numbers."""
         give_up = time.monotonic() + TIMEOUT_S
         while True:
             found = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
@@ -229,7 +229,7 @@ class DemoTopic:
             time.sleep(0.1)
 
     def sizes(self) -> dict[int, int]:
-        """Records in each partition, from its low and high watermarks."""
+        """Return the number of records in each partition, from its low and high watermarks."""
         sizes = {}
         for number in self._partitions:
             place = TopicPartition(self.name, number)
@@ -238,14 +238,14 @@ class DemoTopic:
         return sizes
 
     def count(self) -> int:
-        """Records in the topic."""
+        """Return the number of records in the topic."""
         return sum(self.sizes().values())
 
     def read(self, fields: tuple[str, ...], on_progress: Callable[[int], None]) -> Received:
-        """Everything between the partitions' watermarks, checked for its CRC on the way.
+        """Read all records between the partitions' watermarks; librdkafka checks the CRCs.
 
         Raises:
-            BrokerUnavailableError: the brokers stop answering.
+            BrokerUnavailableError: reading fails, or the brokers stop answering.
         """
         wanted = self.count()
         received = Received(fields)
@@ -280,7 +280,7 @@ def _wait_unless_exists(wait: Callable[[], object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: whether all is well, and a sentence."""
+    """The result of one check: whether it passed, and a sentence."""
 
     good: bool
     text: str
@@ -289,7 +289,7 @@ class Finding:
 def check(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
 ) -> list[Finding]:
-    """Compare records with their source: number, content, order and place."""
+    """Compare records with their source: number, content, order and partition."""
     return [
         _count(source, received, sizes),
         _content(source, received),
@@ -299,7 +299,7 @@ def check(
 
 
 def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
-    """Compare a delivery report with what the topic's partitions hold."""
+    """Compare a delivery report with the number of records in the topic's partitions."""
     said = {part.partition: part.persisted for part in report.partitions}
     held = {number: size for number, size in sizes.items() if size}
     if said == held:
@@ -316,7 +316,7 @@ def _count(
 
 
 def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    """Every document once, under its own key; in any order."""
+    """Check that every document is there once, with its key, in any order."""
     missing = extra = 0
     for key in source.keys() | received.rows.keys():
         wanted, found = source.get(key, []), received.rows.get(key, [])

@@ -1,4 +1,4 @@
-"""`kafkaprod doctor`: every step from a server's name to a record, until one fails."""
+"""`kafkaprod doctor`: check every step from resolving a server's name to producing a record."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _LONGEST_TURN: Final = 1.0
 
 
 class Produce(Enum):
-    """What the last step does."""
+    """The action of the last step."""
 
     PROBE = auto()
-    """Ask the leader for what it must refuse: nothing is written."""
+    """Send the leader a request that it must reject; nothing is written."""
     RECORD = auto()
-    """Write one record, which stays."""
+    """Write one record, which stays in the topic."""
     NONE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """Looks at everything that a write needs.
+    """Checks everything that a write needs.
 
     Args:
-        intent: what is to be written.
-        produce: what the last step does.
-        seconds: how long each step may take.
+        intent: the planned write.
+        produce: the action of the last step.
+        seconds: time limit of each step.
     """
 
     intent: Intent
@@ -65,7 +65,7 @@ class Doctor:
     seconds: float = SECONDS
 
     def examine(self) -> Iterator[Finding]:
-        """The findings as they come; nothing is looked at behind a step that has failed."""
+        """Yield findings as they are made; stop after a step that has failed."""
         failures: list[Finding] = []
         for server in self._producer.bootstrap_servers:
             for finding in self._examine_server(server):
@@ -76,7 +76,7 @@ class Doctor:
         if len(failures) == len(self._producer.bootstrap_servers):
             yield from failures
             return
-        for failure in failures:  # the others suffice
+        for failure in failures:  # the other servers are sufficient
             assert failure.error is not None
             yield Finding.warning(failure.step, failure.error, local=failure.local)
         try:
@@ -126,7 +126,7 @@ class Doctor:
                 yield from self._examine_topics(client)
 
     def _examine_brokers(self, client: BlockingClient) -> Finding:
-        """Whether every broker answers at the address that it has announced."""
+        """Check that every broker answers at its advertised address."""
         nodes = tuple(client.cluster.nodes.values())
         answers: dict[Node, Answer] = {}
         for node in nodes:
@@ -164,7 +164,7 @@ class Doctor:
 
 
 def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:
-    """Try every address of a server once; why none works, None where one does."""
+    """Try every address of a server once; return None on success, else the diagnosis."""
     deadline = client.deadline(seconds)
     try:
         while not client.metadata.answered:
@@ -181,7 +181,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
 
 
 def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str | None:
-    """What there is to say of a step that a connection has passed; None where it has none such."""
+    """Return the text for a step that a connection has passed; None if the step does not apply."""
     server, security = str(broker.node), config.security
     if step is Step.RESOLVE:
         address = None if broker.address is None else broker.address[1][0]

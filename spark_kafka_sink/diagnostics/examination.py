@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Quiet:
-    """A logger that is quiet: for how many, and the level that it had before the first."""
+    """A silenced logger: its original level, and the number of callers that silence it."""
 
     level: int
     holders: int = 0
@@ -65,7 +65,7 @@ _LOCK = Lock()
 
 @contextmanager
 def quiet_log(name: str) -> Iterator[None]:
-    """Let a logger, and those below it, say nothing until all who ask for that are done."""
+    """Silence a logger and its children until all callers have left the context."""
     log = logging.getLogger(name)
     with _LOCK:
         quiet = _QUIET.setdefault(name, _Quiet(log.level))
@@ -92,7 +92,7 @@ STEP_OF: Mapping[State, Step] = {
     State.READY: Step.METADATA,
     State.DRAINING: Step.LOGIN,
 }
-"""Where a connection has ended, as a step of the check."""
+"""The step of the checks for the state in which a connection failed."""
 _HINTS: Mapping[Step, str] = {
     Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host's name server "
     "knows it",
@@ -105,7 +105,7 @@ _HINTS: Mapping[Step, str] = {
 
 
 def step_of_error(error: KafkaProdError) -> Step:
-    """The step that an error of the client is about, where nothing else tells."""
+    """Return the step for a client error whose connection state is unknown."""
     if isinstance(error, TlsError):
         return Step.TLS
     if isinstance(error, AuthenticationError):
@@ -114,22 +114,22 @@ def step_of_error(error: KafkaProdError) -> Step:
 
 
 def passed_before(step: Step) -> tuple[Step, ...]:
-    """The steps of a connection that were passed when `step` failed, in their order."""
+    """Return the steps of a connection that passed before `step` failed, in order."""
     steps = (Step.RESOLVE, Step.CONNECT, Step.TLS, Step.VERSIONS, Step.LOGIN)
     return steps[: steps.index(step)] if step in steps else steps
 
 
 def silent(state: State, seconds: float) -> Diagnosis:
-    """The diagnosis of an attempt that has not come to its end in time."""
+    """Return the diagnosis of a connection attempt that timed out."""
     return Diagnosis(f"no answer within {seconds:g} s", state=state, unanswered=True)
 
 
 def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
-    """What the failure of an attempt to connect means."""
+    """Return the finding for a failed connection attempt."""
     error = diagnosis.error
     step = STEP_OF[diagnosis.state]
     if isinstance(error, AuthenticationError) and step is Step.METADATA:
-        step = Step.LOGIN  # a listener that asks for SASL, and was asked something else
+        step = Step.LOGIN  # the listener requires SASL, but got another request
     if error is None:
         hint = _HINTS[step]
         error = BrokerUnavailableError(
@@ -139,13 +139,13 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
 
 
 def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
-    """One finding for all bootstrap servers, none of which could be reached.
+    """Return one finding for all bootstrap servers if none of them could be reached.
 
-    It is of this host alone where any server has not answered at all, or none was tried.
+    It is `local` if any server has not answered at all, or if none was tried.
 
     Args:
         findings: one for each server that was tried.
-        servers: how many there are.
+        servers: number of bootstrap servers.
     """
     if not findings:
         return Finding.failure(
@@ -166,11 +166,11 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
 
 
 def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
-    """The addresses that brokers announce, and that tasks go to.
+    """Return the finding on the advertised addresses of the brokers, which tasks connect to.
 
     Args:
-        failures: what came of those that can't be reached, by "broker 1 at host:port".
-        brokers: how many there are.
+        failures: findings of the unreachable brokers, by a name such as "broker 1".
+        brokers: number of brokers.
     """
     if not failures:
         which = "it" if brokers == 1 else f"each of {brokers}"
@@ -192,14 +192,14 @@ _LONGEST_TURN: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What is to be written; `has_key`: there is a column `key`, None where that is not known."""
+    """The planned write; `has_key`: whether there is a column `key`, None if unknown."""
 
     config: SinkConfig
     has_key: bool | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are known before there are rows."""
+        """The topics that are known without reading rows: the topic and the dead letter topic."""
         named = (self.config.topic, self.config.dead_letters.dead_letter_topic)
         return tuple(name for name in named if name is not None)
 
@@ -207,12 +207,12 @@ class Intent:
 def connect(
     client: BlockingClient, seconds: float, refused_s: float | None = None
 ) -> Finding | None:
-    """Wait until some bootstrap server has told the metadata; what is wrong where none does.
+    """Wait for metadata from a bootstrap server; return None, or the finding if there is none.
 
     Args:
-        client: not used before.
-        seconds: for which to try.
-        refused_s: the same where every server has refused, and none is silent; alike where None.
+        client: a client that has not been used before.
+        seconds: how long to try.
+        refused_s: how long to try if all servers have refused the connection; None for `seconds`.
     """
     deadline = client.deadline(seconds)
     early = deadline if refused_s is None else client.deadline(min(refused_s, seconds))
@@ -232,7 +232,7 @@ def connect(
 
 
 def _all_refuse(client: BlockingClient) -> bool:
-    """Whether each bootstrap server has been tried, and none has just not answered."""
+    """Return True if each bootstrap server was tried and failed with an error, not a timeout."""
     tried = [client.failures.diagnosis(server) for server in client.config.bootstrap_servers]
     return all(each is not None and not each.unanswered for each in tried)
 
@@ -251,12 +251,12 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
 
 
 def create_topic(client: BlockingClient, config: SinkConfig) -> None:
-    """Create the topic where that is asked for and there is none; it may take max.block.ms.
+    """Create the topic if topic.create is set and it does not exist; may block for max.block.ms.
 
-    A dry run creates none.
+    A dry run creates no topic.
 
     Raises:
-        KafkaProdError: it can't be created.
+        KafkaProdError: the topic cannot be created.
     """
     topic = _wanted_topic(config)
     if topic is not None and not config.dry_run:
@@ -264,7 +264,7 @@ def create_topic(client: BlockingClient, config: SinkConfig) -> None:
 
 
 def _wanted_topic(config: SinkConfig) -> NewTopic | None:
-    """What topic.create=true asks for."""
+    """Return the topic to create with topic.create=true, or None."""
     wanted, name = config.topic_creation, config.topic
     if not wanted.create or name is None:
         return None
@@ -277,7 +277,7 @@ def _wanted_topic(config: SinkConfig) -> NewTopic | None:
 
 
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
-    """Whether the topics that are known take what is to be written."""
+    """Check that the known topics accept the planned write."""
     topics = intent.topics
     if not topics:
         return []
@@ -308,7 +308,7 @@ def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
 
 
 def _milder(finding: Finding) -> Finding:
-    """A dead letter topic is needed once there is a bad row, and not before."""
+    """Turn an error of the dead letter topic into a warning: only a bad row needs that topic."""
     if finding.severity is not Severity.ERROR or finding.error is None:
         return finding
     return Finding.warning(finding.step, finding.error, local=finding.local)
@@ -317,7 +317,7 @@ def _milder(finding: Finding) -> Finding:
 def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
 ) -> list[TopicFacts]:
-    """What the brokers tell of topics and their settings, asked for at the same time."""
+    """Query the descriptions and the settings of topics, at the same time."""
     described: ApiDriver[str, Any] = ApiDriver(
         client, DescribeTopicsHandler(), AnyBrokerLookup(client), topics
     )
@@ -357,7 +357,7 @@ def _ask(
 def _creation(
     client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
 ) -> Creation:
-    """Find out what would come of creating a topic; none is created."""
+    """Query the expected result of creating a topic, without creating it."""
     topic = by_sink or NewTopic(name=name, partitions=None)
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"

@@ -1,4 +1,4 @@
-"""What one check says: of which step it is, how bad, and what to do."""
+"""The result of one check: step, severity, text and hint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Step(StrEnum):
-    """The steps from a server's name to an accepted record, in their order."""
+    """The steps from a server's name to an accepted record, in order."""
 
     OPTIONS = "options"
     RESOLVE = "name resolution"
@@ -28,23 +28,23 @@ class Step(StrEnum):
 
 
 class Severity(StrEnum):
-    """How a finding bears on a write."""
+    """The effect of a finding on a write."""
 
     OK = "ok"
     NOTE = "note"
-    """Worth knowing; nothing is wrong."""
+    """Useful information; not a problem."""
     WARNING = "warning"
-    """Some tasks or rows may fail, or the write be slower than it could be."""
+    """Some tasks or rows may fail, or the write may be slower than necessary."""
     ERROR = "error"
     """Every task would fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check's result.
+    """The result of one check.
 
-    `error` is what to raise, where the severity is WARNING or ERROR. `local`: it is what this host
-    has found out, and another one may fare better.
+    `error` is the exception to raise if the severity is WARNING or ERROR. `local` means that the
+    result may be different on another host.
     """
 
     step: Step
@@ -55,38 +55,38 @@ class Finding:
 
     @property
     def hint(self) -> str | None:
-        """What to do."""
+        """How to fix the problem; None if there is no hint."""
         return None if self.error is None else self.error.hint
 
     @property
     def kafka_error(self) -> str | None:
-        """Kafka's name of the error code behind it, where there is one."""
+        """Kafka's name of the error code, or None."""
         return None if self.error is None else self.error.error
 
     @classmethod
     def ok(cls, step: Step, text: str) -> Self:
-        """All is well."""
+        """Create the finding of a check that has passed."""
         return cls(step=step, severity=Severity.OK, text=text)
 
     @classmethod
     def note(cls, step: Step, text: str) -> Self:
-        """Nothing is wrong, and somebody may want to know."""
+        """Create a finding with information that is not a problem."""
         return cls(step=step, severity=Severity.NOTE, text=text)
 
     @classmethod
     def warning(cls, step: Step, error: KafkaProdError, *, local: bool = False) -> Self:
-        """Doubtful."""
+        """Create the finding of a possible problem."""
         return cls(
             step=step, severity=Severity.WARNING, text=error.message, error=error, local=local
         )
 
     @classmethod
     def failure(cls, step: Step, error: KafkaProdError, *, local: bool = False) -> Self:
-        """Certain to fail."""
+        """Create the finding of a problem that fails every task."""
         return cls(step=step, severity=Severity.ERROR, text=error.message, error=error, local=local)
 
     def to_json(self) -> dict[str, str | None]:
-        """For `kafkaprod doctor --json`."""
+        """Return the JSON object for `kafkaprod doctor --json`."""
         return {
             "step": self.step.value,
             "severity": self.severity.value,
@@ -97,6 +97,6 @@ class Finding:
 
 
 def worst(findings: list[Finding]) -> Severity:
-    """The worst of all; OK of none."""
+    """Return the highest severity; OK if there are no findings."""
     order = list(Severity)
     return max((each.severity for each in findings), key=order.index, default=Severity.OK)

@@ -1,4 +1,4 @@
-"""What this client may do, by the operations that brokers tell (KIP-430). Pure."""
+"""Check this client's permissions by the authorized operations brokers report (KIP-430). Pure."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _ALL: Final = 1 << 2
 _WRITE: Final = 1 << 4
 _IDEMPOTENT_WRITE: Final = 1 << 12
-"""Bits by the codes of Kafka's AclOperation."""
+"""Bits of authorized operations, numbered by the codes of Kafka's AclOperation."""
 
 
 def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
-    """Whether records may be written to a topic that exists.
+    """Check that this client may write to an existing topic.
 
-    Since Kafka 2.8 who may write to any topic may be an idempotent producer (KIP-679). Brokers
-    before that tell of the cluster in Metadata, later ones do not.
+    Since Kafka 2.8, Write on any topic is sufficient for an idempotent producer (KIP-679). Before
+    that, brokers report the authorized operations on the cluster in Metadata; later ones do not.
     """
     assert facts.description is not None
     name, guide = facts.name, guide_of(config)
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
-    if not operations:  # a broker that tells would name Describe at least
+    if not operations:  # a broker that reports operations includes at least Describe
         return Finding.note(
             Step.PERMISSIONS, f"{name}: the brokers do not tell, as before Kafka 2.3"
         )

@@ -1,8 +1,9 @@
 """The checks that the driver makes before any task.
 
-With `warn`, the default, they end nothing: executors may reach what the driver does not, a broker
-that restarts is back before the tasks give up, and a write of no rows needs no broker at all. What
-would fail every task is told within seconds all the same. With `fail` it ends the write there.
+With preflight=warn, the default, they never fail the write: executors may reach brokers that the
+driver cannot, a restarting broker may be back before the tasks time out, and a write without rows
+needs no broker. Problems that would fail every task are still logged within seconds. With
+preflight=fail such a problem fails the write.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.topic_creation import TopicCreation
 
 SECONDS: Final = 5.0
-"""For which the brokers may take to answer, at most kafka.max.block.ms; creating a topic apart."""
+"""Seconds to wait for the brokers, at most kafka.max.block.ms; excludes creating a topic."""
 REFUSED_S: Final = 1.0
-"""Seconds after which servers that have all refused are told of, where that ends nothing."""
+"""Seconds to wait with preflight=warn if all servers have refused the connection."""
 KEPT_S: Final = 300.0
-"""Seconds for which a batch write that was checked is not checked again in the same process."""
+"""Seconds for which a checked batch write is not checked again in the same process."""
 FAILED_KEPT_S: Final = 60.0
-"""The same where the check has found what would fail every task."""
+"""Seconds for which a batch write is not checked again if the check has found an error."""
 MAX_KEPT: Final = 64
 _LEAST_S: Final = 1.0
 _OFF: Final = "If executors reach the brokers and this host does not, set preflight=off"
@@ -51,9 +52,9 @@ _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
-    """The error that ends the write before its tasks: the first that would fail every task.
+    """Return the error that fails the write: with mode `fail`, the first of severity ERROR.
 
-    None where there is none such, and with another mode than `fail`.
+    Return None if there is no such error, or with another mode.
     """
     if mode is not Preflight.FAIL:
         return None
@@ -61,7 +62,7 @@ def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | N
 
 
 def told(finding: Finding) -> str:
-    """A line for the log."""
+    """Return the finding as a line for the log."""
     sentences = [finding.text]
     if finding.hint:
         sentences.append(finding.hint[0].upper() + finding.hint[1:])
@@ -71,10 +72,10 @@ def told(finding: Finding) -> str:
 
 
 def examine(intent: Intent) -> list[Finding]:
-    """All that there is to find out in a few seconds; with topic.create the topic is created.
+    """Run the checks, within a few seconds; with topic.create, also create the topic.
 
     Raises:
-        KafkaProdError: the topic can't be created.
+        KafkaProdError: the topic cannot be created.
     """
     config = intent.config
     mode, creates = config.preflight, config.topic_creation.create
@@ -99,7 +100,7 @@ def examine(intent: Intent) -> list[Finding]:
 
 
 def _with_way_out(failure: Finding) -> Finding:
-    """No connection, with what to do where the executors have one."""
+    """Add to a connection failure what to do if only the executors can reach the brokers."""
     error = copy(failure.error)
     if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
         return failure
@@ -109,7 +110,7 @@ def _with_way_out(failure: Finding) -> Finding:
 
 @contextmanager
 def _client(config: SinkConfig) -> Iterator[BlockingClient]:
-    """With exactly-once the planning that follows goes on with the connection."""
+    """Yield a client; with exactly-once, the subsequent planning reuses its connection."""
     if config.exactly_once.exactly_once:
         with borrowed_client(config.producer) as client:
             yield client
@@ -120,7 +121,7 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What of an intent the findings depend on."""
+    """The parts of an intent that the findings depend on."""
 
     producer: ProducerConfig
     preflight: Preflight
@@ -152,8 +153,8 @@ class _Subject:
 class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
-    Spark plans each micro-batch of a stream anew, in a process that lives as long as the query:
-    there a stream is checked once. A batch write is checked again after `KEPT_S`, or
+    A stream is checked once per process: Spark plans each micro-batch separately, but in a process
+    that lives as long as the query. A batch write is checked again after `KEPT_S`, or
     `FAILED_KEPT_S`.
     """
 
@@ -161,18 +162,19 @@ class PreflightCheck:
     examine: Callable[[Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
     _known: dict[_Subject, float] = field(default_factory=dict)
-    """Guarded by the lock. Until when a batch write is not checked, in seconds of the clock."""
+    """Time until which a batch write is not checked again, in seconds of the clock; guarded by the
+    lock."""
 
     def check(self, intent: Intent, *, of_stream: bool = False, only_errors: bool = False) -> None:
-        """Create the topic where that is asked for, and log what is wrong.
+        """Run the checks and log problems; with topic.create, also create the topic.
 
         Args:
-            intent: what is to be written.
-            of_stream: a micro-batch is planned, and not a batch write.
-            only_errors: log nothing that some tasks may get by with.
+            intent: the planned write.
+            of_stream: whether the write is a micro-batch of a stream.
+            only_errors: log errors only, no warnings.
 
         Raises:
-            KafkaProdError: with preflight=fail every task would fail; or the topic can't be
+            KafkaProdError: every task would fail and preflight=fail is set; or the topic cannot be
                 created.
         """
         mode, creates = intent.config.preflight, intent.config.topic_creation.create
@@ -194,16 +196,16 @@ class PreflightCheck:
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
     def _examine(self, intent: Intent) -> list[Finding]:
-        """What was found; with `warn` a check that can't be made is a doubt.
+        """Return the findings; with preflight=warn, a check that cannot be made is a warning.
 
-        The driver may lack what executors have, such as a truststore.
+        The driver may lack files that executors have, such as a truststore.
         """
         try:
             return self.examine(intent)
         except Exception as error:
             if intent.config.preflight is not Preflight.WARN or intent.config.topic_creation.create:
                 raise
-            if not isinstance(error, KafkaProdError):  # whose text may hold anything
+            if not isinstance(error, KafkaProdError):  # its text may contain a secret
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
             return [Finding.warning(Step.OPTIONS, error, local=True)]
 
@@ -221,4 +223,4 @@ class PreflightCheck:
 
 
 PREFLIGHT = PreflightCheck()
-"""Of this process."""
+"""The preflight check of the process."""

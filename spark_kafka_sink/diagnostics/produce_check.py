@@ -1,8 +1,10 @@
-"""Whether a leader takes records from this client: by a request that no broker carries out, or one.
+"""Check that a leader accepts records from this client, by a probe or by writing one record.
 
-A Produce request with acks=2 is refused with INVALID_REQUIRED_ACKS by every broker since Kafka 0.9,
-after it has looked whether the client may write, and before it touches the log. So nothing is
-written: no record, no offset, no transaction that readers of uncommitted data would see.
+The probe is a Produce request with acks=2. Every broker since Kafka 0.9 rejects it with
+INVALID_REQUIRED_ACKS, after it has checked that the client may write and before it appends to the
+log. Nothing is written: no record, no offset, and no transaction that read_uncommitted readers
+would see.
+
 Source: ``KafkaApis.handleProduceRequest``, ``ReplicaManager.isValidRequiredAcks``.
 """
 
@@ -65,7 +67,7 @@ _WITHOUT_TOPIC_IDS: Final = 12
 
 
 class ProduceProbeHandler(ApiHandler[TopicPartition, None]):
-    """A batch of one record that the leader refuses, whatever it holds."""
+    """A Produce request with one record that the leader must reject because of its acks."""
 
     api = ApiKey.PRODUCE
 
@@ -106,7 +108,7 @@ class ProduceProbeHandler(ApiHandler[TopicPartition, None]):
 
 
 class ProducerIdHandler(ApiHandler[str, None]):
-    """A producer id without a transactional id, as every idempotent producer begins with."""
+    """A request for a producer id without a transactional id, as idempotent producers send it."""
 
     api = ApiKey.INIT_PRODUCER_ID
 
@@ -125,7 +127,7 @@ class ProducerIdHandler(ApiHandler[str, None]):
 
 
 def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
-    """Ask for a producer id, and a leader to take a batch that it must refuse."""
+    """Request a producer id, then send the leader a batch that it must reject."""
     if client.config.enable_idempotence:
         ids: ApiDriver[str, None] = ApiDriver(
             client, ProducerIdHandler(), AnyBrokerLookup(client), (topic,)
@@ -143,7 +145,7 @@ def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
 
 
 def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
-    """What the refusal of a producer id means."""
+    """Return the finding for an error code from InitProducerId."""
     guide = guide_of(config)
     if code not in AUTHORIZATION_FAILED:
         refused = ProtocolError("the brokers give no producer id", error=error_name(code))
@@ -159,7 +161,7 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
 
 
 def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
-    """What a leader's answer to the batch means."""
+    """Return the finding for the leader's response to the batch."""
     if code == ErrorCode.invalid_required_acks:
         text = f"the leader of {topic}-0 at {node} lets this client write; nothing was written"
         return Finding.ok(Step.PRODUCE, text)
@@ -184,7 +186,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
 
 
 def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
-    """Write one record as a task does, and wait for it; it stays in the topic."""
+    """Write one record as a task does, and wait for its delivery; it stays in the topic."""
     limit = int(seconds * 1000)
     quick = replace(
         config,

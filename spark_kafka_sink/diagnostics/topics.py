@@ -1,6 +1,6 @@
 """Check a topic's existence and settings against the write. Pure.
 
-A topic's settings against ours: what would be refused, made slower, or overwritten. Pure.
+The checks on settings find records that would be rejected, recompressed or given another timestamp.
 
 Source: Kafka's ``TopicConfig``, ``UnifiedLog.append``, ``LogValidator``, ``Partition``.
 """
@@ -45,14 +45,14 @@ SETTINGS: Final = (
     TIMESTAMP_BEFORE,
     CLEANUP,
 )
-"""Those that bear on a write."""
+"""The topic settings that affect a write."""
 
 _PRODUCER: Final = "producer"
 _CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
     codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
 }
 _LIKELY_RATIO: Final = 4
-"""Compression may make batches fit; by more than this it would be luck."""
+"""Compression ratio assumed when checking whether compressed batches fit; higher ones are rare."""
 _NO_LIMIT: Final = 2**62
 _STEP: Final = Step.SETTINGS
 
@@ -61,12 +61,12 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     """Compare a topic's settings with the sink's.
 
     Args:
-        facts: of a topic that exists.
-        config: the sink's.
-        has_key: whether the rows have a column `key`; None where that is not known.
+        facts: facts of an existing topic.
+        config: the sink's config.
+        has_key: whether the rows have a column `key`; None if unknown.
 
     Returns:
-        What is wrong; where nothing is, one finding that says what was looked at.
+        The problems; if there are none, one finding that lists the checked settings.
     """
     found = [*_replicas(facts, config)]
     if facts.settings is None:
@@ -214,16 +214,16 @@ def _number(facts: TopicFacts, name: str) -> int | None:
 
 NO_LEADER = -1
 SMALL_BATCH = 32 * 1024
-"""Bytes of a batch below which a write is slow."""
+"""Batch size in bytes below which a write is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """What would come of creating a topic.
+    """The expected result of creating a topic.
 
-    `auto_create`: the brokers' auto.create.topics.enable, None where this client may not see it.
-    `by_sink`: the driver creates it before any task (topic.create=true).
-    `code` and `message`: the answer to a CreateTopics that creates nothing (validate_only).
+    `by_sink`: whether the driver creates it before any task (topic.create=true).
+    `auto_create`: the brokers' auto.create.topics.enable; None if this client may not read it.
+    `code` and `message`: the response to a CreateTopics request with validate_only.
     """
 
     by_sink: bool = False
@@ -234,10 +234,11 @@ class Creation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """What was found out about one topic.
+    """The facts known about one topic.
 
-    `description` is there with `code` 0, `settings` where this client may see them, and `creation`
-    where the topic is not there and may be created. `of_dead_letters`: it takes dead letters alone.
+    `description` is set if `code` is 0, `settings` if this client may read them, and `creation` if
+    the topic does not exist and may be created. `of_dead_letters`: whether it is the dead letter
+    topic.
     """
 
     name: str
@@ -249,34 +250,34 @@ class TopicFacts:
 
     @property
     def title(self) -> str:
-        """What the topic is called in a sentence."""
+        """The topic, as words for a sentence."""
         return f"dead letter topic {self.name}" if self.of_dead_letters else f"topic {self.name}"
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a topic, and this client may see it."""
+        """Whether the topic exists, and this client may see it."""
         return not self.code and self.description is not None
 
     @property
     def replicas(self) -> int:
-        """Replicas of the partition that has the fewest; 0 where that is not known."""
+        """Smallest number of replicas of a partition; 0 if unknown."""
         partitions = self.description.partitions if self.description else ()
         return min((len(one.replicas) for one in partitions), default=0)
 
     @property
     def in_sync(self) -> int:
-        """Replicas in sync of the partition that has the fewest; 0 where that is not known."""
+        """Smallest number of in-sync replicas of a partition; 0 if unknown."""
         partitions = self.description.partitions if self.description else ()
         return min((len(one.in_sync) for one in partitions), default=0)
 
 
 def guide_of(config: ProducerConfig) -> AclGuide:
-    """How rights are granted to whom these options log in."""
+    """Return the guide for granting permissions to this client's principal."""
     return AclGuide(config.security, config.bootstrap_servers[0])
 
 
 def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
-    """Whether the topic can be written to, as far as its existence goes."""
+    """Check that the topic exists or will be created, and that it has leaders."""
     code, name = facts.code, facts.name
     if facts.exists:
         return _leaders(facts)
@@ -305,7 +306,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
 
 
 def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
-    """Whether a topic that exists has as many partitions as topic.partitions says, if it does."""
+    """Warn if an existing topic does not have the number of partitions in topic.partitions."""
     found = 0 if facts.description is None else len(facts.description.partitions)
     if not facts.exists or wanted in {None, found}:
         return []
@@ -320,12 +321,14 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
 
 
 def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
-    """Whether buffer.memory has room for a full batch of each partition; with keys all are open.
+    """Check that buffer.memory has room for a full batch of each partition.
+
+    Rows with keys may open a batch of every partition at the same time.
 
     Args:
-        facts: of a topic that exists.
-        config: the producer's.
-        has_key: whether the rows have a column `key`; None where that is not known.
+        facts: facts of an existing topic.
+        config: the producer's config.
+        has_key: whether the rows have a column `key`; None if unknown.
     """
     count = 0 if facts.description is None else len(facts.description.partitions)
     wanted, memory = count * config.batch_size, config.buffer_memory
@@ -343,7 +346,7 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
 
 
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
-    """A topic that does not exist, and is not created either."""
+    """Return the failure for a topic that does not exist and that a dry run does not create."""
     why = "without its partitions nobody knows what would go where"
     how = "topic.create=true and topic.partitions, which a dry run goes by"
     hint = f"correct the name, create the topic, or set {how}"
@@ -432,7 +435,7 @@ def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
 
 
 def _would_create(creation: Creation | None) -> bool:
-    """Whether topic.create=true would help: it is not set yet, and this client may create."""
+    """Return True if topic.create=true would help: it is not set, and this client may create it."""
     if creation is None:
         return True
     return not creation.by_sink and creation.code not in AUTHORIZATION_FAILED

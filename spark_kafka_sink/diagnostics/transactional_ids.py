@@ -1,9 +1,11 @@
-"""Whether transactional ids under the prefix may be used, as exactly-once needs.
+"""Check that transactional ids under the prefix may be used, as exactly-once requires.
 
-Brokers tell no operations on transactional ids as they do for topics (KIP-430). So the coordinator
-of an id that nobody uses is asked to abort its transaction: it looks at the rights first, and there
-is nothing to abort. Nothing is left on the brokers, as InitProducerId would. Source:
-``KafkaApis.handleEndTxnRequest``, ``TransactionCoordinator.endTransaction``.
+Brokers do not report the authorized operations on transactional ids as they do for topics
+(KIP-430). Instead, the coordinator of an unused id is asked to abort its transaction: it checks the
+authorization first, and there is nothing to abort. Unlike InitProducerId, this leaves no state on
+the brokers.
+
+Source: ``KafkaApis.handleEndTxnRequest``, ``TransactionCoordinator.endTransaction``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
 
 _NAME: Final = "kafkaprod-doctor"
-"""Behind the prefix; no scope's name."""
+"""Suffix of the unused id after the prefix; never the name of a scope."""
 _DENIED: Final = ErrorCode.transactional_id_authorization_failed
 _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
 
@@ -33,7 +35,7 @@ _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mappi
 def judge_transactional_ids(
     client: BlockingClient, config: SinkConfig, seconds: float
 ) -> list[Finding]:
-    """One finding with exactly-once, else none; none either where the coordinator does not tell."""
+    """Return one finding with exactly-once; none otherwise, or if the result is inconclusive."""
     wanted = config.exactly_once
     if not wanted.exactly_once or config.dry_run:
         return []

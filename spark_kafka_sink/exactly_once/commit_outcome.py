@@ -1,12 +1,10 @@
 """Outcomes of EndTxn for one transaction, and of a commit or abort for a batch.
 
-What the answer to an EndTxn says about a task's transaction.
-
-A task's transactional id is used once, so nothing but EndTxn, its timeout, or an operator ever ends
-its transaction. Committing at the epoch that the task got from InitProducerId is answered with
+A task's transactional id is used once, so only EndTxn, its timeout or an operator ever ends its
+transaction. The response to EndTxn(commit) at the epoch that the task got from InitProducerId:
 
 =====================================  ============================  ==============================
-before                                 transactions V1               transactions V2
+state before                           transactions V1               transactions V2
 =====================================  ============================  ==============================
 open                                   NONE                          NONE, the epoch goes up by one
 committed before                       NONE                          NONE
@@ -16,7 +14,7 @@ InitProducerId called again since      PRODUCER_FENCED               PRODUCER_FE
 idle for transactional.id.expiration   INVALID_PRODUCER_ID_MAPPING   INVALID_PRODUCER_ID_MAPPING
 =====================================  ============================  ==============================
 
-EndTxn up to version 1 says INVALID_PRODUCER_EPOCH for PRODUCER_FENCED.
+EndTxn up to version 1 returns INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
 Source: Kafka's ``TransactionCoordinator.endTransaction``, KIP-98, KIP-588, KIP-890.
 """
 
@@ -29,17 +27,17 @@ from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 
 
 class EndOutcome(Enum):
-    """What has become of a transaction that should be committed."""
+    """Outcome of EndTxn(commit) for a decided transaction."""
 
     COMMITTED = auto()
     TORN = auto()
-    """It is aborted, although it was decided: its records are lost."""
+    """Aborted after the decision; its records are lost."""
     FENCED = auto()
-    """It was ended without this sink, and the answer does not say how: count it as torn."""
+    """Ended by someone else, and the response does not say how: treated as torn."""
     RETRY = auto()
-    """Nothing is known yet: ask again, at the coordinator that FindCoordinator names."""
+    """Unknown yet: retry at the coordinator that FindCoordinator returns."""
     FAILED = auto()
-    """The request is refused. The decision stands, and the next driver tries again."""
+    """The request was rejected. The decision remains valid, and the next driver retries."""
 
 
 _OUTCOMES: dict[int, EndOutcome] = {
@@ -60,28 +58,28 @@ _OUTCOMES: dict[int, EndOutcome] = {
 
 
 def commit_outcome(code: int) -> EndOutcome:
-    """What an EndTxn(commit) of a decided transaction was answered with."""
+    """Return the outcome for the error code of an EndTxn(commit) of a decided transaction."""
     return _OUTCOMES.get(code, EndOutcome.FAILED)
 
 
 def is_ended(code: int) -> bool:
-    """Whether a transaction is no longer open after an EndTxn(abort) with this answer."""
+    """Return True if a transaction is no longer open after EndTxn(abort) with this error code."""
     return commit_outcome(code) in {EndOutcome.COMMITTED, EndOutcome.TORN, EndOutcome.FENCED}
 
 
 class CommitStatus(StrEnum):
-    """How a batch got into Kafka, or why it did not have to."""
+    """How a batch got into Kafka, or why nothing was written."""
 
     COMMITTED = "committed"
     """Decided and made visible by this call."""
     ROLLED_FORWARD = "rolled forward"
-    """An earlier driver had decided it; this call made visible what was not yet."""
+    """Decided by an earlier driver; this call made the rest visible."""
     ALREADY_WRITTEN = "already written"
-    """An earlier driver had decided and finished it."""
+    """Decided and finished by an earlier driver."""
     EMPTY = "empty"
     """No task had a row; the batch counts as done."""
     ABORTED = "aborted"
-    """Not decided by anyone: its transactions are aborted, and nothing of it is visible."""
+    """Decided by nobody: its transactions are aborted, and nothing of it is visible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +89,21 @@ class CommitOutcome:
     status: CommitStatus
     batch: str
     transactions: int = 0
-    """Those of the decision, now visible to readers."""
+    """Number of transactions of the decision, now visible to readers."""
     records: int = 0
-    """Records in them."""
+    """Number of records in these transactions."""
     aborted: int = 0
-    """Transactions that were aborted: of lost attempts, or of a batch that was there already."""
+    """Number of aborted transactions: of lost attempts, or of a batch that was already written."""
     left_open: tuple[str, ...] = ()
-    """Transactional ids whose transactions could not be aborted, and are open until they time out.
+    """Transactional ids whose transactions could not be aborted; they stay open until they time
+    out.
     """
     problem: str = ""
-    """Why further transactions, whose ids are not known, may be open; empty if none can be."""
+    """Why further transactions with unknown ids may be open; empty if there are none."""
     steps: tuple[tuple[str, float], ...] = ()
-    """Name and milliseconds of each step, in their order."""
+    """Name and duration in milliseconds of each step, in order."""
 
     @property
     def total_ms(self) -> float:
-        """All steps together."""
+        """Duration of all steps in milliseconds."""
         return sum(milliseconds for _, milliseconds in self.steps)

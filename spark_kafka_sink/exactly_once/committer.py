@@ -1,4 +1,4 @@
-"""The driver's three calls: what planning, commit and abort of a batch do about transactions."""
+"""Entry points of the driver: transactions at planning, commit and abort of a batch."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 
 class BatchCommitter:
-    """Decides the batches of one scope; holds settings alone, so that any process may make one.
+    """Recovers, commits and aborts the batches of one scope.
 
-    Connections, and what was read of the decision log, are kept by the process across calls.
+    It holds only settings, so any process may create one. Connections and the part of the decision
+    log already read are cached per process.
 
     Args:
-        config: the sink's, with deliveryGuarantee=exactly-once.
+        config: the sink's settings, with deliveryGuarantee=exactly-once.
         scope: the stream, the batch job, or the run.
     """
 
@@ -42,15 +43,16 @@ class BatchCommitter:
         self._scope = scope
 
     def recover(self) -> ScopeState:
-        """Finish what earlier drivers have decided, without stopping any; for planning.
+        """Finish what earlier drivers have decided, without fencing any of them; for planning.
 
         Returns:
-            Where the scope stands: nothing yet, or its latest batch, which is committed. It has no
-            transactions, so that it is small enough for every task, which asks `protocol.judge`.
+            The state of the scope: nothing yet, or its latest batch, which is committed. It
+            contains no transactions, so it is small enough to be sent to every task, which passes
+            it to `protocol.judge`.
 
         Raises:
-            TornTransactionError: rows of a decided batch are lost, and no reset is asked for.
-            TransactionError: the decision log can't be understood.
+            TornTransactionError: rows of a decided batch are lost, and no reset is requested.
+            TransactionError: the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
         with connected_driver(self._config, self._scope) as driver:
@@ -59,16 +61,17 @@ class BatchCommitter:
             return recover_scope(driver, reset=self._reset)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
-        """As `recover`, and begin the transaction that all tasks of the batch write in.
+        """Recover as `recover` does, and begin the transaction of all tasks of the batch.
 
-        Earlier drivers and their tasks are fenced. Without a transaction the batch is there.
+        Earlier drivers and their tasks are fenced. If no transaction is returned, the batch is
+        already written.
 
         Args:
             timeout_ms: transaction.timeout.ms of that transaction.
 
         Raises:
             ConfigError: the brokers are too old to check such a transaction.
-            KafkaProdError: as `recover`.
+            KafkaProdError: see `recover`.
         """
         with connected_driver(self._config, self._scope) as driver:
             if self._scope.kind is ScopeKind.RUN:
@@ -78,19 +81,19 @@ class BatchCommitter:
     def commit(
         self, batch: str, results: Sequence[TaskResult], nonce: str | None = None
     ) -> CommitOutcome:
-        """Make the rows of all tasks visible, or find that they are.
+        """Make the rows of all tasks visible, or detect that they already are.
 
         Args:
-            batch: a stream's batch number; otherwise the name of the scope.
+            batch: batch number of a stream; otherwise the name of the scope.
             results: of every task, whatever its outcome.
-            nonce: of the planning, where the caller knows it.
+            nonce: of the planning, if the caller knows it.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost.
             FencedError: a newer driver has taken over.
-            TransactionError: the batch is refused, or a transaction is not alive any more.
-            BrokerUnavailableError: max.block.ms has passed before the batch was decided for
-                certain; `abort` finds out.
+            TransactionError: the batch is refused, or a transaction is no longer alive.
+            BrokerUnavailableError: max.block.ms has passed, and it is unknown whether the batch was
+                decided; `abort` resolves that.
         """
         tasks = _transactions(results)
         shared = shared_of(results)
@@ -114,13 +117,13 @@ class BatchCommitter:
         complete: bool,
         nonce: str | None = None,
     ) -> CommitOutcome:
-        """Abort what the tasks have left open, unless the batch was decided: then finish it.
+        """Abort the tasks' open transactions; finish the batch instead if it was decided.
 
         Args:
-            batch: as `commit` has it.
-            results: of the tasks that came to an end.
+            batch: see `commit`.
+            results: of the tasks that finished.
             complete: whether those are all tasks, so that commit() may have been called.
-            nonce: of the planning, where the caller knows it.
+            nonce: of the planning, if the caller knows it.
 
         Raises:
             TornTransactionError: the batch was decided, and rows of it are lost.
@@ -150,7 +153,7 @@ class BatchCommitter:
         complete: bool,
         nonce: str | None = None,
     ) -> CommitOutcome:
-        """End the one transaction of all tasks, unless it was committed; arguments as `abort`."""
+        """Abort the transaction of all tasks unless it was committed; arguments as in `abort`."""
         caller = None
         if results:
             rows = rows_of(results) if complete else None
@@ -184,13 +187,13 @@ def _nonces(nonce: str | None) -> frozenset[str]:
 
 
 def _run_of(results: Sequence[TaskResult]) -> str | None:
-    """The one run of the query that all tasks belong to, if there is one."""
+    """Return the one run of the query that all tasks belong to, or None."""
     runs = {each.run_id for each in results}
     return runs.pop() if len(runs) == 1 else None
 
 
 def _query_of(results: Sequence[TaskResult]) -> str | None:
-    """The one query that all tasks ran for.
+    """Return the one query that all tasks ran for.
 
     Raises:
         TransactionError: there is none, or there are several.

@@ -46,51 +46,51 @@ if TYPE_CHECKING:
 
 
 class Standing(StrEnum):
-    """What the decision log says of an open transaction."""
+    """State of an open transaction according to the decision log."""
 
     DECIDED = "decided"
-    """It will be committed by the next driver, or by `commit`."""
+    """To be committed by the next driver, or by `commit`."""
     UNDECIDED = "undecided"
-    """Its batch may still be decided by a driver that lives."""
+    """May still be committed by a running driver."""
     ORPHAN = "orphan"
-    """Nobody can ever decide it: it may be aborted."""
+    """Cannot be committed any more, and may be aborted."""
     DRIVER = "driver"
-    """A driver's own, for one append to the decision log."""
+    """A driver's own transaction, for one append to the decision log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransactionView:
-    """An open transaction, as its coordinator and the decision log know it."""
+    """An open transaction, according to its coordinator and the decision log."""
 
     transactional_id: str
     scope: Scope
     batch: str
-    """Empty for a driver's own, and for that of all tasks."""
+    """Empty for a driver's own transaction, and for the transaction of all tasks."""
     standing: Standing
     state: TransactionState
     producer_id: int
     epoch: int
     started_ms: int | None
-    """By the coordinator's clock, milliseconds since 1970."""
+    """Start by the coordinator's clock, in milliseconds since 1970."""
     timeout_ms: int
     partitions: tuple[TopicPartition, ...]
     coordinator: int
-    """A broker's id."""
+    """Node id of the broker."""
 
 
 def open_transactions(
     admin: TransactionAdmin, records: DecisionRecords, prefix: str, deadline: float
 ) -> list[OpenTransactionView]:
-    """All open transactions of drivers and tasks under a prefix, by id.
+    """Return all open transactions of drivers and tasks under a prefix, sorted by id.
 
     Args:
-        admin: asks.
+        admin: sends the requests.
         records: the decision log, read before.
         prefix: transactionalIdPrefix.
         deadline: in seconds of the client's clock.
 
     Raises:
-        ProtocolError: the brokers are older than Kafka 3.0, and can't list transactions.
+        ProtocolError: the brokers are older than Kafka 3.0, and cannot list transactions.
     """
     listed = admin.list(prefix_pattern(prefix), deadline)
     told = admin.describe([each.transactional_id for each in listed], deadline)
@@ -104,13 +104,13 @@ def open_transactions(
 def standing_of(
     state: ScopeState, transactional_id: str, timeout_ms: int = DRIVER_TIMEOUT_MS
 ) -> Standing:
-    """What a scope's state says of one of its transactions.
+    """Return the state of one of a scope's transactions.
 
     Args:
-        state: the scope's, read before the transaction was listed.
-        transactional_id: a task's or the driver's.
-        timeout_ms: of the transaction; a driver's own is open for one append with
-            `DRIVER_TIMEOUT_MS`, otherwise it is that of all tasks (atomicBatch=true).
+        state: of the scope, read before the transaction was listed.
+        transactional_id: of a task or the driver.
+        timeout_ms: of the transaction. `DRIVER_TIMEOUT_MS` indicates a driver's own transaction,
+            which is open for one append; any other value that of all tasks (atomicBatch=true).
     """
     task = parse_task_id(transactional_id)
     if task is None:
@@ -129,7 +129,7 @@ def standing_of(
 def _view(
     records: DecisionRecords, told: TransactionDescription, coordinators: dict[str, int]
 ) -> OpenTransactionView | None:
-    """None for an id that is no scope's."""
+    """Return the view, or None if the id does not belong to a scope."""
     task = parse_task_id(told.transactional_id)
     scope = task.scope if task is not None else parse_driver_id(told.transactional_id)
     if scope is None:
@@ -153,20 +153,20 @@ def _view(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBack:
-    """A partition in which one of ours is open."""
+    """A partition in which one of our transactions is open."""
 
     topic: str
     partition: int
     stable_offset: int
-    """The last stable offset: readers of committed records get no further."""
+    """The last stable offset, at which read_committed readers stop."""
     end_offset: int
     """The high watermark."""
     transactional_id: str | None
-    """Who holds readers back; None where that is a transaction of somebody else."""
+    """Id of the transaction that blocks readers; None if it belongs to another application."""
 
     @property
     def records(self) -> int:
-        """Offsets that readers wait for, markers and aborted records among them."""
+        """Number of offsets that readers wait for, including markers and aborted records."""
         return self.end_offset - self.stable_offset
 
 
@@ -176,10 +176,10 @@ def held_back(
     views: Sequence[OpenTransactionView],
     deadline: float,
 ) -> list[HeldBack]:
-    """The partitions that these transactions have written to, by topic and number.
+    """Return the partitions that these transactions have written to, by topic and number.
 
     Raises:
-        ProtocolError: the brokers are older than Kafka 2.8, and can't describe producers.
+        ProtocolError: the brokers are older than Kafka 2.8, and cannot describe producers.
     """
     ours = {each.producer_id: each.transactional_id for each in views}
     keys = {key for each in views for key in each.partitions}
@@ -197,7 +197,7 @@ def _held_back(
     ends: Mapping[TopicPartition, int],
     ours: Mapping[int, str],
 ) -> HeldBack | None:
-    """None where the transaction has ended meanwhile."""
+    """Return the blocked partition, or None if the transaction has ended in the meantime."""
     starts = [
         (each.transaction_start, each.producer_id)
         for each in producers
@@ -225,20 +225,20 @@ def _end_offsets(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A decided batch whose transactions were committed by hand."""
+    """A decided batch whose transactions an operator has committed."""
 
     scope: str
     batch: str
     transactions: int
     records: int
     lost: int
-    """Transactions of a torn batch that are not committed."""
+    """Number of transactions of a torn batch that are not committed."""
 
 
 def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
     """Commit what the decision log has decided under the prefix of the driver's scope.
 
-    Nothing is fenced, and nothing is harmed where a live driver does the same.
+    Nothing is fenced, and it is harmless if a running driver does the same.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost; the others are committed.
@@ -272,13 +272,13 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
 
 
 def accept_loss(driver: Driver) -> Finished:
-    """Let a scope go on behind its latest batch, as somebody has seen to its lost rows.
+    """Let a scope continue after its latest batch; the operator has handled its lost rows.
 
-    Either the batch is torn, or it is refused as it comes with other rows than it was written with.
+    Either the batch is torn, or it is refused because its rows differ from those that were written.
     Drivers of the scope are fenced: none should run.
 
     Raises:
-        TransactionError: the batch of the scope is neither.
+        TransactionError: neither applies to the latest batch of the scope.
     """
     owner = driver.fence()
     record = driver.read_fenced()
@@ -307,20 +307,20 @@ def abort_chosen(
     *,
     undecided: bool,
 ) -> dict[str, int]:
-    """Abort open transactions: orphans, or those that are named.
+    """Abort open transactions: all orphans, or the given ones.
 
     Args:
-        admin: aborts, by taking the transactional id over.
+        admin: aborts by taking over the transactional id.
         views: all open transactions under the prefix.
-        chosen: ids; all that may be aborted where there are none.
+        chosen: ids to abort; if empty, all transactions that may be aborted.
         deadline: in seconds of the client's clock.
-        undecided: those too whose batch a driver may still decide; none may run.
+        undecided: also abort transactions whose batch a driver may still decide; no driver may run.
 
     Returns:
-        Kafka's error code for each, 0 for those that are aborted.
+        Kafka's error code for each id, 0 for those that are aborted.
 
     Raises:
-        TransactionError: one of the chosen is not open, is decided, or may still be.
+        TransactionError: a chosen transaction is not open, is decided, or may still be decided.
     """
     allowed = {Standing.ORPHAN} | ({Standing.UNDECIDED} if undecided else set())
     may = {each.transactional_id for each in views if each.standing in allowed}
@@ -354,23 +354,23 @@ def _finished(scope: str, record: Record, batch: str, fates: tuple[Fate, ...]) -
 
 
 SECONDS: Final = 30.0
-"""How long each question to the brokers may take."""
+"""Time limit in seconds for each request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The open transactions under a prefix, and the partitions in which they hold readers back."""
+    """The open transactions under a prefix, and the partitions in which they block readers."""
 
     transactions: tuple[OpenTransactionView, ...]
     partitions: tuple[HeldBack, ...]
     now_ms: int
-    """When that was, milliseconds since 1970."""
+    """Time of the snapshot in milliseconds since 1970."""
 
 
 class TransactionOperator:
-    """Looks at transactions and ends them by hand.
+    """Lists and ends transactions on behalf of an operator.
 
-    Nothing stops a query that runs, unless its method says so.
+    A running query is not affected unless the method's description says so.
 
     Args:
         config: how to connect, with the transactionalIdPrefix and the decision log's topic.
@@ -381,7 +381,7 @@ class TransactionOperator:
         self._prefix = config.exactly_once.transactional_id_prefix
 
     def overview(self) -> Overview:
-        """The open transactions, and what they hold back.
+        """Return the open transactions and the partitions that they block.
 
         Raises:
             ProtocolError: the brokers are older than Kafka 3.0.
@@ -394,7 +394,7 @@ class TransactionOperator:
         return Overview(transactions=tuple(views), partitions=tuple(partitions), now_ms=now_ms)
 
     def records(self) -> dict[str, Record]:
-        """The decision log's latest record of each scope under the prefix, by its driver's id."""
+        """Return the latest record of each scope under the prefix, by the id of its driver."""
         with self._driver() as driver:
             records = driver.read_unfenced(create=False)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
@@ -402,12 +402,12 @@ class TransactionOperator:
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
-        """How a decided transaction has ended in each of its partitions, as far as they tell."""
+        """Return how a decided transaction ended in each of its partitions, as far as known."""
         with self._driver() as driver:
             return [fate for _, fate in fates_by_partition(driver.client, task)]
 
     def commit(self) -> list[Finished]:
-        """Commit all that is decided and not done.
+        """Commit everything that is decided and not done.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost.
@@ -416,7 +416,7 @@ class TransactionOperator:
             return commit_decided(driver, driver.read_unfenced(create=False))
 
     def accept_loss(self, scope_id: str) -> Finished:
-        """Let a scope go on behind its torn batch; a driver of it that runs is stopped.
+        """Let a scope continue after its torn batch; a running driver of the scope is fenced.
 
         Args:
             scope_id: the id of the scope's driver, such as "orders/stream".
@@ -435,10 +435,10 @@ class TransactionOperator:
             return accept_loss(driver.of(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
-        """Abort orphans, or the transactions that are named; see `abort_chosen`.
+        """Abort orphans, or the given transactions; see `abort_chosen`.
 
-        With `undecided` the scopes' drivers are fenced first, so that none of them decides what is
-        about to be aborted.
+        With `undecided` the scopes' drivers are fenced first, so that none of them decides a
+        transaction that is about to be aborted.
         """
         with self._driver() as driver:
             views = self._views(driver)

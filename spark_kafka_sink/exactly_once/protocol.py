@@ -1,43 +1,46 @@
 """The exactly-once protocol as pure functions over the decision log's state.
 
-What the decision log says of one scope: nothing yet, a decided batch, or a done one.
+The log has one state per scope: nothing yet, a decided batch, or a done one.
 
     Nothing --decide--> Decided --finish--> Done --decide--> Decided ...
 
-A query that another one has taken over from (resetTransactionalState=true) is retired: the record
-of the new query carries its id on, so that its old checkpoint can't come back and write a batch
-again that the log has forgotten.
+A query that another one has replaced (resetTransactionalState=true) is retired: the records of the
+new query keep its id, so that its old checkpoint cannot return and write a batch again that the
+log no longer contains.
 
-The driver's and the tasks' decisions as pure functions over the log's state.
-
-Where the log stands, and a caller that comes with (query, batch):
+The action for a caller with (query, batch), by the state of the log:
 
     nothing                             write batch 0, or the batch job
     nothing, batch > 0                  refuse: the log is lost, or the query is older than it,
                                         unless resetTransactionalState names this batch
-    the batch before, same query        write
-    the same batch, same query          skip: it is there
-    the same, with other rows           refuse: the checkpoint was set back, and it was planned anew
-    a later batch, same query           refuse: the checkpoint was set back, or another driver lives
+    the previous batch, same query      write
+    the same batch, same query          skip: it is already written
+    the same, with other rows           refuse: the checkpoint was rolled back, and the batch was
+                                        planned again
+    a later batch, same query           refuse: the checkpoint was rolled back, or another driver
+                                        runs
     an earlier one, same query          refuse: records of the log are missing, unless
                                         resetTransactionalState names this batch
-    another query                       refuse, but for batch 0 with resetTransactionalState=true
-    another query that took over        refuse
-    the one batch of a batch job        skip, unless it has other rows, or two queries have
-                                        foreachBatch write it: refuse
+    another query                       refuse, except batch 0 with resetTransactionalState=true
+    another query, which has replaced   refuse
+    the caller's
+    the one batch of a batch job        skip, unless it has other rows, or the foreachBatch of
+                                        another query has written it: refuse
     the same, and this run of the       refuse: it is another write of the same function
     query has written or skipped it
-    abort() has given the tasks up      refuse
-    tasks that skipped a batch to write refuse
+    abort() has given up the tasks      refuse
+    tasks skipped a batch that has      refuse
+    to be written
 
-`judge` is this table. Tasks ask it with what planning has read, so that they need not write; the
-driver asks it again behind its fence (`next_commit_step`), and that alone decides. A decision that
-is not done is finished by whoever finds it, whatever its query, before anything else: committing a
-decided transaction again changes nothing.
+`judge` implements this table. Tasks evaluate it with the state that planning has read, to avoid
+needless writes. The driver evaluates it again after fencing (`next_commit_step`), and only that
+evaluation decides. Whoever finds a decision that is not done finishes it first, whatever its query:
+committing a decided transaction again changes nothing.
 
-The driver's loop: InitProducerId on the scope's own transactional id, then read the log to its end,
-then do the step and, after RollForward, ask again. All records are appended in the epoch of that
-InitProducerId. Where the outcome of an append is unclear, begin again with InitProducerId.
+The driver's loop: InitProducerId on the scope's own transactional id, read the log to its end,
+execute the step, and after RollForward or GiveUp ask for the next step. All records are appended in
+the epoch of that InitProducerId. If the outcome of an append is unclear, start again with
+InitProducerId.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Transaction(Protocol):
-    """What the protocol must know of a task's transaction."""
+    """The protocol's view of a task's transaction."""
 
     @property
     def transactional_id(self) -> str:
@@ -66,27 +69,27 @@ class Planning:
     """The planning of a write in foreachBatch.
 
     A function of foreachBatch that writes twice in one run of its query has two writes. In another
-    run the same write comes again.
+    run of the query the same write is repeated.
     """
 
     run: str
-    """Of the query: each start has another one."""
+    """Run id of the query, new with each start."""
     nonce: str
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Nothing is decided yet."""
+    """No batch is decided yet."""
 
     given_up: tuple[str, ...] = ()
-    """Nonces of plannings that abort() has given up since the last decision: never decided."""
+    """Nonces of plannings that abort() has given up since the last decision; never decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[T_co]):
     """The batch consists of these transactions, and every one of them is to be committed.
 
-    `query` is None for a batch job, whose scope has one batch only.
+    `query` is None for a batch job, whose scope has only one batch.
     """
 
     query: str | None
@@ -94,11 +97,15 @@ class Decided(Generic[T_co]):
     transactions: tuple[T_co, ...]
     retired: tuple[str | None, ...] = ()
     rows: int | None = None
-    """What Spark handed its tasks, dead letters and dropped rows included; None if not counted."""
+    """Rows that Spark passed to the tasks, including dead letters and dropped rows; None if not
+    counted.
+    """
     plannings: tuple[Planning, ...] = ()
-    """Of a batch that foreachBatch writes: that which wrote it, and those that found it written."""
+    """For a batch written by foreachBatch: the planning that wrote it and those that found it
+    written.
+    """
     topics: tuple[str, ...] | None = None
-    """That its rows name, sorted; None where they name none, or too many."""
+    """Topics named by the rows, sorted; None if the rows name none, or too many."""
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -114,13 +121,13 @@ class Done:
     batch: str
     retired: tuple[str | None, ...] = ()
     given_up: tuple[str, ...] = ()
-    """As `Nothing` has it."""
+    """See `Nothing`."""
     rows: int | None = None
-    """As `Decided` has it."""
+    """See `Decided`."""
     plannings: tuple[Planning, ...] = ()
-    """As `Decided` has it."""
+    """See `Decided`."""
     topics: tuple[str, ...] | None = None
-    """As `Decided` has it."""
+    """See `Decided`."""
 
 
 LogState = Nothing | Decided[T_co] | Done
@@ -128,47 +135,47 @@ LogState = Nothing | Decided[T_co] | Done
 
 _FIRST_BATCH = "0"
 MAX_GIVEN_UP = 100
-"""Nonces that are remembered; more failed runs of one batch do not wake up again."""
+"""Nonces kept in a record; assumes that no commit() of an older failed run is still active."""
 MAX_PLANNINGS = 20
-"""That are remembered of a batch; more drivers of one query do not run at once."""
+"""Plannings kept for a batch; assumes that fewer drivers of one query run at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: `query` is None outside of streams.
+    """The caller of the protocol: a task or a driver. `query` is None outside of streams.
 
-    `reset`: resetTransactionalState=true, and `reset_batch` the batch that it names instead.
-    `single`: the scope has one batch only, as a batch job's has. It has a query where it is written
-    by the function of a foreachBatch.
+    `reset`: resetTransactionalState=true; `reset_batch`: the batch that the option names instead.
+    `single`: the scope has only one batch, as that of a batch job. It has a query if the function
+    of a foreachBatch writes it.
     """
 
     query: str | None
     batch: str
-    """A stream's batch number; otherwise the name of the scope."""
+    """Batch number of a stream; otherwise the name of the scope."""
     reset: bool = False
     reset_batch: str | None = None
     single: bool = False
     skipped: bool = False
-    """Tasks have not written their rows, as planning had found them there."""
+    """True if tasks did not write their rows because planning had found the batch written."""
     nonces: frozenset[str] = frozenset()
-    """Of the plannings that the tasks are of: one, or none if they have not reported."""
+    """Nonces of the tasks' plannings: one, or none if no task has reported."""
     run: str | None = None
-    """Of the query, where foreachBatch writes; None if it is not known."""
+    """Run id of the query if foreachBatch writes; None if unknown."""
     rows: int | None = None
-    """What Spark handed the tasks; None before they have run, or where one did not count."""
+    """Rows that Spark passed to the tasks; None before they have run, or if one did not count."""
     topics: tuple[str, ...] | None = None
-    """That these rows name, as `Decided` has them."""
+    """Topics named by these rows; see `Decided`."""
 
     @property
     def planning(self) -> Planning | None:
-        """What a decision says of who has made it."""
+        """The planning that a decision records as its origin."""
         if not self.single or self.run is None or not self.nonces:
             return None
         return Planning(self.run, min(self.nonces))
 
 
 class Refusal(StrEnum):
-    """Why a batch may not be written."""
+    """Reason why a batch may not be written."""
 
     LOG_IS_EMPTY = "the decision log knows nothing of the batches before"
     BATCH_IS_BEHIND = "a later batch of the query is decided already"
@@ -184,7 +191,7 @@ class Refusal(StrEnum):
 
 
 class Verdict(Enum):
-    """Whether a batch may still be written."""
+    """Action for a batch that is not refused."""
 
     WRITE = "write"
     SKIP = "skip"
@@ -197,11 +204,11 @@ _NOTHING_TO_MARK = {
     Refusal.OTHER_QUERYS_BATCH,
     Refusal.ANOTHER_WRITE,
 }
-"""With these no commit() of the tasks can decide, as the batch is decided."""
+"""With these results no commit() of the tasks can decide any more: the batch is already decided."""
 
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
-    """What a task does with its rows, and a driver with the tasks' transactions."""
+    """Return what a task does with its rows, and a driver with the tasks' transactions."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
@@ -218,7 +225,10 @@ def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
 
 
 def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
-    """A new checkpoint numbers its batches from 0 again: they are others than those of the old."""
+    """Judge a batch of a scope with only one batch.
+
+    A new checkpoint numbers its batches from 0 again; they differ from those of the old checkpoint.
+    """
     if isinstance(state, Nothing):
         return Verdict.WRITE
     unlike = state.query != caller.query and None not in {state.query, caller.query}
@@ -230,10 +240,10 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
 
 
 def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
-    """Whether the caller's run of the query has come with the batch before, in another planning.
+    """Return True if another planning in the caller's run of the query has already used this batch.
 
-    A run has each batch once. As many rows do not tell its writes apart, and to skip one that was
-    never written would lose them.
+    A run has each batch once, so the other planning is another write. The row count cannot tell the
+    two apart, and skipping a write that never happened would lose its rows.
     """
     return any(each.run == caller.run and each.nonce not in caller.nonces for each in plannings)
 
@@ -243,7 +253,7 @@ def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusa
 
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """To skip a batch would lose the rows that it did not have when it was written."""
+    """Return True if the batch was written with other rows: skipping it would lose the new ones."""
     pairs = ((state.rows, caller.rows), (state.topics, caller.topics))
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
@@ -256,10 +266,10 @@ def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Whether the user has said that this query replaces the one in the log.
+    """Return True if the user has requested that this query replace the one in the log.
 
-    It holds for the first batch of a query that was never replaced itself, so that an option that
-    was left on does no harm later.
+    Only the first batch of a query that was never replaced itself can do so; an option that was
+    left on has no effect later.
     """
     replaced = caller.query in state.retired
     first = caller.query != state.query and caller.batch == _FIRST_BATCH
@@ -268,7 +278,7 @@ def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RollForward(Generic[T_co]):
-    """Commit every transaction of `decided`, append `finished(decided)`, then ask again."""
+    """Commit all of `decided`, append `finished(decided)`, then ask for the next step."""
 
     decided: Decided[T_co]
 
@@ -277,7 +287,7 @@ class RollForward(Generic[T_co]):
 class Decide(Generic[T_co]):
     """Check that the transactions are alive, append `decided`, commit them, append `finished`.
 
-    A decision without transactions is appended as `finished(decided)` alone.
+    A decision without transactions is appended as `finished(decided)` only.
     """
 
     decided: Decided[T_co]
@@ -285,10 +295,10 @@ class Decide(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDone:
-    """The batch is in the topic: abort what `never_decided` names, and succeed.
+    """The batch is already written: abort what `never_decided` names, and succeed.
 
-    Append `found` first, if any: this run of the query has found the batch, and what else it writes
-    under the same batchId and target is another write.
+    If `found` is set, append it first: it records that this run of the query has found the batch,
+    so that anything else it writes under the same batchId and target is another write.
     """
 
     found: Done | None = None
@@ -296,11 +306,11 @@ class AlreadyDone:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Append `state`, then ask again; where the append is fenced or unclear, abort nothing.
+    """Append `state`, then ask for the next step; if fenced or unclear, abort nothing.
 
-    A commit() of the same tasks may still run although Spark has been told that it raised, and
-    InitProducerId fences whoever came before, not whoever comes later. So what is to be aborted is
-    marked first: a commit() with a newer epoch reads the mark and is refused.
+    A commit() of the same tasks may still run even though Spark was told that it raised, and
+    InitProducerId fences only earlier callers, not later ones. Therefore the plannings to abort are
+    recorded first: a commit() with a newer epoch reads that and is refused.
     """
 
     state: Nothing | Done
@@ -308,12 +318,12 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class AbortOurs:
-    """Nobody can decide the batch any more as our tasks wrote it: abort what they left open."""
+    """Nobody can decide the batch of our tasks any more: abort their open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Abort ours, and raise."""
+    """Abort our transactions, and raise."""
 
     refusal: Refusal
 
@@ -321,7 +331,7 @@ class Refuse:
 def next_commit_step(
     state: LogState[T_co], caller: Caller, transactions: tuple[T_co, ...]
 ) -> RollForward[T_co] | Decide[T_co] | AlreadyDone | Refuse:
-    """What commit() does next. `state` was read after the caller's last InitProducerId."""
+    """Return the next step of commit(). `state` was read after the caller's last InitProducerId."""
     if isinstance(state, Decided):
         return RollForward(state)
     verdict = judge(state, caller)
@@ -339,10 +349,10 @@ def next_commit_step(
 def next_abort_step(
     state: LogState[T_co], caller: Caller
 ) -> RollForward[T_co] | GiveUp | AbortOurs:
-    """What abort() does next. `state` was read after the caller's last InitProducerId.
+    """Return the next step of abort(). `state` was read after the caller's last InitProducerId.
 
-    A decision that is found is rolled forward, as Spark calls abort() after a commit() that raised
-    behind it.
+    An existing decision is rolled forward: Spark also calls abort() after a commit() that raised
+    after its decision.
     """
     if isinstance(state, Decided):
         return RollForward(state)
@@ -353,17 +363,17 @@ def next_abort_step(
 
 
 def abort_needs_fence(*, complete: bool) -> bool:
-    """Whether abort() must fence and read the log before it may abort the tasks' transactions.
+    """Return True if abort() must fence and read the log before it aborts the tasks' transactions.
 
-    Spark calls commit() with the messages of all tasks alone. Where one is missing (not
-    `complete`), it was never called, no decision can be under way, and a fence would only stop
-    another driver.
+    Spark calls commit() only with the messages of all tasks. If one is missing (not `complete`),
+    commit() was not called, no decision can be in progress, and fencing would only stop another
+    driver.
     """
     return complete
 
 
 def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
-    """What planning does with what it read, without a fence: it finishes, and never decides.
+    """Return the step of planning, which has no fence: it finishes decisions and never decides.
 
     It does not append `finished`, as it has no epoch; the next commit does.
     """
@@ -371,7 +381,7 @@ def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
 
 
 def finished(decided: Decided[T_co]) -> Done:
-    """The state once every transaction of a decision is committed."""
+    """Return the state after every transaction of a decision is committed."""
     return Done(
         decided.query,
         decided.batch,
@@ -383,7 +393,7 @@ def finished(decided: Decided[T_co]) -> Done:
 
 
 def _found(state: Nothing | Done, caller: Caller) -> Done | None:
-    """The state with the caller's planning, unless it says nothing new."""
+    """Return the state with the caller's planning added, or None if there is nothing to add."""
     planning = caller.planning
     if isinstance(state, Nothing) or planning is None or planning in state.plannings:
         return None
@@ -409,9 +419,9 @@ def _decided(
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
-    """Those of a caller's own transactional ids that it may abort, once it does not go on.
+    """Return the caller's own transactional ids that it may abort when it does not continue.
 
-    `state` was read behind the fence. Ids of the decision are another call's of the same tasks,
+    `state` was read after fencing. Ids in a decision belong to another call for the same tasks,
     which raised after it had decided.
     """
     kept = state.transactional_ids if isinstance(state, Decided) else frozenset()

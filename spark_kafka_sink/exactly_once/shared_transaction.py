@@ -1,16 +1,14 @@
-"""One transaction for all tasks of a batch, and the claims of its tasks.
-
-A task's claim to its part of a transaction that all tasks share, where it has nothing to write.
-
-A session that writes claims by itself. A task without rows claims as well: once all tasks have
-reported, no other attempt of any of them can begin to write.
-
-One transaction for all tasks of a batch (atomicBatch=true): what must hold to commit it.
+"""One transaction for all tasks of a batch (atomicBatch=true), and the claims of its tasks.
 
 All tasks write with one producer id and epoch, and each numbers its records from 0 in each
-partition. A leader takes what comes with a producer id, an epoch and sequences that it has for a
-repetition: it says success, and appends nothing. So each partition of a topic must belong to one
-task, and its leader must have as many records of the producer as that task reports.
+partition. If a leader receives a batch with a producer id, epoch and sequence numbers that it
+already has, it treats the batch as a duplicate: it returns success and appends nothing. Therefore
+each partition of a topic must be written by only one task, and its leader must have as many records
+of the producer as that task reports.
+
+The first attempt of a task claims the task's part of the transaction. A session that writes claims
+by itself; a task without rows claims as well. After all tasks have reported, no other attempt of
+any of them can begin to write.
 Source: KIP-98, KIP-664.
 """
 
@@ -39,17 +37,17 @@ if TYPE_CHECKING:
 
 
 def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -> None:
-    """Be the first to have InitProducerId of `claim_id` answered.
+    """Claim a task's part: be the first to get a response to InitProducerId for `claim_id`.
 
     Args:
         config: how to connect.
         claim_id: a `ClaimId`.
         timeout_ms: a transaction.timeout.ms that the brokers allow.
-        prefix: transactionalIdPrefix, for the ACL that an error names.
+        prefix: transactionalIdPrefix, for the ACL named in an error.
 
     Raises:
-        DeliveryError: another attempt was first, or this one was and the answer was lost.
-        KafkaProdError: max.block.ms has passed, or a right is missing.
+        DeliveryError: another attempt was first, or this one was and the response was lost.
+        KafkaProdError: max.block.ms has passed, or a permission is missing.
     """
     with borrowed_client(config) as client:
         admin = TransactionAdmin(client, acl_prefix(prefix))
@@ -72,10 +70,10 @@ _AGAIN: Final = (
 
 
 def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
-    """The transaction that all tasks have in common; None where each has its own.
+    """Return the transaction that all tasks share, or None if each has its own.
 
     Raises:
-        TransactionError: some have another one, or none.
+        TransactionError: tasks have different transactions, or only some have one.
     """
     found = {each.shared for each in results}
     if len(found) > 1:
@@ -87,10 +85,10 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
-    """What was written to each partition of the topics, each by one task alone.
+    """Return the records written to each partition of the topics, each by only one task.
 
     Args:
-        results: of all tasks, by the numbers of their Spark partitions.
+        results: of all tasks, in the order of their Spark partitions.
 
     Raises:
         TransactionError: two tasks have written to one partition; the message names them.
@@ -111,15 +109,15 @@ def check_producers(
     owners: Mapping[TopicPartition, PartitionRange],
     told: Mapping[TopicPartition, Sequence[ActiveProducer]],
 ) -> None:
-    """Raise unless each leader has exactly the records that the partition's owner reports.
+    """Raise unless each leader has exactly the records that the partition's task reports.
 
     Args:
         shared: the transaction.
-        owners: what was written to each partition.
-        told: the producers that each partition's leader knows.
+        owners: records written to each partition.
+        told: active producers of each partition, as its leader returned them.
 
     Raises:
-        TransactionError: one has others; the message names it, and what it has.
+        TransactionError: a leader has other records; the message names the partition and its state.
     """
     wrong = [
         problem
@@ -137,10 +135,10 @@ def check_producers(
 
 
 def all_skipped(results: Sequence[TaskResult]) -> bool:
-    """Whether no task has written, as the batch was there already.
+    """Return True if no task has written because the batch was already written.
 
     Raises:
-        TransactionError: some have, and some have not.
+        TransactionError: some tasks have written, and some have not.
     """
     skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
     if 0 < skipped < len(results):
@@ -155,7 +153,7 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
 def _problem(
     shared: OpenTransaction, written: PartitionRange, producers: Sequence[ActiveProducer]
 ) -> str | None:
-    """What is wrong with a partition, by its leader's word; None where all is as it should be."""
+    """Describe how the leader's state of a partition differs from what was written, or None."""
     name = f"{written.topic}-{written.partition}"
     known = next((each for each in producers if each.producer_id == shared.producer_id), None)
     if known is None:
@@ -167,7 +165,8 @@ def _problem(
     last = _last_sequence(written.records)
     if known.last_sequence != last:
         return f"{name} has sequence {known.last_sequence:,} as its last, not {last:,}"
-    # On transactions V1 an epoch outlives an abort, and what was written before is gone.
+    # On transactions V1 an epoch can be reused after an abort, which removes what was written
+    # before.
     if written.first_offset != known.transaction_start:
         return (
             f"{name} has the transaction from offset {known.transaction_start} on, not from "
@@ -177,7 +176,7 @@ def _problem(
 
 
 def _last_sequence(records: int) -> int:
-    """The sequence of the last of so many records: sequences begin at 0 again behind 2^31 - 1."""
+    """Return the sequence of the last record; sequence numbers wrap to 0 after 2^31 - 1."""
     return next_sequence(0, records - 1) if records else _NO_SEQUENCE
 
 

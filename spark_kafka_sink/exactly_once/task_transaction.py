@@ -1,4 +1,4 @@
-"""What a task hands the driver: the transaction that it left open, or why there is none."""
+"""The result that a task hands to the driver: its open transaction, or why there is none."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ if TYPE_CHECKING:
 
 
 _NAMED: Final = 100_000
-"""Partitions of all tasks that a decision names: 3 MB of JSON, which the driver appends in one
-transaction of seconds. One of each task tells how its transaction has ended."""
+"""Partitions of all tasks that a decision lists by name: 3 MB of JSON, which the driver appends in
+one transaction of a few seconds. One partition per task is enough to find out how its transaction
+ended.
+"""
 MAX_TOPICS: Final = 100
-"""Topics that a record of the decision log names."""
+"""Maximum number of topics that a record of the decision log names."""
 
 
 class TaskOutcome(StrEnum):
-    """What a task has done with its rows."""
+    """What a task did with its rows."""
 
     WRITTEN = "written"
-    """They are acknowledged, in a transaction that is open."""
+    """Its records are acknowledged, in a transaction that is still open."""
     EMPTY = "empty"
-    """There were none, and so there is no transaction."""
+    """It had no rows, and therefore has no transaction."""
     SKIPPED = "skipped"
-    """The batch is decided already: they were not written again, and there is no transaction."""
+    """The batch is already decided: the rows were not written again, and there is no transaction.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class PartitionRange:
-    """The records that a transaction has in one partition.
+    """The records of a transaction in one partition.
 
-    Records of other transactions may lie between the offsets, which are None where the broker
-    named none.
+    Records of other transactions may be between the offsets, which are None if the broker returned
+    none.
     """
 
     topic: str
@@ -47,7 +50,7 @@ class PartitionRange:
     last_offset: int | None = None
 
     def __str__(self) -> str:
-        """For messages, such as "events-3: 5,210 records at offsets 17 to 9120"."""
+        """Return text for messages, such as "events-3: 5,210 records at offsets 17 to 9120"."""
         if self.first_offset is None or self.last_offset is None:
             where = "offsets unknown"
         else:
@@ -57,54 +60,56 @@ class PartitionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTransaction:
-    """A transaction with all records of a task acknowledged in it, not ended yet."""
+    """An open transaction in which all records of a task are acknowledged."""
 
     transaction: OpenTransaction
     started_ms: int
-    """When it began by the task's clock, milliseconds since 1970."""
+    """Start time by the task's clock, in milliseconds since 1970."""
     timeout_ms: int
-    """transaction.timeout.ms: the broker aborts it when it is older."""
+    """transaction.timeout.ms, the age in milliseconds at which the broker aborts it."""
     partitions: tuple[PartitionRange, ...] = ()
     """By topic and partition, each once."""
     unnamed_partitions: int = 0
-    """How many more it has written to, where naming all would make the decision too large."""
+    """Number of further partitions, not listed because they would make the decision too large."""
     unnamed_records: int = 0
-    """Records in these."""
+    """Number of records in these partitions."""
 
     @property
     def transactional_id(self) -> str:
-        """The id that the task made for itself alone."""
+        """The id that the task created for itself alone."""
         return self.transaction.transactional_id
 
     @property
     def records(self) -> int:
-        """Records in all partitions."""
+        """Number of records in all partitions."""
         return sum(each.records for each in self.partitions) + self.unnamed_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """How one task ended, as its commit message carries it.
+    """How one task ended; part of its commit message.
 
     Raises:
-        ValueError: a transaction is missing for WRITTEN, or is there for another outcome.
+        ValueError: the outcome is WRITTEN without a transaction, or another one with a transaction.
     """
 
     outcome: TaskOutcome
     query_id: str | None
-    """The streaming query's; None in a batch job."""
+    """Id of the streaming query; None in a batch job."""
     batch: str
-    """A stream's batch number; otherwise the name of the scope."""
+    """Batch number of a stream; otherwise the name of the scope."""
     transaction: TaskTransaction | None = None
     rows: int | None = None
-    """What Spark handed the task, written or not; None where it did not count them."""
+    """Rows that Spark passed to the task, written or not; None if they were not counted."""
     topics: frozenset[str] | None = None
-    """That the rows of a write with a batchId name; None without, or where they are too many."""
+    """Topics named by the rows of a write with a batchId; None without a batchId, or if too many.
+    """
     run_id: str | None = None
-    """Of the query, where foreachBatch writes; None if it is not known."""
+    """Run id of the query if foreachBatch writes; None if unknown."""
     shared: OpenTransaction | None = None
-    """The transaction of all tasks of the batch, whether this one has written in it or not; None
-    where each has its own."""
+    """The transaction of all tasks of the batch, whether this task has written in it or not; None
+    if each task has its own.
+    """
 
     def __post_init__(self) -> None:
         if (self.transaction is None) == (self.outcome is TaskOutcome.WRITTEN):
@@ -112,18 +117,18 @@ class TaskResult:
 
 
 def partitions_to_name(tasks: int) -> int:
-    """How many partitions the decision names of each of so many tasks."""
+    """Return the maximum number of partitions per task that a decision lists."""
     return max(1, _NAMED // max(1, tasks))
 
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:
-    """The rows that Spark handed all tasks; None where one has not counted its own."""
+    """Return the rows that Spark passed to all tasks; None if one task has not counted its rows."""
     counts = [each.rows for each in results if each.rows is not None]
     return sum(counts) if len(counts) == len(results) else None
 
 
 def topics_of(results: Sequence[TaskResult]) -> tuple[str, ...] | None:
-    """The topics that the rows of all tasks name, sorted; None where one has not told its own."""
+    """Return the sorted topics that all tasks' rows name; None if one is unknown, or too many."""
     names = [each.topics for each in results if each.topics is not None]
     every = frozenset[str]().union(*names)
     return tuple(sorted(every)) if len(names) == len(results) and len(every) <= MAX_TOPICS else None

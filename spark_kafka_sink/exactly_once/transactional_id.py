@@ -1,7 +1,5 @@
 """Scopes of exactly-once writes, and transactional ids: built, parsed and matched.
 
-Transactional ids: made here, parsed here, and listed by the patterns made here.
-
 =======  =================================  ====================================================
 scope    driver's id, key in the log        task's id
 =======  =================================  ====================================================
@@ -10,21 +8,21 @@ batch    ``prefix/batch/7/topic=events``    ``prefix/batch/7/topic=events/nonce/
 run      ``prefix/run/id``                  ``prefix/run/id/nonce/partition/attempt``
 =======  =================================  ====================================================
 
-A batch whose rows name their topics has ``topic-column`` for ``topic=events``, and a write with a
-writeName has ``/name=late`` after it. Earlier versions had neither: ``prefix/batch/7``.
+A batch whose rows name their topics has ``topic-column`` instead of ``topic=events``, and a write
+with a writeName has ``/name=late`` after it. Earlier versions had neither: ``prefix/batch/7``.
 
 With atomicBatch=true all tasks write in a transaction of the driver's id, and each Spark partition
 has an id that its first attempt claims: a task's id without the attempt, as
-``prefix/stream/query/17/nonce/partition``. No transaction ever begins under it.
+``prefix/stream/query/17/nonce/partition``. No transaction is ever begun with it.
 
 ``abort()`` creates one more id, the abort flag: the driver's id and a nonce, as
-``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction any more.
+``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction.
 
-No prefix has a "/" and in a batchId, a topic and a name it is escaped, so that each id belongs to
+A prefix contains no "/", and in a batchId, a topic and a name it is escaped, so each id belongs to
 exactly one scope.
-The nonce is made where the write is planned and the attempt is Spark's taskAttemptId: no two
-attempts ever share an id, also when a stage runs again or a paused attempt wakes up late. The query
-is in it because batch numbers of two queries can't be compared: a new one begins with 0 again.
+The nonce is created when the write is planned, and the attempt is Spark's taskAttemptId: no two
+attempts ever share an id, even if a stage runs again or a paused attempt resumes late. The query is
+part of the id because batch numbers of two queries cannot be compared: each starts at 0.
 """
 
 from __future__ import annotations
@@ -46,10 +44,10 @@ if TYPE_CHECKING:
 
 
 class ScopeKind(StrEnum):
-    """What a scope belongs to; the value is a part of transactional ids and log keys."""
+    """Kind of write that a scope covers; the value is a part of transactional ids and log keys."""
 
     STREAM = "stream"
-    """All micro-batches of the one query that runs under a prefix."""
+    """All micro-batches of the query that runs under a prefix."""
     BATCH = "batch"
     """All runs of one write of the batch with a batchId."""
     RUN = "run"
@@ -58,7 +56,7 @@ class ScopeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What tells the writes of one batch apart: where their rows go, and a name.
+    """Distinguishes the writes of one batch: the target topic of their rows, and a name.
 
     A function of foreachBatch may write to several topics with one batchId.
     """
@@ -69,7 +67,7 @@ class Target:
     """The option writeName."""
 
     def __str__(self) -> str:
-        """For messages, such as "to topic events" or "named late to topic events"."""
+        """Return text for messages, such as "to topic events" or "named late to topic events"."""
         where = "to the topics of its rows" if self.topic is None else f"to topic {self.topic}"
         return where if self.name is None else f"named {self.name} {where}"
 
@@ -79,10 +77,10 @@ _ANY_TOPIC = Target()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What is fenced together, and has one entry in the decision log.
+    """Unit of fencing, with one entry in the decision log.
 
     Two batch jobs with different batchIds are two scopes, so neither can fence the other. The same
-    holds for two writes with one batchId and different targets.
+    applies to two writes with one batchId and different targets.
     """
 
     kind: ScopeKind
@@ -91,20 +89,22 @@ class Scope:
     name: str = ""
     """The batchId, or the random id of a run; empty for a stream."""
     target: Target | None = None
-    """Of a batch; None for what earlier versions decided, which did not tell its writes apart."""
+    """Target of a batch; None for decisions of earlier versions, which did not distinguish its
+    writes.
+    """
 
     @classmethod
     def stream(cls, prefix: str) -> Self:
-        """The scope of a streaming query."""
+        """Return the scope of a streaming query."""
         check_prefix(prefix)
         return cls(kind=ScopeKind.STREAM, prefix=prefix)
 
     @classmethod
     def batch(cls, prefix: str, batch_id: str, target: Target = _ANY_TOPIC) -> Self:
-        """The scope of one write of a batch that has a batchId.
+        """Return the scope of one write of a batch with a batchId.
 
         Raises:
-            ConfigError: prefix or batchId can't be part of a transactional id.
+            ConfigError: prefix or batchId cannot be part of a transactional id.
         """
         check_prefix(prefix)
         check_batch_id(batch_id)
@@ -112,7 +112,7 @@ class Scope:
 
     @classmethod
     def run(cls, prefix: str) -> Self:
-        """A new scope, for one run of a batch job without a batchId."""
+        """Return a new scope for one run of a batch job without a batchId."""
         check_prefix(prefix)
         return cls(kind=ScopeKind.RUN, prefix=prefix, name=token_hex(8))
 
@@ -120,14 +120,14 @@ class Scope:
     def undistinguished(self) -> Scope | None:
         """The scope under which an earlier version may have decided this write.
 
-        None if that is impossible: those versions had batches, and no writeName.
+        None if this is not a batch, or has a writeName, which those versions did not have.
         """
         if self.target is None or self.target.name is not None:
             return None
         return replace(self, target=None)
 
     def __str__(self) -> str:
-        """For messages, such as "stream orders" or "batch 7 of orders to topic events"."""
+        """Return text for messages, such as "stream orders" or "batch 7 of orders to topic a"."""
         if self.kind is ScopeKind.STREAM:
             return f"stream {self.prefix}"
         text = f"{self.kind.value} {self.name} of {self.prefix}"
@@ -136,7 +136,7 @@ class Scope:
 
 NONCE_BYTES: Final = 8
 _SAFE: Final = "-._~:+=@,"
-"""What stays as it is in a batchId, beside letters and digits."""
+"""Characters of a batchId that are not escaped, in addition to letters and digits."""
 _NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
 _PREFIX: Final = r"[A-Za-z0-9._-]+"
 _ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
@@ -151,7 +151,7 @@ _BATCH_TASK: Final = re.compile(
     rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
 )
 _ATTEMPT_OF_CLAIM: Final = "/0"
-"""What makes a claim's id one that a task's could be."""
+"""Suffix that gives the id of a claim the form of a task's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,23 +160,23 @@ class TaskTransactionalId:
 
     scope: Scope
     query_id: str | None
-    """The streaming query's; None in a batch job."""
+    """Id of the streaming query; None in a batch job."""
     batch: str
-    """A stream's batch number; otherwise the name of the scope."""
+    """Batch number of a stream; otherwise the name of the scope."""
     nonce: str
     partition: int
-    """Spark's, of the DataFrame."""
+    """Number of Spark's partition of the DataFrame."""
     task_attempt_id: int
 
     def __str__(self) -> str:
-        """The id itself, as Kafka gets it."""
+        """Return the id as sent to Kafka."""
         base = _planning_id(self.scope, self.query_id, self.batch, self.nonce)
         return f"{base}/{self.partition}/{self.task_attempt_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimId:
-    """The id that one attempt of a task may claim, with atomicBatch=true; fields as above."""
+    """The id that one attempt of a task can claim with atomicBatch=true; fields as above."""
 
     scope: Scope
     query_id: str | None
@@ -185,17 +185,17 @@ class ClaimId:
     partition: int
 
     def __str__(self) -> str:
-        """The id itself, as Kafka gets it."""
+        """Return the id as sent to Kafka."""
         return f"{_planning_id(self.scope, self.query_id, self.batch, self.nonce)}/{self.partition}"
 
 
 def new_nonce() -> str:
-    """16 random hex digits, never the same twice: one for each planning of a write."""
+    """Return 16 random hex digits that identify one planning of a write."""
     return token_hex(NONCE_BYTES)
 
 
 def driver_id(scope: Scope) -> str:
-    """The driver's own transactional id, which is the scope's key in the decision log too."""
+    """Return the driver's transactional id, which is also the scope's key in the decision log."""
     base = f"{scope.prefix}/{scope.kind.value}"
     if scope.kind is ScopeKind.STREAM:
         return base
@@ -205,14 +205,13 @@ def driver_id(scope: Scope) -> str:
 def abort_flag_id(scope: Scope, nonce: str) -> str:
     """Return the id that exists once the driver has aborted the planning with this nonce.
 
-    Its batch and query are not in it: an abort() in which no task has reported does not know the
-    query.
+    It contains neither batch nor query: an abort() without any task result does not know the query.
     """
     return f"{driver_id(scope)}/{nonce}"
 
 
 def parse_driver_id(text: str) -> Scope | None:
-    """The scope whose driver has this id; None where it is no driver's of this sink."""
+    """Return the scope whose driver has this id, or None if it is not the id of a driver."""
     match = _DRIVER.fullmatch(text)
     if match is None:
         return None
@@ -223,7 +222,7 @@ def parse_driver_id(text: str) -> Scope | None:
 
 
 def parse_task_id(text: str) -> TaskTransactionalId | None:
-    """The parts of a task's id; None where it is no task's of this sink."""
+    """Parse a task's id; return None if it is not the id of one of our tasks."""
     match = _STREAM_TASK.fullmatch(text)
     if match is not None:
         prefix, query, batch, nonce, partition, attempt = match.groups()
@@ -249,13 +248,13 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
 
 
 def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
-    """The nonces of the plannings that these transactions are of."""
+    """Return the nonces of the plannings that these transactions belong to."""
     parsed = (parse_task_id(each.transactional_id) for each in transactions)
     return frozenset(each.nonce for each in parsed if each is not None)
 
 
 def parse_claim_id(text: str) -> ClaimId | None:
-    """The parts of a claim's id; None where it is none of this sink."""
+    """Parse the id of a claim; return None if it is not one of ours."""
     task = parse_task_id(text + _ATTEMPT_OF_CLAIM)
     if task is None:
         return None
@@ -269,19 +268,19 @@ def parse_claim_id(text: str) -> ClaimId | None:
 
 
 def tasks_pattern(scope: Scope) -> str:
-    """A regular expression (RE2) of the ids of the scope's tasks, for ListTransactions."""
+    """Return an RE2 expression for the ids of the scope's tasks, for ListTransactions."""
     base = re.escape(driver_id(scope))
     batch = f"/{_NAME}/[0-9]+" if scope.kind is ScopeKind.STREAM else ""
     return f"^{base}{batch}/{_ATTEMPT}$"
 
 
 def prefix_pattern(prefix: str) -> str:
-    """A regular expression (RE2) of all ids under a prefix, of drivers and of tasks."""
+    """Return an RE2 expression for all ids under a prefix, of drivers and of tasks."""
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
 
 
 def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> str:
-    """What the ids of all tasks of one planning begin with."""
+    """Return the common start of the ids of all tasks of one planning."""
     base = driver_id(scope)
     if scope.kind is ScopeKind.STREAM:
         base = f"{base}/{_quoted(query_id or '')}/{batch}"
@@ -289,7 +288,7 @@ def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> 
 
 
 def _target_id(target: Target | None) -> str:
-    """The end of the id of a batch's driver."""
+    """Return the end of the id of a batch's driver."""
     if target is None:
         return ""
     topic = _TOPIC_COLUMN if target.topic is None else f"topic={_quoted(target.topic)}"
@@ -299,7 +298,7 @@ def _target_id(target: Target | None) -> str:
 def _named_scope(
     prefix: str, kind: str, name: str, target: str | None, topic: str | None, write: str | None
 ) -> Scope | None:
-    """None where a name is not spelled as `driver_id` would."""
+    """Return the scope, or None if a name is not escaped as `driver_id` escapes it."""
     quoted = [each for each in (name, topic, write) if each is not None]
     if None in map(_unquoted, quoted) or (target and kind != ScopeKind.BATCH):
         return None
@@ -318,7 +317,7 @@ def _quoted(name: str) -> str:
 
 
 def _unquoted(name: str) -> str | None:
-    """The text that `quote` would make this of; None where there is none."""
+    """Return the unescaped name, or None if `_quoted` would not produce this text."""
     try:
         found = unquote(name, errors="strict")
     except UnicodeDecodeError:

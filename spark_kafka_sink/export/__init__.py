@@ -1,5 +1,9 @@
-"""A finished write's metrics for other systems.
+"""Export the metrics of a finished write to other systems.
 
-java_names gives a delivery report under the Java producer's metric names; prometheus and
-opentelemetry hand that on, each with a library of its own; exporters chooses among them.
+In reading order:
+
+- `exporters`: export a write's metrics to every system that the options name
+- `java_names`: a delivery report under the metric names of the Java producer
+- `prometheus`: export to a textfile or a Pushgateway, with prometheus-client
+- `opentelemetry`: export with OpenTelemetry's API
 """

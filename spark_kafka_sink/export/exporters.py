@@ -1,9 +1,9 @@
-"""Hands the metrics of a finished write to Prometheus and OpenTelemetry.
+"""Export the metrics of a finished write to Prometheus and OpenTelemetry.
 
-The driver does it, once per write or micro-batch, from the merged report. A task's Python worker
-is the wrong place: there are many on one machine, so that a fixed port is taken; most live for
-seconds, less than a scrape's interval; and what each of them knows is in the report anyway. So
-there is no port to scrape: a file for node_exporter where there is one, a Pushgateway otherwise.
+The driver exports them once per write or micro-batch, from the merged report. Python workers do
+not: several run on one machine and would compete for a fixed port, most live for seconds, which is
+less than a scrape interval, and their metrics are in the report anyway. There is no port to scrape
+for the same reason: Prometheus is served by a file for node_exporter, or by a Pushgateway.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ TIMEOUT_S = 30.0
 
 
 class Exporter(Protocol):
-    """Hands metrics to one system; it lives as long as the process and adds up counters."""
+    """Exports metrics to one system; it lives as long as the process and accumulates counters."""
 
     def export(self, report: DeliveryReport) -> None:
-        """Hand over the metrics of one more write."""
+        """Export the metrics of one more write."""
 
 
 def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
-    """Hand a write's metrics to every system that the options name.
+    """Export a write's metrics to every system that the options name.
 
-    One that fails is logged and skipped: the records are in Kafka, and a write that has succeeded
-    must not fail for its metrics.
+    A failure is logged and ignored: the records are in Kafka, and a successful write must not fail
+    because of its metrics.
     """
     client_id = config.producer.client_id
     places: dict[str, str | None] = {
@@ -53,7 +53,7 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
 
 @cache
 def _exporter(kind: str, target: str, client_id: str) -> Exporter:
-    """The process's exporter for a place; the libraries are imported only here."""
+    """Return the process's exporter for a target; its libraries are imported only here."""
     if kind == "opentelemetry":
         from spark_kafka_sink.export.opentelemetry import OpenTelemetryExporter
 

@@ -1,7 +1,7 @@
-"""A delivery report under the names of the Java producer's metrics (``SenderMetricsRegistry``).
+"""A delivery report under the metric names of the Java producer (``SenderMetricsRegistry``).
 
-Rates are over the time given, times in milliseconds, sizes in bytes. The labels are Java's tags:
-none for the client, `topic` for a topic, `node_id` for a broker.
+Rates are per second over the given duration, times are in milliseconds, sizes in bytes. The labels
+correspond to Java's tags: none for client metrics, `topic` for a topic, `node_id` for a broker.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class MetricKind(Enum):
-    """How a metric behaves over time."""
+    """The type of a metric."""
 
     COUNTER = auto()
-    """Of this write alone: whoever exports several writes adds them up."""
+    """Counts for this write only; exporters add up the values of several writes."""
     GAUGE = auto()
 
 
@@ -47,7 +47,7 @@ class Metric:
 
 
 def java_metrics(report: DeliveryReport, seconds: float) -> list[Metric]:
-    """All metrics of a report whose records took `seconds` to write."""
+    """Return all metrics of a report; `seconds` is the duration of the write, for rates."""
     brokers, topics = report.metrics.brokers, report.metrics.topics
     return [
         *_client(report, seconds),
@@ -57,7 +57,7 @@ def java_metrics(report: DeliveryReport, seconds: float) -> list[Metric]:
 
 
 def client_values(report: DeliveryReport, seconds: float) -> dict[str, float]:
-    """The client's own metrics, value by name."""
+    """Return the values of the client's metrics by name."""
     return {metric.name: metric.value for metric in _client(report, seconds)}
 
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, through prometheus-client: a textfile or a Pushgateway."""
+"""Export metrics to Prometheus with prometheus-client: to a textfile or a Pushgateway."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREFIXES = {(): "kafka_producer", ("topic",): "kafka_producer_topic"}
 
 
 class _Writes(Collector):
-    """All writes of this process: counters and histograms of all, gauges of the last one."""
+    """Metrics of this process: counters and histograms of all writes, gauges of the last one."""
 
     def __init__(self, client_id: str) -> None:
         self._common = {"client_id": client_id} if client_id else {}
@@ -81,7 +81,7 @@ class _Writes(Collector):
 
 
 class TextfileExporter:
-    """Writes a file as node_exporter's textfile collector reads it, whole or not at all.
+    """Writes a file for node_exporter's textfile collector, atomically.
 
     Args:
         target: the file; its name must end in `.prom` for node_exporter to read it.
@@ -95,7 +95,7 @@ class TextfileExporter:
         self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
-        """Add a write and write the file anew; OSError if that fails."""
+        """Add the metrics of a write and replace the file; raise OSError if that fails."""
         self._writes.add(report)
         write_to_textfile(self._target, self._registry)
 
@@ -105,7 +105,7 @@ class PushgatewayExporter:
 
     Args:
         target: host:port or a URL.
-        client_id: part of the group, unless empty: give each job of a machine its own.
+        client_id: part of the group, unless empty; should be different for each job on a machine.
     """
 
     def __init__(self, target: str, client_id: str) -> None:
@@ -118,6 +118,6 @@ class PushgatewayExporter:
         self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
-        """Add a write and push; OSError if that fails."""
+        """Add the metrics of a write and push all of them; raise OSError if that fails."""
         self._writes.add(report)
         push_to_gateway(self._target, JOB, self._registry, grouping_key=self._group, timeout=10)

@@ -1,5 +1,8 @@
 """What a running producer measures.
 
-histogram holds times and sizes, recorder counts while the producer runs, producer_metrics is the
-result, which adds up over tasks and travels in the delivery report.
+In reading order:
+
+- `histogram`: distributions of times and sizes that can be merged exactly
+- `producer_metrics`: the result, which is merged over tasks and part of the delivery report
+- `recorder`: the counters that the sender thread updates while the producer runs
 """

@@ -1,6 +1,7 @@
-"""Whole numbers, such as times in microseconds or sizes in bytes, counted in log-spaced buckets.
+"""Distributions of whole numbers, such as times in microseconds or sizes in bytes.
 
-Small to send, and exact to add up: the buckets are the same for every histogram.
+Numbers are counted in log-spaced buckets. The buckets are the same in every histogram, so
+histograms are small to send and merge exactly.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _FINE = 7
-"""Buckets for each doubling, as a power of two: a bucket is under 1 % of its numbers wide."""
+"""Base-2 logarithm of the buckets per doubling: a bucket's width is under 1 % of its numbers."""
 _COARSE = 2
-"""The same for steps, of which a picture or a time series database takes few."""
+"""The same for steps: figures and time series databases need few of them."""
 PER_OCTAVE = 1 << _FINE
-"""Buckets between a number and its double; numbers below this have a bucket each."""
+"""Number of buckets between a number and its double; smaller numbers have a bucket each."""
 _MANY = 1024
-"""Numbers that are sorted into buckets at once."""
+"""Count of numbers that are sorted into buckets together."""
 
 
 def bucket_of(value: int, bits: int = _FINE) -> int:
-    """Return the bucket of a whole number; `bits` is the power of two of buckets per doubling."""
+    """Return the bucket of a whole number, with 2 ** `bits` buckets per doubling."""
     if value < 1 << bits:
         return max(value, 0)
     exponent = value.bit_length() - 1
@@ -35,7 +36,7 @@ def bucket_of(value: int, bits: int = _FINE) -> int:
 
 
 def bucket_top(bucket: int, bits: int = _FINE) -> int:
-    """Return the largest number that falls into a bucket."""
+    """Return the largest number in a bucket."""
     if bucket < 1 << bits:
         return bucket
     octave, step = divmod(bucket, 1 << bits)
@@ -43,17 +44,17 @@ def bucket_top(bucket: int, bits: int = _FINE) -> int:
 
 
 def step_top(step: int) -> int:
-    """Return the largest number that falls into a step; see `Histogram.steps`."""
+    """Return the largest number in a step; see `Histogram.steps`."""
     return bucket_top(step, _COARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How often each number was seen; percentiles are at most 1 % too large, never too small.
+    """A distribution of whole numbers; percentiles are at most 1 % too large, never too small.
 
-    `buckets` holds (bucket, how often) in rising order, without empty ones; `total`, `low` and
-    `high` are exact, all 0 of nothing. Merging is associative and commutative, and
-    `Histogram()` changes nothing.
+    `buckets` contains (bucket, count) in ascending order, without empty buckets. The sum `total`,
+    the minimum `low` and the maximum `high` are exact, and 0 if the histogram is empty. Merging is
+    associative and commutative, with `Histogram()` as the neutral element.
     """
 
     buckets: tuple[tuple[int, int], ...] = ()
@@ -62,22 +63,22 @@ class Histogram:
     high: int = 0
 
     def __reduce__(self) -> tuple[Callable[..., Histogram], tuple[object, ...]]:
-        """Quicker than what a frozen dataclass has, as a report has hundreds."""
+        """Pickle faster than a frozen dataclass does, because a report has hundreds of them."""
         return _histogram, (self.buckets, self.total, self.low, self.high)
 
     @property
     def count(self) -> int:
-        """How many numbers were recorded."""
+        """The count of recorded numbers."""
         return sum(times for _, times in self.buckets)
 
     @property
     def mean(self) -> float:
-        """Exact; 0 of nothing."""
+        """The exact mean; 0 if empty."""
         return self.total / self.count if self.buckets else 0.0
 
     @property
     def deviation(self) -> float:
-        """Standard deviation, based on the buckets; 0 of nothing and of equal numbers."""
+        """The standard deviation, based on the buckets; 0 if empty or if all numbers are equal."""
         if self.low == self.high:
             return 0.0
         values = [(self._middle(bucket), times) for bucket, times in self.buckets]
@@ -86,7 +87,7 @@ class Histogram:
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
-        """(step, how often) in rising order: the buckets in four steps for each doubling."""
+        """(step, count) in ascending order: the buckets merged into four steps per doubling."""
         counts: dict[int, int] = {}
         for bucket, times in self.buckets:
             step = bucket_of(bucket_top(bucket), _COARSE)
@@ -94,7 +95,7 @@ class Histogram:
         return tuple(counts.items())
 
     def percentile(self, q: float) -> int:
-        """The number that `q` percent (0 to 100) do not exceed; 0 of nothing.
+        """Return the number that `q` percent (0 to 100) of the numbers do not exceed; 0 if empty.
 
         Raises:
             ValueError: `q` is not within 0 to 100.
@@ -110,7 +111,7 @@ class Histogram:
 
     @classmethod
     def merge_all(cls, histograms: Iterable[Histogram]) -> Self:
-        """All together."""
+        """Return the sum of all histograms."""
         counts: dict[int, int] = {}
         parts = [one for one in histograms if one.buckets]
         for one in parts:
@@ -124,7 +125,7 @@ class Histogram:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it; mean and percentiles are there to be read, not to be read back."""
+        """Return the histogram for JSON; mean and percentiles are for readers, not `from_dict`."""
         return {
             "count": self.count,
             "mean": round(self.mean, 1),
@@ -139,7 +140,7 @@ class Histogram:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
+        """Return the histogram that `to_dict` has written."""
         return cls(
             buckets=read_buckets(data),
             total=int(data["total"]),
@@ -148,16 +149,16 @@ class Histogram:
         )
 
     def _middle(self, bucket: int) -> float:
-        """The middle of the part of a bucket that lies between `low` and `high`."""
+        """Return the middle of the part of a bucket between `low` and `high`."""
         bottom = bucket_top(bucket - 1) + 1 if bucket else 0
         return (max(bottom, self.low) + min(bucket_top(bucket), self.high)) / 2
 
 
 def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """Read the buckets of a histogram in a report, also of one that has four to a doubling.
+    """Read a histogram's buckets from a report; older reports have four buckets per doubling.
 
     Raises:
-        ValueError: there is another number of buckets to a doubling.
+        ValueError: the report has another number of buckets per doubling.
     """
     pairs = [(int(bucket), int(times)) for bucket, times in data["buckets"]]
     per_octave = int(data.get("buckets_per_doubling", 1 << _COARSE))
@@ -169,15 +170,15 @@ def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
 
 
 def _histogram(buckets: tuple[tuple[int, int], ...], total: int, low: int, high: int) -> Histogram:
-    """For pickle."""
+    """Create a histogram from a pickle."""
     return Histogram(buckets=buckets, total=total, low=low, high=high)
 
 
 class HistogramBuilder:
-    """Collects numbers; one thread adds, any thread may `build`. Negative ones count as 0.
+    """Collects numbers; one thread adds, any thread may call `build`. Negative numbers count as 0.
 
-    A number is only put on a list when it comes, as it comes for each batch; they are sorted into
-    buckets many at once.
+    `add` only appends to a list, because it is called for each batch; the numbers are sorted into
+    buckets later, `_MANY` at a time.
     """
 
     __slots__ = ("_lock", "_new", "_past", "_times", "_window")
@@ -186,12 +187,12 @@ class HistogramBuilder:
         self._lock = Lock()
         self._new: list[int] = []
         self._times: list[int] = []
-        """How often each number of `_new` counts, which has it before `_times` has."""
+        """The count of each number in `_new`, to which a number is appended first."""
         self._window = Histogram()
         self._past = Histogram()
 
     def add(self, value: int, times: int = 1) -> None:
-        """Record a number, once or several times."""
+        """Record a number `times` times."""
         new = self._new
         new.append(value)
         self._times.append(times)
@@ -199,18 +200,21 @@ class HistogramBuilder:
             self._fold()
 
     def add_time(self, seconds: float, times: int = 1) -> None:
-        """Record a time in microseconds."""
+        """Record a time, given in seconds, in microseconds."""
         self.add(round(seconds * 1_000_000), times)
 
     def add_times(self, seconds: Sequence[tuple[float, int]]) -> None:
-        """Record several times in microseconds, each as often as it says."""
+        """Record pairs of a time in seconds and a count; times are stored in microseconds."""
         self._new += [round(each * 1_000_000) for each, _ in seconds]
         self._times += [times for _, times in seconds]
         if len(self._new) >= _MANY:
             self._fold()
 
     def roll(self) -> Histogram:
-        """What came in since the last `roll`; `build` goes on counting it. For who adds."""
+        """Return the numbers since the last `roll`; `build` still includes them.
+
+        Only the thread that adds may call it.
+        """
         self._fold()
         with self._lock:
             window, self._window = self._window, Histogram()
@@ -218,7 +222,7 @@ class HistogramBuilder:
         return window
 
     def build(self) -> Histogram:
-        """Everything so far."""
+        """Return the histogram of all numbers so far."""
         with self._lock:
             times = self._times.copy()
             new = _sorted(self._new[: len(times)], times)
@@ -232,7 +236,7 @@ class HistogramBuilder:
 
 
 def _sorted(numbers: list[int], times: list[int]) -> Histogram:
-    """Numbers in the buckets that `bucket_of` puts them into, each as often as it counts."""
+    """Return the histogram of numbers and their counts, with the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()
     values = np.maximum(np.array(numbers, np.int64), 0)

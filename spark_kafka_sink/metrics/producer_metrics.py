@@ -1,7 +1,7 @@
-"""How a producer worked: what lies behind the metrics of Java's producer and of librdkafka.
+"""Metrics of a producer, which correspond to those of Java's producer and of librdkafka.
 
-All of it adds up over tasks, like the delivery report that carries it. Times are in microseconds
-unless a name says otherwise, sizes in bytes.
+They are part of the delivery report and, like it, are merged over tasks. Times are in microseconds
+unless a docstring names another unit; sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -17,75 +17,78 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 MILLION = 1_000_000
-"""Compression rates are kept in millionths: whole numbers add up exactly in any order."""
+"""Compression rates are stored in millionths: sums of whole numbers are exact in any order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetrics:
-    """One broker as librdkafka's statistics describe it."""
+    """The metrics of one broker, with the names of librdkafka's statistics."""
 
     node_id: int
     """The broker's id."""
     name: str
     """host:port."""
     tx: int = 0
-    """Requests that the socket has taken whole, those that open a connection included."""
+    """Completely written requests, including those of connection handshakes."""
     tx_bytes: int = 0
     """Bytes sent."""
     rx: int = 0
-    """Responses received, those that open a connection included."""
+    """Responses received, including those of connection handshakes."""
     rx_bytes: int = 0
     """Bytes received."""
     tx_errors: int = 0
-    """Requests that never got their answer."""
+    """Requests that were never answered."""
     timeouts: int = 0
-    """Of these, the ones that waited for request.timeout.ms."""
+    """Requests in `tx_errors` that were in flight when the oldest exceeded request.timeout.ms."""
     connects: int = 0
-    """Connections made."""
+    """Connection attempts."""
     disconnects: int = 0
-    """Connections ended."""
+    """Connections and attempts that ended."""
     int_latency: Histogram = field(default_factory=Histogram)
-    """Each record's time from when its chunk came until its batch's first request."""
+    """Time of each record from the arrival of its chunk to its batch's first request."""
     outbuf_latency: Histogram = field(default_factory=Histogram)
-    """A request's time until all of it is written to the socket."""
+    """Time of a request from sending until it is completely written to the socket."""
     rtt: Histogram = field(default_factory=Histogram)
-    """From then to the answer."""
+    """Time from the complete write of a request to its response."""
     throttle: Histogram = field(default_factory=Histogram)
-    """Pause that each answer to a Produce request asked for, in milliseconds."""
+    """Pause demanded by each Produce response, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics:
-    """What was sent to one topic."""
+    """The metrics of one topic."""
 
     topic: str
-    """The topic."""
+    """The topic's name."""
     partitions: int = 0
-    """Partitions that the topic has, those without records included; 0 where it is unknown."""
+    """Number of the topic's partitions, including those without records; 0 if unknown."""
     keyed_records: int = 0
-    """Rows whose partition the hash of the key decided."""
+    """Rows whose partition was chosen by the hash of the key."""
     assigned_records: int = 0
-    """Rows whose partition the column `partition` named."""
+    """Rows whose partition was given in the column `partition`."""
     retried_records: int = 0
-    """Records of batches that were sent again, each time."""
+    """Records of retried batches, counted at each retry."""
     batch_size: Histogram = field(default_factory=Histogram)
-    """A batch's bytes on the wire."""
+    """Bytes per batch on the wire."""
     batch_records: Histogram = field(default_factory=Histogram)
-    """A batch's records."""
+    """Records per batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerMetrics:
-    """A whole producer, or all of a job; `ProducerMetrics()` changes nothing in a merge."""
+    """The metrics of a producer, or of all producers of a job.
+
+    `ProducerMetrics()` is the neutral element of `merge_all`.
+    """
 
     fill_time: Histogram = field(default_factory=Histogram)
-    """From a batch's first record until it was closed."""
+    """Time from a batch's first record until it was closed."""
     compression_time: Histogram = field(default_factory=Histogram)
-    """A batch's time in the compressor."""
+    """Compression time of a batch."""
     compression_rate: Histogram = field(default_factory=Histogram)
-    """Compressed over uncompressed size of a batch, in millionths; only of compressed batches."""
+    """Compressed size over uncompressed size in millionths, of compressed batches only."""
     request_records: Histogram = field(default_factory=Histogram)
-    """Records of a Produce request."""
+    """Records per Produce request."""
     closed_full: int = 0
     """Batches closed because they had reached batch.size."""
     closed_linger: int = 0
@@ -93,58 +96,58 @@ class ProducerMetrics:
     closed_flush: int = 0
     """Batches closed because the task had no more rows."""
     closed_memory: int = 0
-    """Batches closed early because the writer waited for room in the buffer."""
+    """Batches closed early because the writer waited for free buffer memory."""
     buffer_waits: int = 0
-    """How often `write()` waited for room in the buffer."""
+    """Number of times that `write()` waited for free buffer memory."""
     buffer_wait: int = 0
-    """Time that `write()` waited for room in the buffer, all waits together."""
+    """Total time that `write()` waited for free buffer memory."""
     buffer_peak: int = 0
-    """The most bytes in the buffer."""
+    """Maximum bytes in the buffer."""
     brokers: tuple[BrokerMetrics, ...] = ()
-    """By node id."""
+    """Metrics per broker, sorted by node id."""
     topics: tuple[TopicMetrics, ...] = ()
-    """By name."""
+    """Metrics per topic, sorted by name."""
     settings: tuple[tuple[str, str], ...] = ()
-    """The options that shape the pipeline, by Kafka's names, for the advisor."""
+    """The pipeline's options by Kafka's names, for the advisor."""
 
     @property
     def topic_partitions(self) -> dict[str, int]:
-        """How many partitions each topic has; 0 where it is unknown."""
+        """The partition count of each topic; 0 if unknown."""
         return {each.topic: each.partitions for each in self.topics}
 
     @property
     def batch_size(self) -> Histogram:
-        """Over all topics."""
+        """Bytes per batch on the wire, of all topics."""
         return Histogram.merge_all(topic.batch_size for topic in self.topics)
 
     @property
     def batch_records(self) -> Histogram:
-        """Over all topics."""
+        """Records per batch, of all topics."""
         return Histogram.merge_all(topic.batch_records for topic in self.topics)
 
     @property
     def retried_records(self) -> int:
-        """Over all topics."""
+        """Records of retried batches, of all topics."""
         return sum(topic.retried_records for topic in self.topics)
 
     @property
     def throttle(self) -> Histogram:
-        """Over all brokers."""
+        """Pauses demanded by Produce responses of all brokers, in milliseconds."""
         return Histogram.merge_all(broker.throttle for broker in self.brokers)
 
     @property
     def rtt(self) -> Histogram:
-        """Over all brokers."""
+        """Round-trip times of requests to all brokers."""
         return Histogram.merge_all(broker.rtt for broker in self.brokers)
 
     @property
     def closed(self) -> int:
-        """Batches closed, for whatever reason."""
+        """Batches closed, for any reason."""
         return self.closed_full + self.closed_linger + self.closed_flush + self.closed_memory
 
     @classmethod
     def merge_all(cls, parts: Iterable[ProducerMetrics]) -> Self:
-        """All together; of differing settings the greatest stay."""
+        """Return the sum of all parts; if settings differ, keep the greatest."""
         metrics = list(parts)
         return cls(
             **_added(cls, metrics),
@@ -155,7 +158,7 @@ class ProducerMetrics:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the metrics for JSON."""
         return {
             **_plain(self),
             "brokers": [_plain(broker) for broker in self.brokers],
@@ -165,7 +168,7 @@ class ProducerMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
+        """Return the metrics that `to_dict` has written."""
         return cls(
             **_read(cls, data),
             brokers=tuple(BrokerMetrics(**_read(BrokerMetrics, one)) for one in data["brokers"]),
@@ -175,9 +178,9 @@ class ProducerMetrics:
 
 
 _KEYS = ("node_id", "name", "topic")
-"""Fields that say what a part is about."""
+"""Fields that identify a broker or topic."""
 _LATER = ("partitions", "keyed_records", "assigned_records")
-"""Fields that were added to the parts of a report."""
+"""Fields that older reports lack."""
 
 Part = TypeVar("Part", BrokerMetrics, TopicMetrics)
 
@@ -187,7 +190,7 @@ def _key(part: Any) -> dict[str, Any]:
 
 
 def _merged(kind: type[Part], parts: Iterable[Part]) -> tuple[Part, ...]:
-    """One part for each broker or topic, sorted."""
+    """Merge the parts of each broker or topic, and sort them."""
     groups: defaultdict[tuple[Any, ...], list[Part]] = defaultdict(list)
     for part in parts:
         groups[tuple(_key(part).values())].append(part)
@@ -198,7 +201,7 @@ def _merged(kind: type[Part], parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
-    """Counters and distributions of several parts added up."""
+    """Add up the counters and histograms of several parts."""
     added: dict[str, Any] = {}
     for name, type_name in _columns(kind):
         values = [getattr(part, name) for part in parts]
@@ -212,7 +215,7 @@ def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
 
 
 def _columns(kind: type) -> list[tuple[str, str]]:
-    """Name and type of the fields that hold one value."""
+    """Return name and type of the fields that are not tuples."""
     columns = [(one.name, str(one.type)) for one in fields(kind)]
     return [column for column in columns if not column[1].startswith("tuple")]
 
@@ -232,7 +235,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Older reports lack the fields in `_LATER`."""
+    """Read the fields of a part; older reports lack those in `_LATER`."""
     return {
         name: _READERS[type_name](data[name])
         for name, type_name in _columns(kind)

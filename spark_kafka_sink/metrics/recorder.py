@@ -1,7 +1,8 @@
-"""Where a running producer counts what `producer_metrics` holds: per batch and per request.
+"""The counters of a running producer, from which `producer_metrics` are built.
 
-The sender thread alone counts here, but for the buffer's figures: `BufferPool.measure` copies them
-in for whoever builds a report. Others may `build`, and then see figures that are a moment old.
+Only the sender thread counts, once per batch and per request. The exceptions are the figures of the
+buffer, which `BufferPool.measure` copies in before a report is built. Any thread may call `build`;
+the result may be slightly out of date.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
 
 
 class CloseReason(StrEnum):
-    """Why a batch takes no more records."""
+    """The reason why a batch was closed."""
 
     FULL = "full"
     LINGER = "linger"
     FLUSH = "flush"
     MEMORY = "memory"
-    """The writer waits for room in the buffer."""
+    """The writer waits for free buffer memory."""
 
 
 class BatchSent(NamedTuple):
     """A batch that is sent for the first time; times in seconds, sizes in bytes.
 
-    `queued` is how long its records have waited, and how many so long. `compression` is None where
-    it was not compressed.
+    `queued` contains (waiting time, number of records that waited this long). `compression` is
+    None if the batch was not compressed.
     """
 
     topic: str
@@ -51,11 +52,11 @@ class BatchSent(NamedTuple):
 
 
 class BrokerMeter:
-    """One broker's counters and times; see `BrokerMetrics`.
+    """The counters and times of one broker; see `BrokerMetrics`.
 
-    The report leaves out what only statistics show: `requests` written, by API key, `retries`,
-    requests with a batch that was sent before, `rx_errors`, responses that could not be read, and
-    `correlation_errors`, those among them that belong to no request.
+    Some counters are part of the statistics but not of the report: `requests` (written, by API
+    key), `retries` (requests with a retried batch), `rx_errors` (invalid responses) and
+    `correlation_errors` (invalid responses that match no request).
     """
 
     __slots__ = (
@@ -91,22 +92,22 @@ class BrokerMeter:
         self.throttle = HistogramBuilder()
 
     def written(self, api: int, waited: float) -> None:
-        """Count a request that the socket has taken whole, after so many seconds."""
+        """Count a request that was completely written after waiting `waited` seconds."""
         self.tx += 1
         self.requests[api] += 1
         self.outbuf_latency.add_time(waited)
 
     def build(self) -> BrokerMetrics:
-        """So far."""
+        """Return the metrics so far."""
         return BrokerMetrics(**_built(self, BrokerMetrics))
 
     def roll(self) -> dict[str, Histogram]:
-        """The times since the last call, by name."""
+        """Return the histograms since the last call, by name."""
         return _rolled(self)
 
 
 class TopicMeter:
-    """One topic's batches; see `TopicMetrics`."""
+    """The counters of one topic; see `TopicMetrics`."""
 
     __slots__ = (
         "assigned_records",
@@ -126,19 +127,19 @@ class TopicMeter:
         self.batch_records = HistogramBuilder()
 
     def build(self) -> TopicMetrics:
-        """So far."""
+        """Return the metrics so far."""
         return TopicMetrics(**_built(self, TopicMetrics))
 
     def roll(self) -> dict[str, Histogram]:
-        """The sizes since the last call, by name."""
+        """Return the histograms since the last call, by name."""
         return _rolled(self)
 
 
 class BrokerMeters(dict[int, BrokerMeter]):
-    """The meters by node id, made when first asked for."""
+    """The meters by node id, created on first access."""
 
     def of(self, node: Any) -> BrokerMeter:
-        """The meter of a node: it has a `node_id`, and its text is host:port."""
+        """Return the meter of a node, which has a `node_id` and host:port as its text."""
         meter = self.get(node.node_id)
         if meter is None:
             meter = self[node.node_id] = BrokerMeter(node.node_id, str(node))
@@ -146,7 +147,7 @@ class BrokerMeters(dict[int, BrokerMeter]):
 
 
 class MetricsRecorder:
-    """One session's meters; `settings` are those that the advisor judges, by name."""
+    """The meters of one session; `settings` are the options that the advisor checks, by name."""
 
     def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.brokers = BrokerMeters()
@@ -154,7 +155,7 @@ class MetricsRecorder:
         self.settings = settings
         self.buffer_waits = 0
         self.buffer_wait = 0.0
-        """Seconds."""
+        """Total seconds that `write()` waited for free buffer memory."""
         self.buffer_peak = 0
         self._fill = HistogramBuilder()
         self._compression = HistogramBuilder()
@@ -163,7 +164,7 @@ class MetricsRecorder:
         self._closed = dict.fromkeys(CloseReason, 0)
 
     def batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
-        """A batch is sent for the first time, to this broker."""
+        """Record a batch that is sent for the first time, to `broker`."""
         topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)
@@ -175,15 +176,15 @@ class MetricsRecorder:
             self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
 
     def retried(self, topic: str, records: int) -> None:
-        """A batch of so many records is sent again."""
+        """Record a retried batch with `records` records."""
         self._topic(topic).retried_records += records
 
     def request(self, records: int) -> None:
-        """A Produce request with so many records is sent."""
+        """Record a Produce request with `records` records."""
         self._request_records.add(records)
 
     def build(self) -> ProducerMetrics:
-        """So far."""
+        """Return the metrics so far."""
         return ProducerMetrics(
             fill_time=self._fill.build(),
             compression_time=self._compression.build(),

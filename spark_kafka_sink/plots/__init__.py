@@ -1,11 +1,14 @@
-"""Figures of delivery reports, from the reports alone: `plots.show(report)` in a notebook.
+"""Figures of delivery reports, drawn from the reports alone: `plots.show(report)` in a notebook.
 
-Needs matplotlib, the extra `plots`. Each function gives a matplotlib figure, to be shown by the
-notebook, saved with `savefig`, or changed; sizes are in MB (10^6 bytes), times in milliseconds or
-seconds, as each axis says. Colours are those of Okabe and Ito, which colour-blind people can tell
-apart.
+Requires matplotlib, the extra `plots`. Each function returns a matplotlib figure, which the
+notebook displays and which can be modified or saved with `savefig`. Sizes are in MB (10^6 bytes),
+times in milliseconds or seconds, as labelled on each axis. The colours are from the palette of
+Okabe and Ito, which people with colour blindness can distinguish.
 
-To be read in this order: `style`, `panels`, `write`, `stream`, `comparison`.
+In reading order:
+
+- `figures`: figures of one write, of a stream, and of two writes compared
+- `panels`: the panels of the figures, and their style
 """
 
 from __future__ import annotations

@@ -42,9 +42,11 @@ if TYPE_CHECKING:
 
 
 def show(report: DeliveryReport) -> Figure:
-    """One write in six plots: partitions, sizes, latencies, batches and why they were sent.
+    """Return a figure of one write with six plots.
 
-    A dry run has no latencies, and shows what each codec makes of its batches instead.
+    They show records and bytes by partition, batch fill, latencies, why batches were closed, and
+    the tasks' time. A dry run has no latencies; its figure shows the compression ratio and cost of
+    each codec instead.
     """
     figure, axes = plt.subplots(2, 3, figsize=(13, 7))
     (records, sizes, batch_fill), (latencies, closing, time) = axes
@@ -79,10 +81,10 @@ def _title(report: DeliveryReport) -> str:
 
 
 def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
-    """The micro-batches of a stream, one after the other: records, time, latency and retries.
+    """Return a figure of a stream by micro-batch: records, duration, latency and retries.
 
     Args:
-        reports: as `DeliveryReport.read_all(folder)` gives them.
+        reports: delivery reports of the micro-batches, as from `DeliveryReport.read_all(folder)`.
     """
     figure, axes = plt.subplots(2, 2, figsize=(13, 6), sharex=True)
     (records, times), (retries, latency) = axes
@@ -140,13 +142,13 @@ _SHOWN = {
     "records a batch": "records a batch",
     "request latency p99": "request, p99",
 }
-"""Figures of `compare`, and what they are called where there is little room."""
+"""The figures of `compare` that are shown, with their short names."""
 _SETTINGS_SHOWN = 12
 MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 
 
 def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
-    """Two writes side by side: time, rate, size sent, records in a batch, latency, settings."""
+    """Return a figure that compares two writes: time, rate, size, batches, latency, settings."""
     compared = compare(before, after)
     found = {each.name: each for each in compared.changes}
     figure, axes = plt.subplots(
@@ -181,7 +183,7 @@ def _factor(change: Change) -> str:
 
 
 def _settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None:
-    """The settings that differ, as text."""
+    """Draw the settings that differ, as text."""
     axes.set_axis_off()
     axes.set_title("settings\n", loc="left", fontsize="medium", fontweight="bold")
     lines = [f"{name}\n    {_value(old)} → {_value(new)}" for name, old, new in settings]

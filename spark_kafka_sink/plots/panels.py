@@ -1,4 +1,4 @@
-"""Panels of the figures, and their style."""
+"""The panels of the figures, and their style."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ if TYPE_CHECKING:
 
 
 GOOD, BAD, PALE, SECOND, INK = "#0072B2", "#D55E00", "#BBC7D0", "#E69F00", "#22303C"
-"""Delivered; not delivered, or a limit; for comparison; a second series; lines and marks."""
+"""Colours: delivered; not delivered or limits; reference values; second series; lines and marks."""
 NOT_DELIVERED = "not known to be delivered"
 MB = 1_000_000
 
 
 def number(value: float) -> str:
-    """A number as it stands beside a bar: three digits at least, thousands with a comma."""
+    """Return a number as the label of a bar, rounded, with commas between thousands."""
     if value >= 100 or value == round(value):
         return f"{value:,.0f}"
     return f"{value:,.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def dress(axes: Axes, title: str, *, x: str = "", y: str = "") -> None:
-    """A title, names of axes, and no frame where there is nothing to read."""
+    """Set the title and the axis labels, and hide the frame at the top and on the right."""
     axes.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     axes.set(xlabel=x, ylabel=y)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def plain_numbers(axis: Axis, *, whole: bool = False) -> None:
-    """Commas between thousands, and no powers of ten; `whole` for what is counted."""
+    """Format tick labels with commas and without powers of ten; `whole` for integers only."""
     steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
     axis.set_major_locator(MaxNLocator(nbins=6, steps=steps, integer=whole, min_n_ticks=2))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
 
 
 def percent(axis: Axis) -> None:
-    """Percents of a whole: no number above 100, where there may be room for a legend."""
+    """Format tick labels as percentages; none above 100, where the legend may be."""
     plain_numbers(axis)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value <= 100 else ""))
 
 
 def from_zero(axes: Axes, heights: Iterable[float]) -> None:
-    """A y axis that begins at 0, also where all bars are 0 or there are none."""
+    """Start the y axis at 0, even if all bars are 0 or there are none."""
     axes.set_ylim(0, 1.05 * max((each for each in heights if isfinite(each)), default=0) or 1)
 
 
 def log_numbers(axes: Axes, low: float, high: float) -> None:
-    """A logarithmic x axis over a decade at least, with plain numbers."""
+    """Make the x axis logarithmic over at least a decade, with plain numbers."""
     middle, decades = (low * high) ** 0.5, log10(high / low)
     reach = 10 ** max(0.5, decades / 2 + 0.05)
     axes.set(xscale="log", xlim=(middle / reach, middle * reach))
@@ -74,7 +74,7 @@ def log_numbers(axes: Axes, low: float, high: float) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Above what is drawn, which gets less room for it; none where nothing has a name."""
+    """Add a legend above the data, extending the y axis for it; none if nothing has a label."""
     names = axes.get_legend_handles_labels()[1]
     if names:
         low, high = axes.get_ylim()
@@ -85,14 +85,14 @@ def legend(axes: Axes) -> None:
 
 
 def stairs(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) -> None:
-    """A histogram as steps, in percent, so that those of many and of few values can be compared.
+    """Draw a histogram as steps in percent, so that histograms of any size can be compared.
 
     Args:
-        axes: where to.
-        values: what was counted, one number at least.
-        unit: how many of the histogram's units one on the axis is.
-        label: for the legend.
-        color: of the steps and what is below them.
+        axes: where to draw.
+        values: the histogram, with at least one value.
+        unit: number of the histogram's units per unit of the axis.
+        label: label for the legend.
+        color: colour of the steps and of the area below them.
     """
     counts = dict(values.steps)
     first, last = min(counts), max(counts)
@@ -103,12 +103,12 @@ def stairs(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) 
 
 
 def step_edge(step: int) -> float:
-    """Where a step begins, above 0 as an axis of logarithms has none."""
+    """Return the start of a step, which is above 0 for the logarithmic axis."""
     return max(step_top(step - 1), 0.5) if step else 0.5
 
 
 def done(figure: Figure, title: str = "") -> Figure:
-    """The figure with its title and some air, closed: a notebook shows what the cell returns."""
+    """Set title and layout, and close the figure, as a notebook shows the value of the cell."""
     figure.set_layout_engine("constrained", h_pad=0.1, w_pad=0.1)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
@@ -117,15 +117,15 @@ def done(figure: Figure, title: str = "") -> Figure:
 
 
 PARTITIONS_SHOWN = 32
-"""Bars of partitions; of more the largest ones."""
+"""Maximum number of partitions shown; the largest ones are selected."""
 _LABELLED = 8
-"""So few bars have their numbers on top."""
+"""Maximum number of bars for which each bar is labelled."""
 _ROOM = 48
-"""Letters of names that there is room for side by side, each with a space."""
+"""Number of characters that fit below the bars, including one space per name."""
 
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
-    """Records of each partition, and those that are not known to be delivered on top of them."""
+    """Plot the records of each partition, with those not known to be delivered on top."""
     parts, names = _shown(report)
     delivered = [part.as_intended for part in parts]
     others = [part.records - part.as_intended for part in parts]
@@ -143,7 +143,7 @@ def plot_records(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
-    """Bytes of each partition, before and after compression."""
+    """Plot the size of each partition's data, before and after compression."""
     parts, names = _shown(report)
     sent = [part.bytes_sent / MB for part in parts]
     encoded = [part.bytes_uncompressed / MB for part in parts]
@@ -165,7 +165,7 @@ def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
-    """How long requests and batches took: from sending to the answer, from opening to sending."""
+    """Plot the latency of requests (sent to answered) and of batches (opened to sent)."""
     edges: list[float] = []
     for label, times, color in (
         ("request, sent to answered", report.request_latency, GOOD),
@@ -184,7 +184,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
-    """What each codec would send of a dry run's bytes, and what that costs; the one set is dark."""
+    """Plot the compression ratio and CPU cost of each codec in a dry run; the one set is dark."""
     configured = dict(report.metrics.settings).get("compression.type")
     names = [
         f"{cost.codec}\n(as set)" if cost.codec == configured else cost.codec
@@ -201,7 +201,7 @@ def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
-    """Bytes of batches as sent, and the limit that batch.size is for them before compression."""
+    """Plot the compressed batch sizes, with batch.size, which limits the uncompressed size."""
     limit = int(dict(report.metrics.settings).get("batch.size", 0)) / 1000
     sizes, edges = report.metrics.batch_size, []
     title = plural(report.batches, "batch", "batches")
@@ -227,7 +227,7 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_closing(axes: Axes, report: DeliveryReport) -> None:
-    """Why batches took no more records."""
+    """Plot why batches were closed."""
     metrics = report.metrics
     reasons = {
         "batch.size reached": metrics.closed_full,
@@ -244,7 +244,7 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_time(axes: Axes, report: DeliveryReport) -> None:
-    """The share of all tasks' time that each step took; they overlap, so it adds up to anything."""
+    """Plot each step's share of all tasks' time; as steps overlap, the sum may not be 100 %."""
     busy = max(1, report.duration_sum_ms) * 1000
     steps = {
         "compressing": report.metrics.compression_time.total,
@@ -266,7 +266,7 @@ def _codec_text(cost: CodecCost) -> str:
 
 
 def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
-    """The largest partitions in order of their names, which lack a topic that all have."""
+    """Return the largest partitions and their names, sorted, without a topic common to all."""
     largest = sorted(report.partitions, key=lambda part: -part.records)[:PARTITIONS_SHOWN]
     parts = sorted(largest, key=lambda part: part.key)
     if len({part.topic for part in parts}) == 1:

@@ -1,9 +1,24 @@
-"""One task's producer: rows go in, acknowledged batches and a delivery report come out.
+"""The producer of one Spark task: rows go in, acknowledged batches and a delivery report come out.
 
-To read in this order: session.py, which lists the stages of a chunk, and context.py, which its
-parts share; rows.py; then packages append (the writer thread's stages), buffer (what the threads
-share), send (the sender thread) and transactions (what it asks of a transaction coordinator).
-producer_state.py is the producer id and the sequences,
-row_errors.py, bad_rows.py and dead_letter.py are for rows that can't be written, events.py is for
-kafka.debug, and session_pool.py keeps clients and producer ids from task to task.
+Three threads share the work. The writer thread passes each chunk of rows through the stages of
+`append`, the codec thread compresses closed batches, and the sender thread drains them into Produce
+requests. `buffer` holds what the threads share.
+
+In reading order:
+
+- `session`: the writer thread's entry point (append, flush, report), and the reuse of clients and
+  producer ids across tasks
+- `session_settings`: the sink's own options that a session needs
+- `context`: the objects that the parts of one session share
+- `rows`: one chunk of rows before it is encoded
+- `append`: the writer thread's stages, from validation to the accumulator
+- `buffer`: batches, memory accounting and throttling, shared by writer and sender
+- `send`: the sender thread, from draining batches to handling responses
+- `transactions`: the session's transaction and its coordinator
+- `producer_state`: producer id, epoch and the next sequence of each partition
+- `bad_rows`: errors of single rows, their counts and the tolerated ratio
+- `dead_letter`: dead letters for rows that cannot be written
+- `acl`: the missing ACL and the command that grants it, for each denial of a broker
+- `events`: batch and producer id events for kafka.debug
+- `dry_run`: the sender of a dry run, and the comparison of codecs
 """

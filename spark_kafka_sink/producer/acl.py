@@ -1,6 +1,7 @@
-"""Which right a producer lacks, by what a broker has denied it.
+"""Errors and hints for authorization failures: the missing ACL and how to grant it.
 
-Source: ``KafkaApis``; KIP-679 (who may write to any topic may be an idempotent producer).
+Source: ``KafkaApis``; KIP-679 (a principal that may write to any topic may use an idempotent
+producer).
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
 _MOST_TOPICS = 3
-"""Topics that one error names."""
+"""Maximum number of topics that one error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclAdvisor:
-    """Says of each denial which ACL is missing for whom; made once per session.
+    """Names the missing ACL and its principal for each denial; created once per session.
 
     Args:
-        security: who logs in, and how.
+        security: the client's security settings.
         server: a bootstrap server.
-        denials: what the metadata says of refused topics.
-        dead_letter_topic: None where there is none.
-        transactional_id: None where nothing is written in a transaction.
-        id_prefix: what the ids of all attempts begin with, where each has one of its own.
+        denials: returns the topics that the metadata reports as denied.
+        dead_letter_topic: None without a dead letter topic.
+        transactional_id: None outside a transaction.
+        id_prefix: common prefix of the transactional ids of all attempts, if each has its own.
     """
 
     security: SecurityConfig
@@ -53,7 +54,7 @@ class AclAdvisor:
         transactional_id: str | None = None,
         id_prefix: str | None = None,
     ) -> AclAdvisor:
-        """For a session on this client."""
+        """Create the advisor for a session on this client."""
         config, metadata = client.config, client.metadata
         return cls(
             security=config.security,
@@ -66,7 +67,7 @@ class AclAdvisor:
 
     @property
     def principal(self) -> str:
-        """Whom the rights are for: "User:" and a name, or what it is of in angle brackets."""
+        """The principal that needs the ACLs: "User:" and its name, or its source in brackets."""
         return self._guide.principal
 
     @property
@@ -74,7 +75,7 @@ class AclAdvisor:
         return AclGuide(self.security, self.server)
 
     def refused_topic(self, topic: str) -> AuthorizationError:
-        """The metadata has TOPIC_AUTHORIZATION_FAILED of a topic."""
+        """Return the error for TOPIC_AUTHORIZATION_FAILED of a topic in the metadata."""
         where, who = self._topic(topic), self.principal
         return AuthorizationError(
             f"{where} does not exist, and Create on it is denied to {who}"
@@ -86,7 +87,7 @@ class AclAdvisor:
         )
 
     def refused_write(self, topic: str) -> AuthorizationError:
-        """A coordinator does not take a partition of this topic into a transaction."""
+        """Return the error for a coordinator that refuses to add a partition of this topic."""
         return AuthorizationError(
             f"Write on {self._topic(topic)} is denied to {self.principal}",
             topic=topic,
@@ -95,7 +96,7 @@ class AclAdvisor:
         )
 
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
-        """InitProducerId was denied: `topics` are those that are to be written."""
+        """Return the error for a denied InitProducerId; `topics` are those to be written."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
             f"the broker refused a producer id: {also}{self._acl(code, '')} is denied to "
@@ -106,7 +107,7 @@ class AclAdvisor:
         )
 
     def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
-        """A coordinator does not let this client use its transactional id."""
+        """Return the error for a coordinator that denies this client its transactional id."""
         acl = self._acl(code, "")
         hint = self.grant(acl)
         if two_phase:
@@ -120,11 +121,11 @@ class AclAdvisor:
         )
 
     def denied(self, code: int, topic: str) -> str:
-        """What the answer to a Produce request denies, in a few words."""
+        """Return a short text of what the response to a Produce request denies."""
         return f"{self._acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
-        """How to grant what an answer with this error code denies; `topic` may be empty."""
+        """Return how to grant what a response with this error code denies; `topic` may be empty."""
         if code == _TOPIC and topic in self.denials().uncreatable:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
@@ -133,11 +134,11 @@ class AclAdvisor:
         return self._idempotence((topic,) if topic else ())
 
     def grant(self, acl: Acl) -> str:
-        """An instruction to grant a right, with the command that does."""
+        """Return an instruction to grant an ACL, with the command."""
         return self._guide.grant(acl, self._on(acl))
 
     def _idempotence(self, topics: Iterable[str]) -> str:
-        """How to grant what an idempotent producer needs; `topics` are those known so far."""
+        """Return how to grant what an idempotent producer needs; `topics` may be incomplete."""
         known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if known:
             write = "; ".join(self.grant(_write(topic)) for topic in known[:_MOST_TOPICS])
@@ -151,7 +152,7 @@ class AclAdvisor:
         )
 
     def _acl(self, code: int, topic: str) -> Acl:
-        """What a refusal with this error code is about."""
+        """Return the ACL that an error code denies."""
         if code == _CLUSTER:
             return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:

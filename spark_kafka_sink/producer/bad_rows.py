@@ -1,6 +1,7 @@
-"""Rows that cannot be written: reasons per row, counts, and the tolerated ratio.
+"""Rows that cannot be written: their errors, counts by error, and the tolerated ratio.
 
-Rows that can't be written, where errors are tolerated: counted by reason, up to a ratio.
+If errors are tolerated, bad rows are counted, and the task fails once their ratio reaches
+errors.maxRatio.
 
 Source: Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298).
 """
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class RowError(IntEnum):
-    """Why a row can't be written; the number stands in a row's place in a mask of int8."""
+    """Why a row cannot be written; the numbers are the elements of int8 error masks."""
 
     NONE = 0
     NULL_TOPIC = 1
@@ -42,24 +43,24 @@ class RowError(IntEnum):
     PARTITION_OUT_OF_RANGE = 3
     OVERSIZED = 4
     REFUSED = 5
-    """The broker named the record in its refusal (KIP-467)."""
+    """The broker refused the record and named it in its response (KIP-467)."""
     BREAKER_OPEN = 6
     """The circuit breaker of its partition is open."""
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
-    """No topic can have the name, or the broker says so."""
+    """The topic name is invalid, by the client's check or the broker's."""
     INVALID_HEADER_KEY = 10
     NEGATIVE_TIMESTAMP = 11
 
     @property
     def error_class(self) -> str:
-        """The error that such a row raises where nothing is tolerated."""
+        """The class of the error that such a row raises if errors are not tolerated."""
         return _ERROR_CLASSES[self]
 
     @property
     def message(self) -> str:
-        """What is wrong, in words."""
+        """A description of the error."""
         return _MESSAGES[self]
 
 
@@ -97,15 +98,15 @@ TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
     ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
     ErrorCode.topic_authorization_failed: RowError.TOPIC_UNAUTHORIZED,
 }
-"""What the rows of a topic have that the metadata has such an error of, by its code."""
+"""The error of a topic's rows, by the topic's error code in the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the rows are held against.
+    """The topics and record size that rows are checked against.
 
-    `topics` are those of `Rows.topics`, or the error that all rows of one have; `largest` is the
-    bytes of the largest record.
+    `topics` match `Rows.topics` by position: a topic, or the error of all its rows. `largest` is
+    the maximum size of a record in bytes.
     """
 
     topics: tuple[TopicInfo | RowError, ...]
@@ -115,7 +116,7 @@ class Limits:
 def find_row_errors(
     rows: Rows, sizes: NDArray[np.int64], limits: Limits
 ) -> NDArray[np.int8] | None:
-    """The first error of each row, shape (n,); None when there is none.
+    """Return the first error of each row, shape (n,); None if there are no errors.
 
     Args:
         rows: n rows; errors that their reader has found come first.
@@ -137,7 +138,7 @@ def find_row_errors(
 
 
 def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
-    """The error that each row has from its topic; None where every topic can be written."""
+    """Return the error of each row's topic; None if every topic can be written."""
     if not any(isinstance(topic, RowError) for topic in topics):
         return None
     found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
@@ -148,7 +149,7 @@ def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[n
 
 
 def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:
-    """Rows with an explicit partition that their topic lacks; None when there is none."""
+    """Return a mask of the rows whose explicit partition does not exist; None if all exist."""
     column = rows.partition
     if column is None or not topics or column.null_count == len(column):
         return None
@@ -164,13 +165,13 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
 _ENOUGH_ROWS = 1_000
-"""Rows that a task must have seen before the ratio of bad ones can fail it."""
+"""Minimum rows of a task before the ratio of bad rows can fail it."""
 
 
 class BadRows:
-    """Counts bad rows by reason, keeps examples, and fails a task that has too many.
+    """Counts bad rows by error, keeps examples, and fails the task if there are too many.
 
-    The writer's and the sender's thread both call it.
+    Called by the writer and the sender thread.
     """
 
     def __init__(self, policy: DeadLetterPolicy, acls: AclAdvisor | None = None) -> None:
@@ -184,7 +185,7 @@ class BadRows:
         self._rows = 0
 
     def seen(self, count: int) -> None:
-        """So many rows have come in, bad ones included."""
+        """Add to the number of rows received, bad ones included."""
         with self._lock:
             self._rows += count
 
@@ -207,14 +208,14 @@ class BadRows:
         self.check_ratio()
 
     def _advice(self, error: RowError, rows: Rows, row: int) -> str:
-        """What to do about a row of a topic that may not be written."""
+        """Return how to grant access to the topic of a row that may not be written."""
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
             return ""
         topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
         return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
     def refused(self, error: RowError, count: int, examples: list[str]) -> None:
-        """Count records with one error; log the first of them."""
+        """Count records with one error, and log the first of them."""
         with self._lock:
             first = not self._counts[error]
             self._counts[error] += count
@@ -226,7 +227,7 @@ class BadRows:
             _LOG.warning("poison rows (%s), %s; first: %s", error.message, fate, examples[:1])
 
     def check_ratio(self) -> None:
-        """Raise a DeliveryError once errors.maxRatio is reached."""
+        """Raise DeliveryError once errors.maxRatio is reached."""
         with self._lock:
             bad, rows = sum(self._counts.values()), self._rows
             if rows < _ENOUGH_ROWS or bad < rows * self.policy.max_ratio:
@@ -243,7 +244,7 @@ class BadRows:
         )
 
     def build(self) -> tuple[PoisonCount, ...]:
-        """The counts for the delivery report."""
+        """Return the counts for the delivery report."""
         kept = self.policy.dead_letter_topic is not None
         with self._lock:
             return tuple(

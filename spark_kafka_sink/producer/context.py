@@ -1,4 +1,4 @@
-"""What the parts of one session share: its client, its producer id, and where it records events."""
+"""The objects that the parts of one session share: client, producer state, report, events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """Made once per session; `dead_letters` is None without a dead letter topic."""
+    """The shared objects of one session; `dead_letters` is None without a dead letter topic."""
 
     client: Client
     producer_state: ProducerState
@@ -42,11 +42,11 @@ class SessionContext:
     breakers: CircuitBreakers
     acls: AclAdvisor
     transactions: TransactionManager | None = None
-    """None where the session writes in no transaction."""
+    """None if the session does not write in a transaction."""
 
     @property
     def config(self) -> ProducerConfig:
-        """The producer's configuration, that of the client."""
+        """The client's producer configuration."""
         return self.client.config
 
     @property
@@ -56,7 +56,7 @@ class SessionContext:
 
     @property
     def largest_record(self) -> int:
-        """Bytes of the largest record that may be sent, its batch's header included."""
+        """Maximum size of a record in bytes, including the header of its batch."""
         return largest_record(self.config)
 
 
@@ -66,10 +66,10 @@ def make_context(
     settings: SessionSettings,
     transaction: TransactionSettings | None = None,
 ) -> SessionContext:
-    """The context of a new session on this client.
+    """Create the context of a new session on this client.
 
     Raises:
-        ConfigError: a transaction is wanted of a producer that is not idempotent.
+        ConfigError: a transaction was requested, but the producer is not idempotent.
     """
     config = client.config
     if transaction is not None and not config.enable_idempotence:
@@ -105,7 +105,7 @@ def make_context(
 
 
 def largest_record(config: ProducerConfig) -> int:
-    """Bytes of the largest record that may be sent, its batch's header included."""
+    """Return the maximum size of a record in bytes, including the header of its batch."""
     return min(config.max_request_size, config.buffer_memory)
 
 

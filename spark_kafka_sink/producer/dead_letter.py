@@ -1,13 +1,10 @@
-"""Dead letters: bad rows sent to another topic, cut to size if necessary.
+"""Dead letters: bad rows sent to another topic, with headers that describe the error.
 
-What a dead letter leaves out of its row so that it fits: first the value, then key or headers.
+Dead letters are ordinary rows of the dead letter topic: planned, encoded and acknowledged like all
+others. A dead letter that is too large omits parts of its row: first the value, then the larger of
+key and headers, then both. The parts of a row are bits, so the parts of all rows are one array.
 
-Pure; a row's parts are bits, so that a column of them is one array.
-
-Dead letters: bad rows on their way to another topic, with headers that say what was wrong.
-
-They are ordinary rows of the dead letter topic: planned, encoded and acknowledged like any other.
-Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), whose header names these are.
+Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), which defines the header names.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Part(IntFlag):
-    """The parts of a row that may be left out."""
+    """The parts of a row that a dead letter may omit."""
 
     NONE = 0
     VALUE = 1
@@ -57,11 +54,11 @@ def omitting_more(
     keys: NDArray[np.int32],
     headers: NDArray[np.int32],
 ) -> NDArray[np.int8]:
-    """The parts that n letters leave out when those that are too large leave out one more.
+    """Return the omitted parts of n letters after each oversized one omits one more part.
 
     Args:
-        left_out: the `Part`s that they leave out so far.
-        too_large: which of them must shrink; one that leaves out everything stays as it is.
+        left_out: the `Part`s omitted so far.
+        too_large: the letters to shrink; those that already omit everything do not change.
         keys: bytes of each row's key.
         headers: bytes of each row's own headers.
     """
@@ -73,7 +70,7 @@ def omitting_more(
 
 
 def omitted_words(parts: Part) -> str:
-    """The end of the sentence that says what is wrong with the row."""
+    """Return the end of the error message that lists the omitted parts."""
     names = [word for part, word in _WORDS.items() if part & parts]
     if not names:
         return ""
@@ -84,15 +81,15 @@ def omitted_words(parts: Part) -> str:
 
 
 ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
-"""The parts that each ending of a sentence tells of."""
+"""The omitted parts, by the end of the error message that lists them."""
 
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-"""Header columns in this shape can become dead letters."""
+"""The type of header columns that can become dead letters."""
 
 _EVERY_PART = range(ALL_PARTS + 1)
 _LONGEST_DETAILS = 500
-"""Characters of what a broker says."""
+"""Maximum characters of a broker's error message."""
 
 _PREFIX = "__connect.errors."
 _MESSAGE = "exception.message"
@@ -103,10 +100,10 @@ SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
-    """Where dead letters go.
+    """The dead letter topic, and the conversion of bad rows to dead letters.
 
-    `task` is the number of the Spark task, for a header; `largest` the bytes that a record may
-    have; `acls` tells which right is missing.
+    `task` is the number of the Spark task, for a header; `largest` the maximum size of a record in
+    bytes; `acls` names missing ACLs.
     """
 
     name: str
@@ -118,11 +115,11 @@ class DeadLetterTopic:
     def letters(
         self, rows: Rows, errors: NDArray[np.int8], details: Sequence[str] | None = None
     ) -> Rows:
-        """Turn n bad rows into rows of the dead letter topic.
+        """Return n bad rows as rows of the dead letter topic.
 
-        Keys, values, headers and timestamps stay; the value of an oversized row is left out, as
-        the dead letter topic could not take it either, and of one that is still too large its key
-        or headers too. `details` is what a broker said of each.
+        Keys, values, headers and timestamps are kept. The value of an oversized row is omitted,
+        because the dead letter topic could not store it either; a letter that is still too large
+        also omits its key or headers. `details` are the broker's error messages, one per row.
         """
         left_out = np.where(errors == RowError.OVERSIZED, np.int8(Part.VALUE), np.int8(Part.NONE))
         keys, headers = _key_sizes(rows), _header_sizes(rows)
@@ -135,9 +132,10 @@ class DeadLetterTopic:
             left_out = more
 
     def smaller(self, letter: Record) -> Record | None:
-        """The letter without one more part of its row; None where only the context is left.
+        """Return the letter with one more part omitted; None if only the context is left.
 
-        Only context headers tell a letter from other records of the topic: without them None.
+        Without context headers return None: only they distinguish a letter from other records of
+        the topic.
         """
         context = tuple(header for header in letter.headers if header[0].startswith(_PREFIX))
         own = sum(len(key) + len(value or b"") for key, value in letter.headers)
@@ -158,7 +156,7 @@ class DeadLetterTopic:
         left_out: NDArray[np.int8],
         details: Sequence[str] | None,
     ) -> Rows:
-        """The letters of n rows that leave these `Part`s out."""
+        """Return the letters of n rows with these `Part`s omitted."""
         columns, lists = rows.columns, _without_some(rows.header_lists, left_out)
         if self.context_headers:
             messages = self._messages(rows, errors, left_out & _present(rows), details)
@@ -183,7 +181,7 @@ class DeadLetterTopic:
         left_out: NDArray[np.int8],
         details: Sequence[str] | None,
     ) -> pa.Array[Any]:
-        """What is wrong with each row, and what its letter leaves out."""
+        """Return the error message of each row, including the parts that its letter omits."""
         if details is not None:
             told = zip(errors.tolist(), left_out.tolist(), details, strict=True)
             return pa.array(
@@ -205,7 +203,7 @@ class DeadLetterTopic:
     def _context(
         self, rows: Rows, errors: NDArray[np.int8], messages: pa.Array[Any]
     ) -> list[tuple[str, pa.Array[Any]]]:
-        """The name and the n values of each context header."""
+        """Return the name and the n values of each context header."""
         count = len(rows)
         classes = pa.array([error.error_class.encode() for error in RowError], pa.binary())
         return [
@@ -221,7 +219,7 @@ class DeadLetterTopic:
 
 
 def is_letter(record: Record) -> bool:
-    """Whether a record has context headers: nothing else tells a letter from other records."""
+    """Return True if a record has context headers, by which letters are recognized."""
     return any(name.startswith(_PREFIX) for name, _ in record.headers)
 
 
@@ -235,7 +233,7 @@ def _message(error: RowError, left_out: Part, details: str = "") -> bytes:
 
 
 def _saying(headers: Headers, part: Part) -> Headers:
-    """The headers of a letter with a message that tells of one more part that is left out."""
+    """Return a letter's headers with a message that lists one more omitted part."""
     return tuple(
         (name, _also((value or b"").decode(), part))
         if name == _PREFIX + _MESSAGE
@@ -251,7 +249,7 @@ def _also(message: str, part: Part) -> bytes:
 
 
 def _present(rows: Rows) -> NDArray[np.int8]:
-    """The `Part`s that each row has."""
+    """Return the `Part`s that each row has."""
     columns, lists = rows.columns, rows.header_lists
     present = np.where(np.asarray(columns.value.is_null()), Part.NONE, Part.VALUE)
     if columns.key is not None:
@@ -272,7 +270,7 @@ def _header_sizes(rows: Rows) -> NDArray[np.int32]:
 
 
 def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
-    """The column without the values that are out."""
+    """Return the column with null for the rows marked in `out`."""
     if not out.any():
         return column
     kept = pc.if_else(pa.array(out == 0), column, pa.scalar(None, pa.binary()))
@@ -282,7 +280,7 @@ def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
 def _without_some(
     lists: pa.ListArray[Any] | None, left_out: NDArray[np.int8]
 ) -> pa.ListArray[Any] | None:
-    """The header lists, null where headers are left out."""
+    """Return the header lists, null for rows whose headers are omitted."""
     out = (left_out & Part.HEADERS) != 0
     if lists is None or not out.any():
         return lists
@@ -291,7 +289,7 @@ def _without_some(
 
 
 def _topic_names(rows: Rows) -> pa.Array[Any]:
-    """The topic that each row asks for, also where none can have that name; null for none."""
+    """Return the topic that each row names, even an invalid one; null for rows without a topic."""
     if rows.topic_names is not None:
         return rows.topic_names
     names = pa.array([*rows.topics, None], pa.string()).cast(pa.binary())
@@ -305,7 +303,7 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
 
 
 def _partitions(rows: Rows) -> pa.Array[Any]:
-    """The partition that each row asks for, as text; null where it asks for none."""
+    """Return the partition that each row names, as text; null if it names none."""
     if rows.partition is None:
         return pa.nulls(len(rows), pa.binary())
     return rows.partition.cast(pa.string()).cast(pa.binary())
@@ -314,7 +312,7 @@ def _partitions(rows: Rows) -> pa.Array[Any]:
 def _joined(
     lists: pa.ListArray[Any] | None, context: list[tuple[str, pa.Array[Any]]]
 ) -> pa.ListArray[Any]:
-    """Each row's own headers, then its context headers."""
+    """Return each row's own headers followed by its context headers."""
     count = len(context[0][1])
     own = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
     width = len(context)
@@ -346,7 +344,7 @@ def _list_lengths(lists: pa.ListArray[Any]) -> NDArray[np.int64]:
 
 
 def without_null_keys(lists: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """The same lists with an empty key for each null one: a dead letter must be valid itself."""
+    """Return the lists with null keys replaced by empty ones, so that the dead letter is valid."""
     entries = lists.flatten()
     keys = pc.struct_field(entries, 0)
     if not keys.null_count:

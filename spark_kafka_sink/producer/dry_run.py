@@ -1,14 +1,11 @@
 """The sender of a dry run, and the comparison of codecs on sampled batches.
 
-Measures what each codec makes of a few of a task's batches, and what that costs.
+A dry run sends no Produce request: batches are added to the report and complete at once. Metadata
+and connections are real, so partitions, leaders and protocol versions are those of the cluster.
 
-Batches 1, 2, 4, 8 and so on of a task are compressed with every codec, until they have 8 MiB: the
-first say what a small task writes, the later ones what comes further back in the data.
-
-The sender of a dry run: what would be sent goes into the report, and no request leaves.
-
-Metadata and connections are real, so that partitions and leaders are, and so are the versions that
-the brokers speak. Batches are complete at once, as on brokers that answer without delay.
+Batches 1, 2, 4, 8 and so on of a task are compressed with every codec until the samples reach 8
+MiB. The first samples represent small tasks; the later ones represent data written later in the
+task.
 """
 
 from __future__ import annotations
@@ -36,11 +33,11 @@ if TYPE_CHECKING:
 
 
 SAMPLED_BYTES: Final = 8 * 1024 * 1024
-"""Uncompressed bytes of a task after which nothing more is sampled."""
+"""Uncompressed bytes of a task after which no more batches are sampled."""
 
 
 def is_sampled(number: int, sampled: int) -> bool:
-    """Whether a task's batch of this number, from 1, is measured after so many bytes were."""
+    """Return True if batch `number` (from 1) is sampled after `sampled` bytes."""
     return number & (number - 1) == 0 and sampled < SAMPLED_BYTES
 
 
@@ -48,9 +45,9 @@ class CodecSampler:
     """Samples one session's batches; sender thread only.
 
     Args:
-        config: says which codec the batches are compressed with, and its level.
-        report: is told of each sample.
-        cpu_ns: CPU time of the calling thread, in nanoseconds.
+        config: the codec and level of the batches.
+        report: receives the cost of each sample.
+        cpu_ns: returns the CPU time of the calling thread, in nanoseconds.
     """
 
     def __init__(
@@ -64,10 +61,10 @@ class CodecSampler:
         self._cpu_ns = cpu_ns
         self._seen = 0
         self._sampled = 0
-        """Bytes."""
+        """Uncompressed bytes sampled so far."""
 
     def offer(self, batch: ProducerBatch) -> None:
-        """Measure the batch if it is one of the sample."""
+        """Compress the batch with every codec if it belongs to the sample."""
         self._seen += 1
         if not is_sampled(self._seen, self._sampled):
             return
@@ -76,7 +73,7 @@ class CodecSampler:
             records = decompress(batch.codec, records, batch.raw_size)
         if not self._sampled:
             for codec in Codec:
-                self._compressed(codec, b"")  # what a codec sets up in a thread is no batch's cost
+                self._compressed(codec, b"")  # exclude per-thread codec setup from the cost
         self._sampled += len(records)
         self._report.compressed(self._cost(codec, records, batch.records) for codec in Codec)
 
@@ -100,7 +97,7 @@ class CodecSampler:
 
 
 class DryRunSender(Sender):
-    """Drains as a `Sender` does; its producer has no producer id (`SinkConfig.parse`)."""
+    """Drains batches as `Sender` does; its producer has no producer id (`SinkConfig.parse`)."""
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
         if session.config.enable_idempotence:
@@ -108,7 +105,7 @@ class DryRunSender(Sender):
         super().__init__(session, accumulator)
         self._sampler = CodecSampler(session.config, session.report)
         self._listed: dict[str, int] = {}
-        """Partitions of each topic that the report has."""
+        """Number of partitions of each topic that the report contains."""
 
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
@@ -120,10 +117,10 @@ class DryRunSender(Sender):
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)
             self._completion.complete_dry_run(batches, batch)
-        self._network.wakeup()  # as an answer does: there may be more to drain
+        self._network.wakeup()  # as a response does: there may be more to drain
 
     def _list_partitions(self, topic: str) -> None:
-        """Name all partitions of a topic in the report, also those that will get nothing."""
+        """Add all partitions of a topic to the report, including those that get no records."""
         leaders = self._metadata.cluster.topics[topic].leaders
         for partition in range(self._listed.get(topic, 0), len(leaders)):
             if leaders[partition] != NO_LEADER:

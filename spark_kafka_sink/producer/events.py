@@ -1,6 +1,6 @@
-"""What happens to each batch and to the producer id, logged where kafka.debug asks for it.
+"""Events of batches and of the producer id, logged if kafka.debug enables their context.
 
-Every method is one event, and returns at once when its context is off.
+Every method logs one event, and returns at once if its context is disabled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LoggedBatch(Protocol):
-    """What events say of a batch; a `ProducerBatch` has it."""
+    """The fields of a batch that events contain; `ProducerBatch` implements it."""
 
     partition: TopicPartition
     records: int
@@ -38,23 +38,23 @@ class LoggedBatch(Protocol):
 
     @property
     def name(self) -> str:
-        """Its label."""
+        """The batch's label."""
 
     @property
     def size(self) -> int:
-        """Bytes on the wire."""
+        """Size on the wire in bytes."""
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the record after it."""
+        """The sequence of the record after the batch."""
 
 
 class ProducerEvents:
-    """One session's events.
+    """The events of one session.
 
     Args:
         session: the session's name.
-        contexts: those that are logged.
+        contexts: the debug contexts that are enabled.
     """
 
     __slots__ = ("_debug", "session")
@@ -64,12 +64,12 @@ class ProducerEvents:
         self._debug = Debug(contexts, session=session)
 
     def opened(self, client: str, limit: int) -> None:
-        """The session begins, on a client's connections, with so much room."""
+        """Log the start of the session with its client and its buffer size in bytes."""
         if (log_event := self._debug.queue) is not None:
             log_event("open", client=client, buffer_bytes=limit)
 
     def appended(self, batch: LoggedBatch, records: int) -> None:
-        """Records went into an open batch."""
+        """Log that records were appended to an open batch."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "append",
@@ -80,7 +80,7 @@ class ProducerEvents:
             )
 
     def closed(self, batch: LoggedBatch) -> None:
-        """The batch takes no more records."""
+        """Log that the batch takes no more records."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "close",
@@ -92,7 +92,7 @@ class ProducerEvents:
             )
 
     def compressed(self, batch: LoggedBatch) -> None:
-        """The codec thread is done with the batch."""
+        """Log that the codec thread has processed the batch."""
         if (log_event := self._debug.queue) is not None:
             log_event(
                 "compress",
@@ -104,17 +104,17 @@ class ProducerEvents:
             )
 
     def partition_assigned(self, batch: LoggedBatch) -> None:
-        """The batch, which had no partition, has got one."""
+        """Log that an unassigned batch has got its partition."""
         if (log_event := self._debug.msg) is not None:
             log_event("assign_partition", **_ids(batch))
 
     def waited(self, size: int, seconds: float, used: int) -> None:
-        """The writer has waited for room in the buffer."""
+        """Log that the writer has waited for room in the buffer."""
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
     def sent(self, batch: LoggedBatch, broker: int, correlation: int) -> None:
-        """The batch is on its way, in the request with this correlation id."""
+        """Log that the batch was sent, in the request with this correlation id."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "send",
@@ -132,7 +132,7 @@ class ProducerEvents:
     def answered(
         self, batch: LoggedBatch, completion: Completion, error: str, action: str, offset: int
     ) -> None:
-        """The batch's request was answered or lost, and what follows from it."""
+        """Log that the batch's request was answered or lost, and the resulting action."""
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "answer",
@@ -147,17 +147,17 @@ class ProducerEvents:
             )
 
     def failed(self, batch: LoggedBatch, status: str, error: str) -> None:
-        """The batch will never be acknowledged."""
+        """Log that the batch will never be acknowledged."""
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
     def split(self, batch: LoggedBatch, pieces: Sequence[LoggedBatch]) -> None:
-        """The batch goes out again in parts."""
+        """Log that the batch is replaced by these pieces."""
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 
     def producer_id_received(self, producer_state: ProducerState) -> None:
-        """The answer to InitProducerId was taken."""
+        """Log the producer id after an InitProducerId response."""
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "producer_id",
@@ -167,7 +167,7 @@ class ProducerEvents:
             )
 
     def sequence_assigned(self, batch: LoggedBatch) -> None:
-        """The batch has got its sequence."""
+        """Log the sequence that the batch was assigned."""
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "assign_sequence",
@@ -179,7 +179,7 @@ class ProducerEvents:
             )
 
     def epoch_bumped(self, partition: TopicPartition, producer_state: ProducerState) -> None:
-        """The partition starts over at sequence 0."""
+        """Log that the partition restarts at sequence 0."""
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "bump_epoch",
@@ -189,7 +189,7 @@ class ProducerEvents:
             )
 
     def renumbered(self, partition: TopicPartition, sequence: int) -> None:
-        """The partition goes on at this sequence, in the same epoch."""
+        """Log that the partition continues at this sequence, in the same epoch."""
         if (log_event := self._debug.eos) is not None:
             log_event("renumber", partition=_name(partition), sequence=sequence)
 

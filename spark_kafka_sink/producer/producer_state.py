@@ -1,9 +1,10 @@
 """The idempotent producer's identity: producer id, epoch, and each partition's next sequence.
 
-Owned by the sender thread. A healthy session hands its `ProducerState` to the next one, so that a
-worker process that runs many tasks leaves one producer state on each broker and not many. Each
-session numbers its records from 0 in an epoch of its own: brokers accept that whatever they
-remember, forget, or miss of earlier sessions.
+Owned by the sender thread. A healthy session passes its `ProducerState` on to the next one, so that
+a worker process that runs many tasks leaves one producer state on each broker instead of one per
+task. Each session starts its sequences at 0 in an epoch of its own, which brokers accept regardless
+of what they know about earlier sessions.
+
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """
 
@@ -26,7 +27,7 @@ LAST_EPOCH = (1 << 15) - 1
 
 
 class ProducerIdState(Enum):
-    """Where the producer id stands."""
+    """Whether the producer id is missing, requested or known."""
 
     MISSING = auto()
     REQUESTED = auto()
@@ -50,7 +51,7 @@ class BatchSequence(NamedTuple):
 
 @dataclass(slots=True)
 class Sequence:
-    """The epoch that a partition has adopted, and the sequence of its next record."""
+    """The producer id and epoch that a partition uses, and the sequence of its next record."""
 
     producer_id: int
     epoch: int
@@ -59,9 +60,9 @@ class Sequence:
 
 @dataclass(slots=True)
 class ProducerState:
-    """The producer id and epoch, and where each partition stands under them.
+    """The producer id and epoch, and the sequence of each partition.
 
-    `transactional_id` is None for a producer that is idempotent and no more.
+    `transactional_id` is None for a producer that is only idempotent.
     """
 
     state: ProducerIdState = ProducerIdState.MISSING
@@ -71,28 +72,28 @@ class ProducerState:
     sequences: dict[TopicPartition, Sequence] = field(default_factory=dict)
 
     def transition_to(self, state: ProducerIdState) -> None:
-        """Change state; what is not in the table is a bug."""
+        """Change the state; a transition that is not in the table is a bug."""
         if state not in _TRANSITIONS[self.state]:
             raise AssertionError(f"a producer id cannot go from {self.state} to {state}")
         self.state = state
 
     def producer_id_granted(self, producer_id: int, epoch: int) -> None:
-        """InitProducerId was answered."""
+        """Store the producer id and epoch that InitProducerId returned."""
         self.transition_to(ProducerIdState.KNOWN)
         self.producer_id, self.epoch = producer_id, epoch
 
     def begin_session(self) -> None:
-        """Start every partition over in a new epoch, unless no batch was numbered yet."""
+        """Restart all partitions in a new epoch, unless no sequence has been assigned yet."""
         if self.sequences:
             self.sequences.clear()
             self._next_epoch()
 
     def assign_sequence(self, partition: TopicPartition, records: int) -> BatchSequence:
-        """The sequence of a batch that was never sent; retries keep theirs.
+        """Return the sequence for a batch that was never sent; retries keep theirs.
 
         Args:
-            partition: where the batch goes.
-            records: how many it has.
+            partition: the batch's partition.
+            records: number of records in the batch.
         """
         if self.state is not ProducerIdState.KNOWN:
             raise AssertionError("a batch can't have a sequence without a producer id")
@@ -104,21 +105,21 @@ class ProducerState:
         return assigned
 
     def rewind(self, partition: TopicPartition, sequence: int) -> None:
-        """Go on at a sequence of this epoch that no log has: a batch there was refused."""
+        """Continue at an earlier sequence of this epoch; the batch that had it was refused."""
         self.sequences[partition].next = sequence
 
     def bump_epoch(self, partition: TopicPartition) -> None:
-        """Start a partition over in a new epoch: sequence 0, nothing of it may be in flight.
+        """Restart a partition at sequence 0 in a new epoch; none of its batches may be in flight.
 
-        Other partitions keep the epoch that they have, as the brokers judge each on its own.
+        Other partitions keep their epoch, because brokers check each partition separately.
         """
         self.sequences.pop(partition, None)
         self._next_epoch()
 
     def _next_epoch(self) -> None:
-        """Increment the epoch; after the last one a new producer id is needed."""
+        """Increment the epoch, or request a new producer id after the last epoch."""
         if self.state is not ProducerIdState.KNOWN:
-            return  # a new producer id is on its way
+            return  # a new producer id was or will be requested
         if self.epoch >= LAST_EPOCH:
             self.transition_to(ProducerIdState.MISSING)
         else:

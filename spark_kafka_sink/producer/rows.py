@@ -1,4 +1,4 @@
-"""The rows of one chunk, as they reach the producer: what to write, and where to."""
+"""One chunk of rows on its way to the producer: columns, topics, partitions and row numbers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 _KEY_BYTES = 32
-"""Of a key that is no text, what an error shows."""
+"""Bytes of a non-text key that an error shows."""
 UNKNOWN_ROW = -1
-"""In the place of a row's number."""
+"""Placeholder for an unknown row number."""
 
 
 class RowNumbers(NamedTuple):
-    """What errors call consecutive records: the numbers of their rows in a Spark partition."""
+    """Row numbers of consecutive records in a Spark partition, for error messages."""
 
     numbers: range | NDArray[np.int64]
     spark_partition: int | None
 
     def slice(self, start: int, stop: int) -> RowNumbers:
-        """Those of records start..stop."""
+        """Return the numbers of records start..stop."""
         return RowNumbers(self.numbers[start:stop], self.spark_partition)
 
 
@@ -39,13 +39,13 @@ class RowNumbers(NamedTuple):
 class Rows:
     """One chunk of n rows on its way to the producer.
 
-    `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
-    `partition` is int32 with null where the partitioner is to decide (None: everywhere).
-    `first_row` is the number that errors give to the first row, counted in the task from 0, and
-    `numbers` those of all rows, shape (n,), where they are not consecutive;
-    `spark_partition` is that of the task, None outside of one. `errors` is a `RowError` per row,
-    int8 of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
-    before they were encoded, kept for dead letters, as is `topic_names`, the topic column's text.
+    `topic_of` is the index of each row's topic in `topics` (None: all rows go to topics[0]).
+    `partition` is int32, null for rows that the partitioner assigns (None: all rows). `first_row`
+    is the number that errors give to the first row, counted in the task from 0; `numbers` are those
+    of all rows, shape (n,), if they are not consecutive. `spark_partition` is that of the task,
+    None outside of one. `errors` is a `RowError` per row, int8 of shape (n,), found by the rows'
+    reader (None: no errors). `header_lists` (the headers before encoding) and `topic_names` (the
+    text of the topic column) are kept for dead letters.
     """
 
     columns: Columns
@@ -63,17 +63,17 @@ class Rows:
         return len(self.columns)
 
     def name(self, row: int) -> str:
-        """How errors call a row: its number and Spark partition, and its key if it has one."""
+        """Return a row's name for errors: number, Spark partition, and key if it has one."""
         column = self.columns.key
         key = None if column is None else column[row].as_py()
         return row_name(self.number(row), self.spark_partition, key)
 
     def number(self, row: int) -> int:
-        """The number that errors give to a row."""
+        """Return the number that errors give to a row."""
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
-        """The same rows; only these numbers are left of the topics, and each row has one."""
+        """Return the same rows with only the topics at these indexes; each row has one of them."""
         topic_of = self.topic_of
         if topic_of is not None:
             numbers = np.zeros(len(self.topics), np.int32)
@@ -82,7 +82,7 @@ class Rows:
         return replace(self, topics=tuple(self.topics[n] for n in kept), topic_of=topic_of)
 
     def slice(self, start: int, stop: int) -> Rows:
-        """Rows start..stop as views."""
+        """Return rows start..stop as views."""
         lists, names = self.header_lists, self.topic_names
         return Rows(
             columns=self.columns.slice(start, stop),
@@ -98,7 +98,7 @@ class Rows:
         )
 
     def take(self, numbers: NDArray[np.intp]) -> Rows:
-        """The rows at these positions, copied."""
+        """Return the rows at these positions, copied."""
         lists, names = self.header_lists, self.topic_names
         return Rows(
             columns=self.columns.take(numbers),
@@ -114,7 +114,7 @@ class Rows:
 
 
 def row_name(number: int, spark_partition: int | None, key: str | bytes | None = None) -> str:
-    """As "row 17 of Spark partition 3 (key 'k1')"; keys that are not UTF-8 in hexadecimal."""
+    """Format as "row 17 of Spark partition 3 (key 'k1')"; non-UTF-8 keys in hexadecimal."""
     name = "a row" if number == UNKNOWN_ROW else f"row {number:,}"
     if spark_partition is not None:
         name = f"{name} of Spark partition {spark_partition}"

@@ -1,17 +1,13 @@
-"""One task's producer session, its progress, and the sessions that are reused across tasks.
+"""One task's producer session, its progress, and the reuse of clients across tasks.
 
-One task's producer: rows go in, acknowledged batches and a delivery report come out.
+`ProducerSession` is the writer thread's side of the producer. Each chunk of rows passes once
+through the stages of `append`: validate, split, reserve, route, plan, encode, append.
 
-The writer thread's side of the pipeline. Each chunk of rows goes through `append`'s stages once:
-validate, split, reserve, route, plan, encode, append. See the package docstring for the way of a
-record.
-
-Sessions across tasks: a worker process keeps its client and producer id while they are healthy.
-
-So a job of many small tasks opens its connections once, and leaves one producer state on each
-broker instead of one per task. What a failed task used is dropped whole. A connection belongs to
-who has logged in: it is used again only for equal settings, secrets included, and only while what
-they refer to has not changed.
+A worker process keeps its client and producer id from task to task while they are healthy: a job of
+many small tasks opens its connections once, and leaves one producer state on each broker instead of
+one per task. Client and producer id of a failed task are discarded. A kept client is reused only if
+the settings, secrets included, are equal and the files that they refer to have not changed, because
+its connections are authenticated.
 """
 
 from __future__ import annotations
@@ -57,28 +53,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionProgress:
-    """Counters so far, each of which may be a moment ahead of another."""
+    """Progress counters of a session.
+
+    They are read one after another, so one may be slightly newer than another.
+    """
 
     persisted: int
     """Records acknowledged."""
     sent: int
     """Records sent with acks=0."""
     would_be_written: int
-    """Records of a dry run."""
+    """Records that a dry run would have written."""
     bytes_sent: int
-    """Bytes of those, after compression."""
+    """Bytes of the records above, after compression."""
     retries: int
-    """Batches sent again."""
+    """Number of times that batches were retried."""
     buffer_full: bool
-    """Whether the writer waits for room in the buffer now."""
+    """True while the writer waits for room in the buffer."""
     connected: bool
-    """Whether any broker is connected now."""
+    """True while any broker is connected."""
 
 
 ROWS_PER_SLICE = 64
-"""Rows of one partition below which what a slice costs by itself outweighs its rows' own cost."""
+"""Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
 _LEAST_ROWS = 16_384
-"""The same for a chunk."""
+"""Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
 
 
 class ProducerSession:
@@ -86,10 +85,10 @@ class ProducerSession:
 
     Args:
         client: connections and metadata, which may outlive the session.
-        producer_state: the producer id to go on with; None for a new one.
+        producer_state: the producer id to continue with; None for a new one.
         settings: the sink's own options; None for their defaults.
         executor: compresses batches, one after another; None for a thread of the session's own.
-        transaction: what to write in; then `producer_state` must be a new one.
+        transaction: the transaction to write in; requires a new `producer_state`.
     """
 
     def __init__(
@@ -125,10 +124,10 @@ class ProducerSession:
             self._topics.want((self.context.dead_letters.name,))
 
     def append(self, rows: Rows) -> None:
-        """Take n rows over; blocks while the buffer is full.
+        """Append n rows; block while the buffer is full.
 
         Raises:
-            KafkaProdError: a row is wrong, or the session has failed, as the message says.
+            KafkaProdError: a row is invalid, or the session has failed; the message says which.
         """
         self.client.check_process()
         if not len(rows):
@@ -142,23 +141,23 @@ class ProducerSession:
 
     @property
     def wanted_rows(self) -> int:
-        """Rows that a chunk should have, judging by how many partitions the last one went to."""
+        """Suggested rows for the next chunk, based on the partition count of the last one."""
         return max(_LEAST_ROWS, self._slices * ROWS_PER_SLICE)
 
     def flush(self) -> None:
-        """Wait until every record is acknowledged; raises what ended the session otherwise."""
+        """Wait until every record is acknowledged, or raise the error that ended the session."""
         self.client.check_process()
         self._topics.await_expected()
         self._accumulator.flush()
 
     @property
     def transaction(self) -> OpenTransaction | None:
-        """The transaction that a flushed session leaves open, with all that it has written.
+        """The transaction that a flushed session leaves open, with all records that it has written.
 
-        None where nothing was appended, and without `TransactionSettings`.
+        None if nothing was appended, or without `TransactionSettings`.
 
         Raises:
-            BaseException: what ended the session.
+            BaseException: the error that ended the session.
         """
         transactions = self.context.transactions
         if transactions is None:
@@ -168,22 +167,22 @@ class ProducerSession:
 
     @property
     def has_claimed(self) -> bool:
-        """Whether a producer was asked for, in which a joined transaction can be written to."""
+        """True if InitProducerId was sent: the session may write to a joined transaction."""
         transactions = self.context.transactions
         return transactions is not None and transactions.has_claimed
 
     @property
     def transaction_started_ms(self) -> int | None:
-        """When the transaction began at the earliest, in milliseconds since 1970."""
+        """Earliest time at which the transaction may have begun, in milliseconds since 1970."""
         transactions = self.context.transactions
         return None if transactions is None else transactions.started_ms
 
     def abort_transaction(self, seconds: float) -> bool:
-        """Send nothing more, and have the transaction aborted, as well as that can be had.
+        """Send no more batches, and try to abort the transaction within `seconds`.
 
-        Returns whether there is nothing left to abort; else the coordinator does so when
-        transaction.timeout.ms has passed. Call it before the session is given up, also after it
-        has failed; it raises nothing.
+        Return True if there is nothing left to abort; otherwise the coordinator aborts the
+        transaction after transaction.timeout.ms. Call this before the session is discarded, even
+        after a failure; it does not raise.
         """
         transactions = self.context.transactions
         if transactions is None or self.client.is_forked:
@@ -199,7 +198,7 @@ class ProducerSession:
         return transactions.has_ended
 
     def report(self, task: TaskInfo) -> DeliveryReport:
-        """What was delivered where; complete after `flush`."""
+        """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
         meters = self.context.report.meters
         self._accumulator.pool.measure(meters)
@@ -216,7 +215,7 @@ class ProducerSession:
         return self.context.written.all()
 
     def progress(self) -> SessionProgress:
-        """How far it has come; for any thread."""
+        """Return the session's progress; any thread may call this."""
         persisted, sent, dry, bytes_sent, retries = self.context.report.so_far()
         return SessionProgress(
             persisted=persisted,
@@ -229,7 +228,7 @@ class ProducerSession:
         )
 
     def close(self) -> None:
-        """Let go of the client; what was not flushed is dropped."""
+        """Detach from the client; records that were not flushed are dropped."""
         if self.client.is_forked:
             return  # connections and locks are the parent's
         try:
@@ -239,9 +238,9 @@ class ProducerSession:
             self._compressor.close()
 
     def _write(self, chunk: Chunk, arrived_ms: int) -> NDArray[np.int8] | None:
-        """Reserve, route, plan, encode and append a chunk that may go at once.
+        """Reserve, route, plan, encode and append a chunk that may be appended at once.
 
-        Returns the `RowError` of each row where some were not written, shape (n,); else None.
+        Return the `RowError` of each row, shape (n,), if some rows were not written; else None.
         """
         reserved = self._reserve(chunk)
         try:
@@ -260,11 +259,11 @@ class ProducerSession:
         return errors
 
     def _reserve(self, chunk: Chunk) -> int:
-        """Wait for the rate limits and for room; the bytes that are charged now."""
+        """Wait for the rate limits and for room in the buffer; return the bytes charged."""
         size = chunk.size
         self._admission.await_rate(len(chunk), size)
         if not self._accumulator.pool.fits(size):
-            self._topics.await_expected()  # what waits for its topic to be known makes no room
+            self._topics.await_expected()  # batches of unknown topics free no memory
         self._accumulator.pool.reserve(size)
         return size
 
@@ -275,9 +274,9 @@ class ProducerSession:
         return RoutedChunk(chunk.rows, chunk.sizes, route, chunk.size)
 
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
-        """BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
+        """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
 
-        None where there is none, or where they can't go to a dead letter topic.
+        None if there are no such rows, or if they cannot be sent to a dead letter topic.
         """
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):
@@ -288,14 +287,14 @@ class ProducerSession:
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))
 
     def _send_to_dlq(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
-        """Write dead letters in place of the rows that were not written."""
+        """Append dead letters for the rows that were not written."""
         for letters in self._validator.send_to_dlq(rows, errors):
             for part in self._admission.split(letters):
                 self._write(part, arrived_ms)
 
 
 def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumulator:
-    """The buffer of a session, with the state and the lock that its parts share."""
+    """Create the session's buffer, with the state and the lock that its parts share."""
     client, config = context.client, context.config
     state = SessionState(client.clock, client.network.wakeup, client.check_thread)
     pool = BufferPool(config, state, context.events)
@@ -304,19 +303,19 @@ def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumu
 
 
 def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
-    """What takes the batches to the brokers, or in a dry run to the report alone."""
+    """Create the sender; that of a dry run sends no batches."""
     if not context.settings.dry_run:
         return Sender(context, accumulator)
-    from spark_kafka_sink.producer.dry_run import DryRunSender  # seldom needed
+    from spark_kafka_sink.producer.dry_run import DryRunSender  # rarely needed
 
     return DryRunSender(context, accumulator)
 
 
 MAX_KEPT = 4
-"""Clients that a process keeps: one per configuration, the one unused longest goes first."""
+"""Clients that a process keeps, one per configuration; the least recently used is closed first."""
 
 _cache: dict[tuple[int, ProducerConfig], tuple[Client, ProducerState]] = {}
-"""The healthy client and producer id that the last task left, by process and configuration."""
+"""The healthy client and producer id left by the last task, by process id and configuration."""
 
 
 def borrow_session(
@@ -324,9 +323,9 @@ def borrow_session(
     settings: SessionSettings | None = None,
     transaction: TransactionSettings | None = None,
 ) -> ProducerSession:
-    """A session on the client that the last task of this process left, or on a new one.
+    """Return a session on the client left by the last task of this process, or on a new client.
 
-    A transaction has an identity of its own.
+    In a transaction, the session gets a new producer state.
     """
     kept = _cache.pop((os.getpid(), config), None)
     if kept and not _is_usable(kept[0]):
@@ -341,7 +340,8 @@ def borrow_session(
 def give_back_session(session: ProducerSession) -> None:
     """Keep a flushed session's client and producer id for the next task.
 
-    A transaction's producer id is its own: what is written under it later would join it.
+    The producer id of a transaction is not kept: records written with it later would join the
+    transaction.
     """
     session.close()
     state = session.producer_state
@@ -354,11 +354,11 @@ def give_back_session(session: ProducerSession) -> None:
 
 
 def _is_usable(client: Client) -> bool:
-    """Whether the client runs, and its connections are those that would be made now."""
+    """Return True if the client is running and its credentials are unchanged."""
     return not client.gone and client.credentials == credentials_stamp(client.config.security)
 
 
 def discard_session(session: ProducerSession) -> None:
-    """Drop a failed session whole: its producer id must not be used again."""
+    """Close a failed session and its client: its producer id must not be reused."""
     session.close()
     session.client.close()

@@ -1,4 +1,4 @@
-"""What a session is told beside the producer's configuration."""
+"""Session settings beyond the producer configuration."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class SessionSettings:
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     client_id: str = ""
-    """What the brokers call the session where the configuration names no client.id."""
+    """The client id to send if the configuration has no client.id."""
     task: int = 0
     dry_run: bool = False
-    """Make the batches and send none."""
+    """Build batches, but send none."""
     assumed_topics: tuple[tuple[str, int], ...] = ()
-    """Of a dry run: topics and their partitions, if they don't exist."""
+    """Names and partition counts to assume for missing topics, in a dry run."""
     statistics_path: str | None = None
-    """Where the session's statistics go, without the suffix; None for the log."""
+    """Path for the session's statistics, without the suffix; None for the log."""
     arrow_batch_limits: tuple[tuple[str, str], ...] = ()
-    """How Spark cuts the batches that it hands over, by its own names, for the advisor."""
+    """Spark's limits for the Arrow batches that it passes on, by option name, for the advisor."""

@@ -1,8 +1,16 @@
-"""Kafka's wire protocol: messages, headers, versions and frames, without any I/O.
+"""Kafka's wire protocol: frames, headers, messages and API versions, without I/O.
 
-To read in this order: frame.py (bytes to frames), messages.py (headers), codec.py (messages to
-bytes and back) with schema.py and primitives.py, versions.py (which are spoken), error_codes.py;
-message_builder.py and gather.py write messages; the room produce is the one API that is written by
-hand; features.py, transaction_version.py, transaction_state.py, open_transaction.py and
-transaction_requests.py say how a transaction is carried out.
+Message classes and the generic writer come from kio. Produce requests and responses have
+hand-written readers and writers, because they carry the data.
+
+In reading order:
+
+- `frame`: splits a byte stream into frames, and gathers buffers for sending
+- `error_codes`: Kafka's error codes by name, and groups of codes that are handled alike
+- `codec`: messages to bytes and back, with every length checked
+- `versions`: API keys, the versions this client supports, and finalized features
+- `messages`: request and response headers, and messages built from plain values
+- `produce_request`: Produce requests, read and written without copying records
+- `produce_response`: Produce responses, read and written
+- `transactions`: transaction states, protocol versions and requests
 """

@@ -1,19 +1,15 @@
-"""Read and write Kafka messages with kio's message classes, every length checked.
+"""Read and write Kafka messages, with every length checked.
 
-Kafka's wire types: each reader takes (data, offset) and returns (value, next offset).
+The message classes and the writer are kio's. The reader is this module's own, because bytes from a
+socket must neither exhaust memory nor raise anything but ProtocolError: every length is compared
+with the bytes left before anything is sliced or allocated, unknown tags are skipped (KIP-482), and
+unknown error codes are kept as numbers.
 
-They trust nothing: a length is compared with the bytes left before anything is sliced or built.
-A read past the end surfaces as IndexError or struct.error, which `codec.decode` turns into
-ProtocolError together with everything raised here.
+Each reader takes (data, offset) and returns (value, next offset). A read past the end raises
+IndexError or struct.error, which `decode` turns into ProtocolError.
 
-Messages to bytes and back.
-
-The message classes are kio's, and so is the writer. The reader is this one, as bytes from a socket
-must not be able to end the process or to raise anything but ProtocolError: lengths are checked
-before anything is allocated, unknown tags are skipped (KIP-482), unknown error codes kept.
-
-A class is compiled once into a few closures. Neighbouring fields of fixed size are read by one
-`struct` call, which is most of a Metadata or Produce response.
+Each message class is compiled once into a few closures. Adjacent fields of fixed size, which make
+up most of a Metadata or Produce response, are read by one `struct` call.
 """
 
 from __future__ import annotations
@@ -78,18 +74,18 @@ def write_uvarint(value: int) -> bytes:
 
 
 def compact_length(data: memoryview, at: int) -> tuple[int, int]:
-    """Read a length of the flexible format; -1 stands for null."""
+    """Read a length of the flexible format; -1 means null."""
     length, at = read_uvarint(data, at)
     return length - 1, at
 
 
 def string_length(data: memoryview, at: int) -> tuple[int, int]:
-    """Read a string's length before KIP-482; negative stands for null."""
+    """Read a string's length in the format before KIP-482; a negative length means null."""
     return _INT16.unpack_from(data, at)[0], at + 2
 
 
 def long_length(data: memoryview, at: int) -> tuple[int, int]:
-    """Read the length of bytes or of an array before KIP-482; negative stands for null."""
+    """Read the length of bytes or an array in the format before KIP-482; negative means null."""
     return _INT32.unpack_from(data, at)[0], at + 4
 
 
@@ -102,7 +98,7 @@ def _slice(data: memoryview, start: int, end: int) -> memoryview:
 
 
 def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
-    """Make the reader of a string (text) or of bytes, which come as a slice without a copy."""
+    """Return the reader of a string (`text`) or of bytes, which are returned as a slice."""
     take = _text if text else _slice
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
@@ -121,28 +117,29 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
 
 @lru_cache
 def milliseconds(value: int) -> timedelta:
-    """Turn milliseconds into a duration.
+    """Convert milliseconds to a duration.
 
-    Beyond what timedelta holds, which is 2.7 million years, it is the longest one, or the
-    shortest: Java's way to say "for ever" is Long.MAX_VALUE.
+    Values outside the range of timedelta (2.7 million years) are clamped: Java uses Long.MAX_VALUE
+    for an unlimited duration.
     """
     return timedelta(milliseconds=max(_SHORTEST_MS, min(value, _LONGEST_MS)))
 
 
 class FarTime(NamedTuple):
-    """A time outside the years 1 to 9999, which datetime does not have."""
+    """A time outside the years 1 to 9999, which datetime cannot represent."""
 
     milliseconds: int
 
     def timestamp(self) -> Fraction:
-        """Seconds since 1970, as `datetime.timestamp`, but exact: writers call it."""
+        """Return the exact seconds since 1970; kio's writers call it, as `datetime.timestamp`."""
         return Fraction(self.milliseconds, 1000)
 
 
 def timestamp(value: int) -> datetime | FarTime:
-    """Turn milliseconds since 1970 into UTC time.
+    """Convert milliseconds since 1970 to UTC.
 
-    Kafka writes -1 also where the schema knows no null, for a transaction that has not begun.
+    -1 is valid even if the schema does not allow null: Kafka writes it for a transaction that has
+    not started.
     """
     try:
         return _EPOCH + timedelta(milliseconds=value)
@@ -151,12 +148,12 @@ def timestamp(value: int) -> datetime | FarTime:
 
 
 def optional_timestamp(value: int) -> datetime | FarTime | None:
-    """As `timestamp`, where Kafka's -1 is no time at all."""
+    """Convert like `timestamp`, but return None for Kafka's -1."""
     return None if value == -1 else timestamp(value)
 
 
 def uuid(value: bytes) -> UUID | None:
-    """Turn 16 bytes into a UUID; Kafka's zero id is no id."""
+    """Convert 16 bytes to a UUID, or None for Kafka's zero id."""
     return None if value == _UUID_ZERO else UUID(bytes=value)
 
 
@@ -167,10 +164,10 @@ _EMPTY: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """One field: its wire type, and how it is wrapped.
+    """The wire type of a field, and whether it is an array, nullable or tagged.
 
-    `kind` is kio's kafka_type, "datetime_i64?" where -1 is none, or "entity". `nullable` is about
-    the array where the field is one. `absent` is the value of a tagged field that was not sent.
+    `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". `nullable` refers to
+    the array if the field is one. `absent` is the value of a tagged field that was not sent.
     """
 
     name: str
@@ -184,12 +181,12 @@ class FieldShape:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the field always takes the same number of bytes."""
+        """True if the field always has the same number of bytes."""
         return not self.is_array and self.kind not in _VARIABLE
 
 
 def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
-    """Read a field's annotations and metadata."""
+    """Return the shape of a field, from its annotations and metadata."""
     inner, nullable = _without_none(field.type)
     is_array = get_origin(inner) is tuple
     if is_array:
@@ -210,7 +207,7 @@ def shape_of(entity_type: type[Any], field: Field[Any]) -> FieldShape:
 
 
 def _is_client_id(entity_type: type[Any], field: Field[Any]) -> bool:
-    """The header's client id is never compact, so that a broker can read it in any version."""
+    """Return True for the header's client id, which is never compact: any broker can read it."""
     return entity_type.__name__ == "RequestHeader" and field.name == "client_id"
 
 
@@ -222,7 +219,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def _absent(field: Field[Any], kind: str) -> Any:
-    """The default that the schema gives; a struct without one is made of its fields' defaults."""
+    """Return the schema's default; for a struct without one, a struct of its fields' defaults."""
     if field.default is not MISSING:
         return field.default
     if kind != ENTITY:
@@ -237,7 +234,7 @@ E = TypeVar("E", bound="Entity")
 Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
 """Reads some fields at an offset, appends their values, and returns the next offset."""
 Read: TypeAlias = tuple[Reader, int]
-"""A reader, and the fewest bytes that it can consume."""
+"""A reader, and the minimum number of bytes that it consumes."""
 
 _READERS: dict[type[Any], Read] = {}
 
@@ -264,17 +261,17 @@ FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
 
 
 def encode(entity: Entity) -> bytes:
-    """Write a message, without header or length."""
+    """Write a message without header and length."""
     buffer = BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
 def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> tuple[E, int]:
-    """Read one message of `entity_type` at `offset`; return it and the offset behind it.
+    """Read one message of `entity_type` at `offset`; return it and the offset after it.
 
-    Fields of records and bytes are slices of `data`, not copies. Codes that ErrorCode lacks come
-    as `error_codes.UnknownErrorCode`.
+    Fields of records and bytes are slices of `data`, not copies. Error codes that ErrorCode lacks
+    are returned as `error_codes.UnknownErrorCode`.
 
     Raises:
         ProtocolError: the bytes are not a message of this type.
@@ -359,7 +356,7 @@ def _read_tag(
 
 
 def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
-    """Compile fields in wire order; runs of fixed size become one step."""
+    """Compile fields in wire order; adjacent fields of fixed size become one step."""
     steps: list[Step] = []
     run: list[FieldShape] = []
     least = 0
@@ -436,7 +433,7 @@ def _fixed_reader(kind: str) -> Read:
 
 
 def _nullable_struct(read: Reader) -> Reader:
-    """A struct behind a byte that says whether it is there (KIP-893)."""
+    """Return the reader of a struct after a byte that marks null (KIP-893)."""
 
     def read_nullable(data: memoryview, at: int) -> tuple[object, int]:
         if data[at] >= 0x80:
@@ -453,7 +450,7 @@ def _array_reader(shape: FieldShape) -> Read:
     else:
         element, least = _entity_reader(shape.entity)
     items = _packed_items(shape.kind) or _each_item(element)
-    least = max(least, 1)  # An element of no bytes would make any count plausible.
+    least = max(least, 1)  # With elements of zero bytes, any count would pass the check below.
     nullable = shape.nullable
 
     def read(data: memoryview, at: int) -> tuple[object, int]:

@@ -1,7 +1,7 @@
-"""Kafka's error codes by name, and the groups of them that need the same treatment.
+"""Kafka's error codes by name, and groups of codes that are handled alike.
 
-`ErrorCode` is the table of Kafka's ``Errors``: number, name, `retriable`, and in its source a line
-on what each is about. Codes that a newer broker may send and codes of our own are added here.
+`ErrorCode` (from kio) is Kafka's ``Errors`` table: number, name, `retriable`, and in its source a
+description of each code. This module adds client-side codes, and a type for codes unknown to kio.
 Source: ``org.apache.kafka.common.protocol.Errors`` and the exception classes it names.
 """
 
@@ -31,20 +31,20 @@ __all__ = [
 
 
 class ClientErrorCode(IntEnum):
-    """What can become of a request beside an answer; no broker sends these."""
+    """Client-side failures of a request; no broker sends these codes."""
 
     disconnected = -2
-    """The connection was lost, or the request timed out, before an answer came."""
+    """The connection was lost, or the request timed out, before a response arrived."""
     not_sent = -3
-    """The connection was lost before the request was written whole, so it had no effect."""
+    """The connection was lost before the request was completely written: it had no effect."""
 
 
 class UnknownErrorCode(int):
-    """An error code that this version of the protocol has no name for; still a plain int."""
+    """An error code without a name in kio's protocol version; a plain int."""
 
     @property
     def value(self) -> int:
-        """The number itself, as ErrorCode has it: what the writer asks for."""
+        """The number itself; the writer reads it as it does for ErrorCode."""
         return int(self)
 
 
@@ -62,7 +62,7 @@ INVALID_METADATA = frozenset(
         ErrorCode.inconsistent_topic_id,
     }
 )
-"""The client's metadata is stale: refresh it, then retry. Source: ``InvalidMetadataException``."""
+"""The client's metadata is stale: refresh it and retry. Source: ``InvalidMetadataException``."""
 
 TRANSIENT_TOPIC_ERRORS = frozenset(
     {
@@ -75,7 +75,7 @@ TRANSIENT_TOPIC_ERRORS = frozenset(
         ErrorCode.inconsistent_topic_id,
     }
 )
-"""What a topic may have in a Metadata response for a while, such as one that is being created."""
+"""Temporary errors of a topic in Metadata responses, for example while it is being created."""
 
 COORDINATOR_UNAVAILABLE = frozenset(
     {
@@ -87,7 +87,7 @@ COORDINATOR_UNAVAILABLE = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-"""No producer id can be had now; a later InitProducerId may succeed."""
+"""No producer id is available now; a later InitProducerId may succeed."""
 
 RETRIABLE_AT_LEADER = frozenset(
     {
@@ -97,7 +97,7 @@ RETRIABLE_AT_LEADER = frozenset(
         ErrorCode.not_enough_replicas_after_append,
     }
 )
-"""The leader is right but could not append or replicate the batch: retry it there."""
+"""The leader is correct but could not append or replicate the batch: retry it there."""
 
 MAYBE_APPENDED = frozenset(
     {
@@ -111,7 +111,7 @@ MAYBE_APPENDED = frozenset(
     }
 )
 """The batch may be in the log although no success was reported. A leader that has appended it and
-steps down before its followers have it answers with 3, 6 or 56 (``DelayedProduce``)."""
+steps down before its followers have it returns 3, 6 or 56 (``DelayedProduce``)."""
 
 FATAL_TO_PRODUCER = frozenset(
     {
@@ -121,7 +121,7 @@ FATAL_TO_PRODUCER = frozenset(
         ErrorCode.transactional_id_authorization_failed,
     }
 )
-"""The producer id can't be used any more, or not by this client."""
+"""The producer id cannot be used any more, or not by this client."""
 
 AUTHORIZATION_FAILED = frozenset(
     {
@@ -130,29 +130,29 @@ AUTHORIZATION_FAILED = frozenset(
         ErrorCode.transactional_id_authorization_failed,
     }
 )
-"""The broker knows who asks, and does not allow what is asked for."""
+"""The client is authenticated, but not authorized for the request."""
 
 RECORDS_TOO_LARGE = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
-"""Larger than max.message.bytes, or than segment.bytes, of the topic."""
+"""The batch exceeds the topic's max.message.bytes or segment.bytes."""
 
 INVALID_RECORDS = RECORDS_TOO_LARGE | {ErrorCode.invalid_timestamp, ErrorCode.invalid_record}
-"""The records are refused for what they are: topic and broker work."""
+"""The records themselves are rejected; topic and broker work."""
 
 _NAMED = {int(code): code for code in ErrorCode}
 _NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)}
 
 
 def as_error_code(number: int) -> ErrorCode | UnknownErrorCode:
-    """The error code of a number off the wire; one without a name stays a number."""
+    """Return the ErrorCode of a number, or an UnknownErrorCode if it has no name."""
     known = _NAMED.get(number)
     return UnknownErrorCode(number) if known is None else known
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code, in capitals; unknown ones by number."""
+    """Return Kafka's name of an error code in capitals; UNKNOWN_ERROR_<code> if it has none."""
     return _NAMES.get(code, f"UNKNOWN_ERROR_{code}")
 
 
 def is_known(code: int) -> bool:
-    """Whether the code has a name here."""
+    """Return True if the code has a name."""
     return code in _NAMES

@@ -1,4 +1,8 @@
-"""Split a byte stream into frames, and gather buffers for sending."""
+"""Split a byte stream into frames, and gather buffers for sending.
+
+`FrameReader` splits received bytes into frames. `gather` writes a message as a list of parts, so
+that large records are sent without a copy. Neither does I/O.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ if TYPE_CHECKING:
 
 
 KEEP_FROM = 4096
-"""Bytes: a smaller value is cheaper to copy than to send as a part of its own."""
+"""Minimum bytes of a part: smaller values are cheaper to copy than to send separately."""
 
 
 class RecordBuffers:
-    """Bytes in several places that a message holds as one value of records.
+    """A records field whose bytes are in several buffers.
 
     Args:
-        parts: the pieces in order; none of them is copied.
+        parts: the buffers in order; none of them is copied.
     """
 
     __slots__ = ("_size", "parts")
@@ -36,7 +40,7 @@ class RecordBuffers:
 
 
 class Gatherer:
-    """Collects what kio's writers write as a list of parts."""
+    """Collects the output of kio's writers as a list of parts."""
 
     __slots__ = ("parts", "size")
 
@@ -45,7 +49,7 @@ class Gatherer:
         self.size = len(start)
 
     def write(self, value: Any) -> None:
-        """Take bytes, or the pieces of a records field."""
+        """Add bytes, or the parts of a records field."""
         if isinstance(value, RecordBuffers):
             for part in value.parts:
                 self._add(part)
@@ -62,7 +66,7 @@ class Gatherer:
 
 
 def gather(entity: Entity, start: bytes = b"") -> Gatherer:
-    """Write a message behind `start`, as parts; records may be `RecordBuffers`."""
+    """Write a message after `start`, as parts; records may be `RecordBuffers`."""
     target = Gatherer(start)
     writer: Any = entity_writer(type(entity))
     writer(target, entity)
@@ -73,9 +77,9 @@ SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
 _KEPT_APART = 16
-"""Pieces of a frame that are kept as they came, whatever their size."""
+"""Number of chunks of a frame that are kept without a copy, whatever their size."""
 _SMALL = 4 * 1024
-"""Bytes: behind these, a smaller piece is copied, as an object of its own takes 300 bytes more."""
+"""After these, smaller chunks (in bytes) are copied: a separate object takes 300 bytes more."""
 
 _OTHER_PROTOCOLS = (
     (
@@ -95,20 +99,20 @@ _OTHER_PROTOCOLS = (
 
 
 class OtherProtocolError(ProtocolError):
-    """The bytes are another protocol's: TLS, or HTTP."""
+    """The bytes belong to another protocol: TLS or HTTP."""
 
     @property
     def is_tls(self) -> bool:
-        """Whether it is TLS."""
+        """True if the protocol is TLS."""
         return "TLS" in self.message
 
 
 class FrameReader:
-    """Collects received bytes and hands out whole frames, without doing any I/O.
+    """Collects received bytes and returns complete frames, without I/O.
 
-    A frame that arrived in one piece is a slice of that piece; others are joined once, when they
-    are complete. The announced size alone never causes an allocation, and a peer that sends byte by
-    byte takes little more memory than it sends bytes.
+    A frame that arrived in one chunk is a slice of that chunk; others are joined once, when they
+    are complete. Memory is never allocated from a frame's size alone, and a peer that sends single
+    bytes uses little more memory than the bytes it sends.
     """
 
     __slots__ = ("_chunks", "_held", "_limit", "_wanted")
@@ -120,30 +124,30 @@ class FrameReader:
         self._wanted = SIZE_BYTES
 
     def set_limit(self, limit: int) -> None:
-        """Take frames of at most so many bytes from now on."""
+        """Set the maximum frame size in bytes."""
         self._limit = limit
 
     @property
     def held(self) -> int:
-        """Bytes received that do not make a whole frame yet."""
+        """Received bytes of an incomplete frame, with its size field."""
         return self._held
 
     @property
     def missing(self) -> int:
-        """Bytes that the frame which has begun still lacks, once its size is known."""
+        """Bytes that the incomplete frame still lacks; 0 until its size is known."""
         return max(self._wanted - self._held, 0) if self._wanted > SIZE_BYTES else 0
 
     def take_rest(self) -> memoryview:
-        """Hand out what was received of the frame that has begun, with its size, and forget it."""
+        """Remove and return the received part of the incomplete frame, with its size field."""
         rest = self._join()
         self._keep(memoryview(b""))
         return rest
 
     def feed(self, data: bytes) -> list[memoryview]:
-        """Take received bytes; return the frames that are complete now, without their sizes.
+        """Add received bytes; return the frames that are now complete, without their size fields.
 
         Raises:
-            ProtocolError: a size is negative or above the limit; the stream is lost then.
+            ProtocolError: a size is negative or exceeds the limit; the stream is then unusable.
         """
         if not self._held and self._is_one_frame(data):
             return [memoryview(data)[SIZE_BYTES:]]

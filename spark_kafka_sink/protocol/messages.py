@@ -1,9 +1,8 @@
-"""Message classes by API and version, and messages built from plain values.
+"""Request and response headers and frames, and messages built from plain values.
 
-A message of any version out of one tree of plain values.
-
-Versions of an API differ by a few fields. Whoever fills one in names all that the newest knows:
-fields that a version lacks are left out, those not given take the schema's default.
+Versions of an API differ by a few fields. `build` makes a message of any version from one tree of
+plain values, which names the fields of the newest version: fields that a version lacks are left
+out, and fields without a value get the schema's default.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _EMPTY_TAGS = b"\x00"
 
 
 class RequestHeader(NamedTuple):
-    """A request's header, of any header version, and where its body begins in the frame."""
+    """A request's header, of any header version, and the offset of its body in the frame."""
 
     api_key: int
     version: int
@@ -55,7 +54,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_header(payload_type: type[Any], correlation_id: int, client_id: str | None) -> bytes:
-    """Write a request's header: v1, or v2 with (no) tags; the client id is never compact."""
+    """Write a request's header: v1, or v2 with empty tags; the client id is never compact."""
     name = None if client_id is None else client_id.encode()
     return b"".join(
         (
@@ -68,17 +67,17 @@ def request_header(payload_type: type[Any], correlation_id: int, client_id: str 
 
 
 def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> bytes:
-    """Write a whole request: size, header, body."""
+    """Write a complete request: size, header, body."""
     header = request_header(type(payload), correlation_id, client_id)
     body = encode(payload)
     return framed(header, body)
 
 
 def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
-    """Read API key, version and correlation id: the same in every request, of any API or version.
+    """Read API key, version and correlation id, which have the same format in every request.
 
     Raises:
-        ProtocolError: the frame is too short for them.
+        ProtocolError: the frame is too short.
     """
     if len(frame) < _REQUEST.size:
         raise ProtocolError(f"a request of {len(frame)} bytes")
@@ -87,10 +86,10 @@ def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
 
 
 def read_request_header(frame: memoryview | bytes) -> RequestHeader:
-    """Read a request's header; the frame comes without its size.
+    """Read a request's header from a frame without its size field.
 
     Raises:
-        ProtocolError: the header is broken, or of an API or version that does not exist.
+        ProtocolError: the header is invalid, or its API or version does not exist.
     """
     view = memoryview(frame)
     try:
@@ -121,18 +120,18 @@ def _skip_tags(view: memoryview, at: int) -> int:
 
 
 def response_header(response_type: type[Any], correlation_id: int) -> bytes:
-    """Write a response's header: v0, or v1 with (no) tags."""
+    """Write a response's header: v0, or v1 with empty tags."""
     tags = _EMPTY_TAGS if response_type.__header_schema__.__flexible__ else b""
     return _SIZE.pack(correlation_id) + tags
 
 
 def framed(header: bytes, body: bytes) -> bytes:
-    """A frame: its size, a header, a body."""
+    """Return a frame: size, header, body."""
     return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
 
 
 def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes | memoryview]:
-    """Write a whole response as parts to send one after the other; large records stay in place."""
+    """Write a complete response as parts to send in order; large records are not copied."""
     header = response_header(type(payload), correlation_id)
     body = gather(payload, header)
     first, *rest = body.parts
@@ -140,15 +139,15 @@ def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes 
 
 
 def response_frame(payload: ResponsePayload, correlation_id: int) -> bytes:
-    """Write a whole response: size, header, body."""
+    """Write a complete response: size, header, body."""
     return b"".join(response_parts(payload, correlation_id))
 
 
 def read_correlation_id(frame: memoryview | bytes) -> int:
-    """Read the number that says which request a response answers.
+    """Read the correlation id of a response.
 
     Raises:
-        ProtocolError: the frame is too short for it.
+        ProtocolError: the frame is too short.
     """
     if len(frame) < _SIZE.size:
         raise ProtocolError(f"a response of {len(frame)} bytes")
@@ -156,16 +155,16 @@ def read_correlation_id(frame: memoryview | bytes) -> int:
 
 
 def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[int, P]:
-    """Read a response of a known type; the frame comes without its size.
+    """Read a response of a known type from a frame without its size field.
 
     ApiVersions responses have header v0 in every version, so that a client can read them before
-    it knows anything. Bytes behind the body are ignored, as Kafka's own clients do.
+    versions are negotiated. Bytes after the body are ignored, as in Kafka's own clients.
 
     Returns:
-        The correlation id, and the payload.
+        The correlation id and the payload.
 
     Raises:
-        ProtocolError: the bytes are not such a response.
+        ProtocolError: the bytes are not a response of this type.
     """
     view = memoryview(frame)
     correlation_id = read_correlation_id(view)
@@ -180,7 +179,7 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
 
 
 Values: TypeAlias = Mapping[str, Any]
-"""Field names to values; structs are mappings themselves, arrays are iterables of them."""
+"""Field names to values; structs are nested mappings, arrays are iterables."""
 
 _ZEROS: dict[str, Any] = {
     "string": "",
@@ -195,7 +194,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def build(entity_type: Any, values: Values) -> Any:
-    """Make a message of `entity_type`; values of fields that it does not have are ignored."""
+    """Return a message of `entity_type`; values of fields that it lacks are ignored."""
     given = {}
     for name, convert, default in _plan(entity_type):
         if name in values:

@@ -1,15 +1,12 @@
 """Read and write Produce requests without copying records.
 
-The Produce request as a broker gets it, read by hand where it is of one partition and plain.
+- `produce_body` (client side) writes the framing around batches that are never copied. All other
+  requests are written by `codec`; this one carries megabytes.
+- `plain_produce_request` (broker side) reads a request for one partition without transactional id.
+  With small batches, a generic reader would take longer than the append to the log. The result
+  equals that of `codec`, which reads every other request, including invalid ones.
 
-A broker that takes small batches spends more on a generic reader than on the log. What comes out
-is what `codec` makes of the same bytes; all that is special or broken is left to it. Source:
-``ProduceRequest.json``, versions 3 to 13.
-
-The Produce request, written around batches that are never copied.
-
-Every other message goes through `codec`; this one carries megabytes. Source:
-``ProduceRequest.json``: versions 3 to 13, flexible from 9 on, topic ids in 13 (KIP-516).
+Source: ``ProduceRequest.json``: versions 3 to 13, flexible since 9, topic ids since 13 (KIP-516).
 """
 
 from __future__ import annotations
@@ -47,10 +44,11 @@ _TOPIC_ID: Final = struct.Struct(">16s")
 
 
 class _Layout(NamedTuple):
-    """How a version writes a request without transactional id, of one topic and partition.
+    """A version's layout of a request without transactional id, for one topic and partition.
 
-    `head` is length of the transactional id, acks, timeout and number of topics; `partition` the
-    number of partitions and the index of the first. `tail` follows the records.
+    `head`: length of the transactional id, acks, timeout and topic count. `partition`: partition
+    count and the index of the first partition. `size` reads the size of the records. `tail`: the
+    bytes after the records. `no_id` and `one` are the encodings of a null id and a count of 1.
     """
 
     head: struct.Struct
@@ -63,7 +61,7 @@ class _Layout(NamedTuple):
 
 
 class _Types(NamedTuple):
-    """The classes of a version, and the field that says which topic."""
+    """The message classes of a version; `key` is the field that identifies the topic."""
 
     request: Any
     topic: Any
@@ -72,7 +70,7 @@ class _Types(NamedTuple):
 
 
 def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | None:
-    """Read the body of a request; None where `codec` has to, of which broken ones are too."""
+    """Read the body of a plain request; return None if it is not plain or is invalid."""
     try:
         return _read(version, frame, at)
     except (*BAD_BYTES, ProtocolError):
@@ -119,11 +117,11 @@ def _layout(version: int) -> _Layout:
     return _Layout(
         head=struct.Struct(">BhiB"),
         no_id=0,
-        one=1 + 1,  # Compact lengths count one more, so that 0 is null.
+        one=1 + 1,  # Compact lengths are one higher, so that 0 means null.
         topic=_topic_id if version >= _TOPIC_IDS else name,
         partition=struct.Struct(">Bi"),
         size=compact_length,
-        tail=bytes(3),  # No tags of partition, topic and request.
+        tail=bytes(3),  # Empty tags of partition, topic and request.
     )
 
 
@@ -150,7 +148,7 @@ _NO_TAGS = b"\x00"
 
 
 class PartitionData(NamedTuple):
-    """One batch for one partition: its bytes in `parts`, `size` of them."""
+    """One batch for one partition: its bytes in `parts`, with a total of `size` bytes."""
 
     partition: int
     parts: Sequence[Buffer]
@@ -158,7 +156,7 @@ class PartitionData(NamedTuple):
 
 
 class TopicData(NamedTuple):
-    """The batches of one topic; `topic_id` is needed from version 13 on."""
+    """The batches of one topic; `topic_id` is required since version 13."""
 
     name: str
     topic_id: UUID | None
@@ -166,7 +164,7 @@ class TopicData(NamedTuple):
 
 
 class ProduceHead(NamedTuple):
-    """What a Produce request says before its topics; `acks` as on the wire."""
+    """The fields of a Produce request before its topics; `acks` as on the wire (-1 for all)."""
 
     version: int
     transactional_id: str | None
@@ -175,7 +173,7 @@ class ProduceHead(NamedTuple):
 
 
 def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
-    """The request's body as buffers: framing in bytes, batches as they were given."""
+    """Return the request's body as buffers: framing as bytes, batches without a copy."""
     flexible = head.version >= _FLEXIBLE
     front = bytearray(_string(head.transactional_id, flexible=flexible))
     front += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)

@@ -1,16 +1,12 @@
 """Read and write Produce responses.
 
-The Produce response as a producer needs it, read by hand where every answer is plain.
+- `produce_response_reader` (client side) reads a response into a `ProduceResponse`.
+- `plain_produce_response` (broker side) writes a response.
 
-A generic reader takes longer over a partition's answer than all that follows from it. Answers that
-name records, leaders or endpoints are rare, and go through `codec`, as broken ones do, which it
-has the errors for. Source: ``ProduceResponse.json``, versions 3 to 13.
-
-The Produce response of a broker, written by hand where every partition's answer is plain.
-
-A broker that takes small batches spends more on a generated writer than on the log. Answers that
-name records, leaders or endpoints are rare and go through `codec`. Source:
-``ProduceResponse.json``, versions 3 to 13.
+Both handle plain responses, which contain only offsets and error codes, without the generic reader
+or writer: with small batches that would take longer than processing the response or appending to
+the log. Responses that name records, leaders or endpoints are rare and handled by `codec`, and so
+are invalid ones, for its error messages. Source: ``ProduceResponse.json``, versions 3 to 13.
 """
 
 from __future__ import annotations
@@ -41,14 +37,14 @@ if TYPE_CHECKING:
 
 
 TopicKey: TypeAlias = str | UUID
-"""A topic's name, or from version 13 on its id."""
+"""A topic's name, or its id since version 13."""
 
 _STARTS_FROM: Final = 5
 _ERRORS_FROM: Final = 8
 _FLEXIBLE: Final = 9
 TOPIC_IDS: Final = 13
 _CORRELATION_ID: Final = 4
-"""Bytes before the tags of the header, or before the body."""
+"""Size in bytes of the correlation id, which precedes the header's tags or the body."""
 _NO_TIME: Final = -1
 _INT32: Final = struct.Struct(">i")
 _TOPIC_ID: Final = struct.Struct(">16s")
@@ -56,9 +52,10 @@ _NO_ID: Final = UUID(int=0)
 
 
 class PartitionResponse(NamedTuple):
-    """What a Produce response says of one partition; `leader` is -1 where it names none.
+    """A Produce response for one partition; `leader` is -1 if the response names none.
 
-    `append_time` is LogAppendTime in milliseconds, None where the topic keeps CreateTime.
+    `append_time` is LogAppendTime in milliseconds, None if the topic uses CreateTime.
+    `record_errors` are pairs of a record's index in the batch and a message.
     """
 
     code: int
@@ -72,9 +69,9 @@ class PartitionResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProduceResponse:
-    """What each partition was answered, by topic and number.
+    """The response for each partition, by topic and partition number.
 
-    `nodes` are the endpoints that the answer names (KIP-951): id, host and port.
+    `nodes` are the endpoints in the response (KIP-951): id, host and port.
     """
 
     partitions: dict[tuple[TopicKey, int], PartitionResponse]
@@ -84,12 +81,12 @@ class ProduceResponse:
 
 @cache
 def produce_response_reader(version: int) -> Callable[[memoryview], ProduceResponse]:
-    """The reader of a whole frame of this version; it raises ProtocolError as `codec` does."""
+    """Return the reader of a frame of this version; it raises ProtocolError like `codec`."""
     return partial(_read, version)
 
 
 def from_message(message: Any) -> ProduceResponse:
-    """The same of a response that `codec` has read."""
+    """Convert a response that `codec` has read."""
     partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
     for topic in message.responses:
         key = topic.name if hasattr(topic, "name") else topic.topic_id or _NO_ID
@@ -130,11 +127,11 @@ def _read(version: int, frame: memoryview) -> ProduceResponse:
 
 
 class _Layout(NamedTuple):
-    """How a version writes a response that says no more than offsets and error codes.
+    """A version's layout of a plain response, which contains only offsets and error codes.
 
-    `head` is what stands before the body. `partition` is index, error code, base offset, append
-    time and what stands behind the log's start, which is `behind` in a plain answer. `tags` follow
-    each topic and the whole.
+    `head`: the bytes between correlation id and body. `partition`: index, error code, base offset,
+    append time, and the bytes after the log start offset, which equal `behind` in a plain response.
+    `tags` follow each topic and the whole response.
     """
 
     head: bytes
@@ -146,7 +143,7 @@ class _Layout(NamedTuple):
 
 
 def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
-    """None where `codec` has to read it."""
+    """Read a plain response; return None if `codec` must read it."""
     _, length, topic_key, answer, behind, tags = layout
     unpack, size = answer.unpack_from, answer.size
     at = _CORRELATION_ID + len(layout.head)
@@ -197,7 +194,7 @@ def _layout(version: int) -> _Layout:
         length=compact_length,
         topic=_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(f">ihqq{start}3s"),
-        behind=b"\x01\0\0",  # No record errors, no message, no tags.
+        behind=b"\x01\0\0",  # No record errors, no message, empty tags.
         tags=b"\0",
     )
 
@@ -214,7 +211,7 @@ _INT16 = struct.Struct(">h")
 
 
 def plain_produce_response(version: int, values: Values) -> bytes | None:
-    """Write a response's body; None where it says more than offsets and error codes."""
+    """Write a plain response's body; None if it contains more than offsets and error codes."""
     if values.get("node_endpoints"):
         return None
     flexible = version >= _FLEXIBLE
@@ -255,7 +252,7 @@ def _partition(version: int, answer: Values) -> bytes:
     if version >= _STARTS_FROM:
         data += _START.pack(answer.get("log_start_offset", -1))
     if version >= _FLEXIBLE:
-        return data + b"\x01\0\0"  # No record errors, no message, no tags.
+        return data + b"\x01\0\0"  # No record errors, no message, empty tags.
     return data + b"\0\0\0\0\xff\xff" if version >= _ERRORS_FROM else data
 
 

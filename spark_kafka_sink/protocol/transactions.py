@@ -1,16 +1,13 @@
-"""Transaction states, versions and requests that producers, drivers and broker share.
+"""Transaction states, versions and requests that producers, drivers and the broker share.
 
-What it takes to end a transaction: nothing but this, on any connection.
+- `TransactionState`: the coordinator's states of a transactional id.
+- `OpenTransaction`: all that is needed to end a transaction, on any connection.
+- `TransactionVersion`: Kafka's transaction protocols V1 and V2, and which one a broker supports.
+- Functions that return the values of requests to a transaction coordinator.
 
-Source: ``EndTxnRequest.json``.
-
-Kafka's transaction protocols, and which of them a broker speaks (KIP-98, KIP-890).
-
-Source: ``TransactionVersion``, ``TransactionManager.maybeUpdateTransactionV2Enabled``.
-
-What the requests to a transaction coordinator say, whoever sends them.
-
-Source: KIP-98, KIP-360, KIP-699 (FindCoordinator in batches), KIP-890, KIP-939.
+Source: ``EndTxnRequest.json``, ``TransactionVersion``,
+``TransactionManager.maybeUpdateTransactionV2Enabled``; KIP-98, KIP-360, KIP-699 (FindCoordinator in
+batches), KIP-890, KIP-939.
 """
 
 from __future__ import annotations
@@ -30,22 +27,22 @@ if TYPE_CHECKING:
 
 
 class TransactionState(StrEnum):
-    """Kafka's TransactionState, by its names there."""
+    """Kafka's TransactionState, with Kafka's names."""
 
     EMPTY = "Empty"
-    """The producer has an id, and no transaction since."""
+    """The producer has an id, but no transaction since."""
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
-    """It will be committed: the markers are being written."""
+    """The commit is decided; the markers are being written."""
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
     """The id has expired."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """InitProducerId is about to abort it."""
+    """InitProducerId is about to abort the transaction."""
     UNKNOWN = "Unknown"
-    """One that this version has no name for."""
+    """A state without a name in this version."""
 
     @classmethod
     def _missing_(cls, _value: object) -> TransactionState:
@@ -58,12 +55,12 @@ OPEN_STATES = (
     TransactionState.PREPARE_ABORT,
     TransactionState.PREPARE_EPOCH_FENCE,
 )
-"""Those that hold readers back."""
+"""States that block read_committed consumers at the last stable offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A transactional producer at one epoch, and the protocol that its transactions go by."""
+    """A transactional producer at one epoch, and the protocol version of its transactions."""
 
     transactional_id: str
     producer_id: int
@@ -73,26 +70,26 @@ class OpenTransaction:
 
 FEATURE = "transaction.version"
 _LEVEL = 2
-"""The finalized level of the feature from which brokers allow transactions V2."""
+"""The minimum finalized level of the feature for transactions V2."""
 _NEEDED = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
-"""The versions that belong to transactions V2; lower ones are the protocol of V1."""
+"""The minimum API versions of transactions V2; lower versions use V1."""
 
 
 class TransactionVersion(IntEnum):
-    """The protocol of one transaction; it ends as it began, whoever ends it."""
+    """The protocol of a transaction, which never changes before the transaction has ended."""
 
     V1 = 1
-    """Partitions are added by AddPartitionsToTxn; the epoch stays until InitProducerId."""
+    """AddPartitionsToTxn adds partitions; the epoch is constant until InitProducerId."""
     V2 = 2
-    """Produce adds its partitions; every EndTxn bumps the epoch, and its answer has the new one."""
+    """Produce adds partitions; every EndTxn bumps the epoch and returns the new one."""
 
     @classmethod
     def of(cls, features: Features, versions: Mapping[int, VersionRange]) -> TransactionVersion:
-        """The version that a broker speaks by its answer to ApiVersions.
+        """Return the version that a broker supports, according to its ApiVersions response.
 
         Args:
-            features: what the cluster has finalized.
-            versions: what the broker offers, by API.
+            features: the finalized features of the cluster.
+            versions: the broker's version ranges by API key.
         """
         offers = all(
             api in versions and versions[api].highest >= least for api, least in _NEEDED.items()
@@ -101,27 +98,27 @@ class TransactionVersion(IntEnum):
 
     @property
     def produce_cap(self) -> int | None:
-        """The highest version of Produce that may be used; None for any."""
+        """The maximum version of Produce; None for no limit."""
         return 11 if self is TransactionVersion.V1 else None
 
     @property
     def end_txn_cap(self) -> int | None:
-        """The highest version of EndTxn that may be used; None for any."""
+        """The maximum version of EndTxn; None for no limit."""
         return 4 if self is TransactionVersion.V1 else None
 
     @property
     def txn_offset_commit_cap(self) -> int | None:
-        """The highest version of TxnOffsetCommit that may be used; None for any."""
+        """The maximum version of TxnOffsetCommit; None for no limit."""
         return 4 if self is TransactionVersion.V1 else None
 
     @property
     def needs_add_partitions(self) -> bool:
-        """Whether AddPartitionsToTxn comes before the first Produce to each partition."""
+        """True if AddPartitionsToTxn must precede the first Produce to each partition."""
         return self is TransactionVersion.V1
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the answer to EndTxn has the epoch of the next transaction."""
+        """True if the EndTxn response contains the epoch of the next transaction."""
         return self is TransactionVersion.V2
 
 
@@ -130,7 +127,7 @@ _KEY_TYPE = 1
 
 
 def find_coordinator(transactional_ids: Sequence[str]) -> Values:
-    """FindCoordinator of any version; one below 4 asks for the first id alone."""
+    """Return the values of FindCoordinator, any version; below 4, only the first id is sent."""
     return {
         "key_type": _KEY_TYPE,
         "key": transactional_ids[0],
@@ -145,13 +142,13 @@ def init_producer_id(
     current: OpenTransaction | None = None,
     two_phase: bool = False,
 ) -> Values:
-    """InitProducerId.
+    """Return the values of InitProducerId.
 
     Args:
-        transactional_id: the id.
+        transactional_id: the transactional id.
         timeout_ms: transaction.timeout.ms.
-        current: the producer to go on from (KIP-360), from version 3 on.
-        two_phase: whether its transactions never time out (KIP-939), from version 6 on.
+        current: the producer whose epoch to bump (KIP-360), since version 3.
+        two_phase: True if its transactions never time out (KIP-939), since version 6.
     """
     known = {}
     if current is not None:
@@ -166,7 +163,7 @@ def init_producer_id(
 
 
 def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str, int]]) -> Values:
-    """AddPartitionsToTxn, up to version 3; partitions are (topic, number)."""
+    """Return the values of AddPartitionsToTxn up to version 3; partitions are (topic, number)."""
     return {
         "v3_and_below_transactional_id": transaction.transactional_id,
         "v3_and_below_producer_id": transaction.producer_id,
@@ -176,7 +173,7 @@ def add_partitions(transaction: OpenTransaction, partitions: Iterable[tuple[str,
 
 
 def end_txn(transaction: OpenTransaction, *, commit: bool) -> Values:
-    """EndTxn."""
+    """Return the values of EndTxn."""
     return {
         "transactional_id": transaction.transactional_id,
         "producer_id": transaction.producer_id,
@@ -186,7 +183,7 @@ def end_txn(transaction: OpenTransaction, *, commit: bool) -> Values:
 
 
 def by_topic(partitions: Iterable[tuple[str, int]], numbers: str) -> list[dict[str, Any]]:
-    """Partitions as requests name them; `numbers` is the name of the field with their numbers."""
+    """Group partitions by topic, as in requests; `numbers` is the field of partition numbers."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

@@ -1,7 +1,6 @@
-"""API keys, version ranges and finalized features.
+"""API keys, version ranges, and the finalized features of a cluster.
 
-Features of a cluster, as ApiVersions names them since version 3 (KIP-584).
-
+Brokers return features in ApiVersions responses since version 3 (KIP-584).
 Source: ``ApiVersionsResponse.json``, ``FinalizedFeatures``.
 """
 
@@ -27,10 +26,10 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What one broker says of features; empty where it has none.
+    """The features that one broker reports; empty if it reports none.
 
-    `supported` are the levels that the broker can work at, `finalized` those that the whole
-    cluster works at. `epoch` counts the changes of `finalized`; NO_EPOCH where nothing is known.
+    `supported` are the levels that the broker supports, `finalized` those in use by the whole
+    cluster. `epoch` counts changes of `finalized`; NO_EPOCH if unknown.
     """
 
     supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
@@ -38,13 +37,13 @@ class Features:
     epoch: int = NO_EPOCH
 
     def level(self, name: str) -> int:
-        """The level at which a feature is finalized, 0 where it is not."""
+        """Return the level at which a feature is finalized, 0 if it is not."""
         levels = self.finalized.get(name)
         return 0 if levels is None else levels.highest
 
     @classmethod
     def of(cls, response: Any) -> Features:
-        """Those of an ApiVersionsResponse of any version."""
+        """Return the features in an ApiVersionsResponse of any version."""
         epoch = int(getattr(response, "finalized_features_epoch", NO_EPOCH))
         supported = {
             key.name: VersionRange(int(key.min_version), int(key.max_version))
@@ -62,7 +61,7 @@ class Features:
 
 
 class ApiKey(IntEnum):
-    """The APIs this package speaks, on either side, with the names of Kafka's ApiKeys."""
+    """The APIs that the package's client or broker supports, with the names of Kafka's ApiKeys."""
 
     PRODUCE = 0
     FETCH = 1
@@ -120,7 +119,7 @@ class VersionRange:
         return self.lowest <= version <= self.highest
 
     def common(self, other: VersionRange) -> VersionRange | None:
-        """The versions that are in both, None if there are none."""
+        """Return the versions in both ranges, None if there are none."""
         lowest, highest = max(self.lowest, other.lowest), min(self.highest, other.highest)
         return VersionRange(lowest, highest) if lowest <= highest else None
 
@@ -151,14 +150,14 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
     ApiKey.DESCRIBE_TRANSACTIONS: VersionRange(0, 0),
     ApiKey.LIST_TRANSACTIONS: VersionRange(0, 2),
 }
-"""What the client side can ask for; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
+"""The client's versions; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
 
 _SINCE = {
     ApiKey.DESCRIBE_PRODUCERS: "2.8",
     ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
     ApiKey.LIST_TRANSACTIONS: "3.0",
 }
-"""The releases that brought APIs which this package can do without."""
+"""First Kafka release of APIs that only some functions of this package need."""
 
 _UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
@@ -166,13 +165,13 @@ _UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 def negotiate(
     api: ApiKey, ours: VersionRange, theirs: VersionRange | None, cap: int | None = None
 ) -> int:
-    """Choose the highest version that both sides speak, at most `cap`.
+    """Return the highest version that both sides support, at most `cap`.
 
     Args:
-        api: the API in question, for the error's text.
-        ours: what this side speaks.
-        theirs: what the broker announced, None where it did not name the API.
-        cap: a limit of this request, such as 11 for Produce on transactions V1 (KIP-890).
+        api: the API, for the error message.
+        ours: the client's versions.
+        theirs: the broker's versions, None if it does not support the API.
+        cap: a limit of this request, such as 11 for Produce in transactions V1 (KIP-890).
 
     Raises:
         ProtocolError: there is no such version.
@@ -197,7 +196,7 @@ def negotiate(
 
 @cache
 def request_type(api: int, version: int) -> type[Any]:
-    """Find the request class of an API version.
+    """Return the request class of an API version.
 
     Raises:
         ProtocolError: there is no such API or version.
@@ -210,7 +209,7 @@ def request_type(api: int, version: int) -> type[Any]:
 
 @cache
 def response_type(api: int, version: int) -> type[Any]:
-    """Find the response class of an API version.
+    """Return the response class of an API version.
 
     Raises:
         ProtocolError: there is no such API or version.
@@ -222,7 +221,7 @@ def response_type(api: int, version: int) -> type[Any]:
 
 
 def make_request(api: int, version: int, **values: Any) -> Any:
-    """Make a request of a version from the values of all versions: those it lacks are left out."""
+    """Return a request of a version; values of fields that the version lacks are ignored."""
     kind = request_type(api, version)
     return kind(**{name: values[name] for name in kind.__dataclass_fields__ if name in values})
 

@@ -1,7 +1,12 @@
-"""RecordBatch v2: columns to records and back, without Python per record.
+"""RecordBatch v2: encodes columns as records and decodes them, without Python code per record.
 
-To write: columns.py (a chunk), encoder.py (`encode_records`), row_builder.py with inline_views.py,
-varint.py and binary_columns.py, compression.py, record_batch.py (header and CRC). To read:
-decoder.py one record at a time, column_decoder.py with record_scanner.py whole batches at once.
-control_batch.py has the markers of transactions, key_hashes.py the hashes of the partitioners.
+In reading order:
+
+- `columns`: rows as Arrow columns, binary arrays as numpy views, inline binary views
+- `varint`: zig-zag varints, single and by column
+- `encoder`: columns to records (`encode_records`), header sections and size bounds
+- `compression`: the five codecs in the framing of Java's client
+- `record_batch`: the batch header and its CRC
+- `decoder`: record boundaries, columns, single records and control batches
+- `key_hashes`: the key hashes of the partitioners (murmur2, CRC-32, FNV-1a)
 """

@@ -1,11 +1,11 @@
 """Rows as Arrow columns, binary arrays as numpy views, and inline binary views.
 
-Short byte strings of all rows, joined in 64-bit registers instead of byte by byte.
-
 Arrow's binary view holds a value of up to twelve bytes inline, in two 64-bit numbers: size and
 first four bytes, then the other eight. An `InlineView` builds such views for all rows at once with
-shifts; the first byte is always the lowest one. Source: the Arrow columnar format's
-"Variable-size Binary View Layout".
+shifts, joining short byte strings in 64-bit registers instead of byte by byte; the first byte is
+always the lowest one.
+
+Source: the Arrow columnar format's "Variable-size Binary View Layout".
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Columns:
     """One chunk of n records, every column of length n.
 
-    `value` and `key` are binary (nulls allowed; `key` None means that every key is null),
-    `headers` holds each row's encoded header section (None: no row has headers),
-    `timestamps` is int64 milliseconds (None: all have the time when they came).
+    `value` and `key` are binary (nulls allowed; `key` None means that every key is null), `headers`
+    holds each row's encoded header section (None: no row has headers), `timestamps` is int64
+    milliseconds (None: the time of arrival).
     """
 
     value: pa.BinaryArray
@@ -39,7 +39,7 @@ class Columns:
         return len(self.value)
 
     def slice(self, start: int, stop: int) -> Columns:
-        """Rows start..stop as views."""
+        """Return rows start..stop as views."""
         count = stop - start
         return Columns(
             value=self.value.slice(start, count),
@@ -49,7 +49,7 @@ class Columns:
         )
 
     def take(self, numbers: NDArray[np.intp]) -> Columns:
-        """The rows with these numbers, copied."""
+        """Return the rows with these numbers, copied."""
         return Columns(
             value=self.value.take(numbers),
             key=None if self.key is None else self.key.take(numbers),
@@ -59,7 +59,7 @@ class Columns:
 
 
 def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer) -> pa.BinaryArray:
-    """A BinaryArray without nulls over n + 1 int32 offsets and their bytes; nothing is copied."""
+    """Return a BinaryArray without nulls over n + 1 offsets and their bytes, without copying."""
     body = data if isinstance(data, pa.Buffer) else pa.py_buffer(data.data)
     buffers = [None, pa.py_buffer(offsets.data), body]
     return cast(
@@ -68,7 +68,7 @@ def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """The n + 1 int32 offsets of a binary array, as a view that respects its slice."""
+    """Return the n + 1 int32 offsets of a binary array, as a view that respects its slice."""
     buffer = array.buffers()[1]
     if len(array) == 0 or buffer is None:
         return np.zeros(1, np.int32)
@@ -77,13 +77,13 @@ def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Byte length of every row of a binary array without nulls, as int32 of shape (n,)."""
+    """Return the byte length of every row of an array without nulls, as int32 of shape (n,)."""
     offsets = offsets_of(array)
     return offsets[1:] - offsets[:-1]
 
 
 def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Byte length of every row, -1 for null (as Kafka writes it), int32 of shape (n,)."""
+    """Return the byte length of every row, -1 for null (as Kafka writes it), int32 (n,)."""
     lengths = lengths_of(array)
     if array.null_count:
         lengths[np.asarray(array.is_null())] = -1
@@ -91,7 +91,7 @@ def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Byte length of every row, 0 for null, int32 of shape (n,)."""
+    """Return the byte length of every row, 0 for null, int32 of shape (n,)."""
     lengths = lengths_of(array)
     if array.null_count:
         lengths[np.asarray(array.is_null())] = 0
@@ -101,10 +101,10 @@ def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
 INLINE_SIZE = 12
 """Bytes that a binary view holds inline."""
 REGISTER_SIZE = 8
-"""Bytes that are appended at once."""
+"""Maximum bytes of one append, the width of a register."""
 
 _BYTE_BITS = np.uint64(3)
-"""Shifts a number of bytes to one of bits."""
+"""Left shift that converts a number of bytes to bits."""
 _HALF = np.uint64(32)
 _WHOLE = np.uint64(64)
 
@@ -112,7 +112,7 @@ _WHOLE = np.uint64(64)
 class VarintBytes(NamedTuple):
     """Up to eight bytes of every row; both arrays of shape (n,), or (1,) if all rows have the same.
 
-    `bytes` has the first byte lowest, and zeros behind its `size`, which is at most `largest`.
+    `bytes` has the first byte lowest, and zeros after its `size`, which is at most `largest`.
     """
 
     bytes: NDArray[np.uint64]
@@ -122,9 +122,9 @@ class VarintBytes(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def constant_bytes(value: bytes) -> VarintBytes:
-    """The same bytes in every row, eight at most.
+    """Return the same bytes, eight at most, for every row.
 
-    Kept for the few values that come again; chunks of one row have others each time.
+    Cached for the few values that repeat; chunks of one row have different ones each time.
     """
     number = np.array([int.from_bytes(value, "little")], np.uint64)
     return VarintBytes(number, np.array([len(value)], np.uint64), len(value))
@@ -140,13 +140,13 @@ class InlineView:
         self._high = _NOTHING
 
     def fits(self, more: VarintBytes) -> bool:
-        """Whether there is room for these bytes in every row."""
+        """Return True if every row has room for these bytes."""
         return self._largest + more.largest <= INLINE_SIZE
 
     def append(self, more: VarintBytes) -> None:
-        """Put these bytes behind what is there.
+        """Append these bytes to every row.
 
-        Shifts by 64 and more give 0, and so do negative ones, which wrap around.
+        Shifts by 64 or more give 0, and so do negative ones, which wrap around.
         """
         bits = self._size << _BYTE_BITS
         self._low = self._low | (more.bytes << bits)

@@ -1,7 +1,7 @@
 """The five codecs of a RecordBatch, each in the framing that Java's client writes and reads.
 
-Every function works on whole batches, outside the GIL. Source: Kafka's ``org.apache.kafka.common
-.compress`` package; KIP-390 (levels), KIP-110 (zstd).
+Every function processes whole batches and releases the GIL. Source: Kafka's package
+``org.apache.kafka.common.compress``; KIP-390 (levels), KIP-110 (zstd).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _LZ4_FLAGS_OFFSET = 4
 _LZ4_INDEPENDENT = 0x20
 _ZSTD_STEP = 4096
-"""Compressed bytes handed over at once: they unfold into 128 MiB at most."""
+"""Compressed bytes passed on at once; they decompress to 128 MiB at most."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -45,12 +45,17 @@ _per_thread = local()
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """The compressed records section; `level` None is Java's default for the codec."""
+    """Return the compressed records section; `level` None is Java's default for the codec."""
     return _COMPRESSORS[codec](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
-    """The records section again; ProtocolError for bytes of no such codec or over `limit` bytes."""
+    """Return the decompressed records section.
+
+    Raises:
+        ProtocolError: the data is invalid for the codec, or decompresses to more than `limit`
+            bytes.
+    """
     try:
         plain = _DECOMPRESSORS[codec](memoryview(data), limit)
     except (ValueError, RuntimeError, EOFError, zlib.error, struct.error) as error:
@@ -68,7 +73,7 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
 
 
 def _gunzip(data: memoryview, limit: int) -> bytes:
-    """All members, as Java's GZIPInputStream; what follows them and is none is left alone."""
+    """Decompress all members, as Java's GZIPInputStream does, and ignore trailing data."""
     parts: list[bytes] = []
     size = 0
     while not parts or data[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
@@ -84,7 +89,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy has no levels
-    """Xerial framing: Java reads nothing else."""
+    """Compress with xerial framing, the only one that Java reads."""
     view = memoryview(data)
     framed = bytearray(_XERIAL_HEADER)
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -116,7 +121,10 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
-    """Independent blocks of 64 KiB; Java's level 9 means its fast compressor, not the high one."""
+    """Compress independent blocks of 64 KiB.
+
+    Java's level 9, its default, is its fast compressor, not the high-compression one.
+    """
     fast = level is None or level == JAVA_LZ4_DEFAULT_LEVEL
     compressed = lz4.frame.compress(
         data,
@@ -129,7 +137,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
-    """The first frame; Java reads no linked blocks, and nothing behind the frame."""
+    """Decompress the first frame; like Java, reject linked blocks and ignore trailing data."""
     if len(data) > _LZ4_FLAGS_OFFSET and not data[_LZ4_FLAGS_OFFSET] & _LZ4_INDEPENDENT:
         raise ValueError("lz4 blocks that depend on each other")
     decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -149,13 +157,13 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
     contexts: dict[str, Any] = _per_thread.__dict__
     key = f"zstd{chosen}"
     if key not in contexts:
-        # A context may serve one thread at a time, and making one costs more than a small batch.
+        # A context serves one thread at a time, and creating one costs more than a small batch.
         contexts[key] = zstandard.ZstdCompressor(compression_params=_zstd_parameters(chosen))
     return cast("bytes", contexts[key].compress(data))
 
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
-    """All frames, one after the other."""
+    """Decompress all frames."""
     plain = bytearray()
     while data and len(plain) <= limit:
         frame = zstandard.ZstdDecompressor().decompressobj()

@@ -1,23 +1,19 @@
 """Decode batches: record boundaries, columns, single records and control batches.
 
-Where the records of a batch begin.
+- `record_positions` finds where records begin. Each record starts with its own size, so it can only
+  be found after the one before it. If sizes repeat, many records are found at once by their stride;
+  otherwise a loop reads only the sizes.
+- `read_fields` and `read_tails` read fields of all records of a batch as columns, without Python
+  code per field.
+- `read_records` yields records one Python object each: for splits, brokers and tests, not for the
+  write path.
+- `control_batch` and `read_marker` handle the markers that end a transaction in a partition
+  (KIP-98): one record, whose key contains commit or abort and whose value contains the
+  coordinator's epoch.
 
-Records state their own sizes, so one can be found only behind the one before it. Where sizes repeat
-a stride finds many at once; elsewhere a loop that reads nothing but sizes does.
+Every length is checked against the remaining bytes.
 
-The fields of all records of a batch as columns, every length checked, without Python per field.
-
-Source: Kafka's ``DefaultRecord.readFrom``.
-
-Records back out of a batch, one Python object each: for splits, brokers and tests.
-
-Nothing on the way out to a broker comes through here. Every length is checked against the bytes
-that are left. Source: Kafka's ``DefaultRecord.readFrom``.
-
-Control batches: the markers that end a transaction in a partition (KIP-98).
-
-As Kafka's EndTransactionMarker and ControlRecordType: one record, whose key says commit or abort
-and whose value names the coordinator's epoch.
+Source: Kafka's ``DefaultRecord.readFrom``, ``EndTransactionMarker`` and ``ControlRecordType``.
 """
 
 from __future__ import annotations
@@ -44,20 +40,20 @@ if TYPE_CHECKING:
 
 
 SMALLEST_RECORD: Final = 7
-"""Bytes of a record with nothing in it."""
+"""Bytes of an empty record."""
 
 _STEP: Final = 1024
-"""Records looked for at once."""
+"""Number of records located at once."""
 
 _WORTH: Final = 16
-"""Records of one size from which on a stride beats the loop."""
+"""Minimum number of records of equal size for which a stride is faster than the loop."""
 
 
 def record_positions(data: bytes, end: int, count: int) -> Numbers:
-    """Where each of so many records begins, its size included; `data` has padding from `end` on.
+    """Return where each of `count` records begins; `data` is padded from `end` on.
 
     Raises:
-        ProtocolError: there are more or fewer of them.
+        ProtocolError: the number of records is different.
     """
     buffer = np.frombuffer(data, np.uint8)
     found: list[Numbers] = []
@@ -77,7 +73,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
 
 
 def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
-    """Records from a position on that are as long as the first, and where the next one begins."""
+    """Return positions of records as long as the one at `position`, and of the next record."""
     end = len(buffer)
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
@@ -94,7 +90,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Nu
 
 
 def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
-    """As `_strided`, whatever their sizes; a negative one is found out later."""
+    """Return the same for records of any size; a negative size is detected later."""
     found = array("q")
     note = found.append
     try:
@@ -116,14 +112,14 @@ def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numb
 
 
 _FEW: Final = 16
-"""Records, or those with more headers, up to which Python alone is faster than columns."""
+"""Number of records or rows up to which plain Python is faster than columns."""
 
 _PADDING: Final = bytes(2 * LONG_BYTES)
-"""A number at the very end may be read beyond it, before that is found out."""
+"""Lets a number at the end be read past the end, before that is detected."""
 
 
 class RecordFields(NamedTuple):
-    """One record's; a key of negative size is null."""
+    """Fields of one record; a key of negative size is null."""
 
     time_delta: int
     offset_delta: int
@@ -132,7 +128,7 @@ class RecordFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldColumns:
-    """One value per record; a key of negative size is null."""
+    """Fields of all records, one value each; a key of negative size is null."""
 
     time_deltas: Numbers
     offset_deltas: Numbers
@@ -140,7 +136,7 @@ class FieldColumns:
 
 
 def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
-    """Read an uncompressed records section that has to hold `count` records and nothing else.
+    """Read an uncompressed records section, which must contain exactly `count` records.
 
     Raises:
         ProtocolError: it does not.
@@ -152,7 +148,7 @@ def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
 
 
 def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
-    """See `read_fields`; for many records."""
+    """Read many records as columns; see `read_fields`."""
     end = len(section)
     _check_room(count, end)
     data = b"".join((section, _PADDING))
@@ -170,7 +166,7 @@ def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
 
 
 def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
-    """See `read_fields`; one by one, as to set columns up would take longer."""
+    """Read a few records one by one, which is faster than columns; see `read_fields`."""
     end = len(section)
     _check_room(count, end)
     found, position = [], 0
@@ -203,9 +199,9 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTails:
-    """Records without what numbers them in their batch; one value per record.
+    """Records without their deltas; one value per record.
 
-    `tails` is key, value and headers as they are in the section.
+    `tails` is key, value and headers as encoded in the section.
     """
 
     sizes: Numbers
@@ -217,7 +213,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     """Read an uncompressed records section of `count` records, of less than 2 GiB.
 
     Raises:
-        ProtocolError: it holds something else.
+        ProtocolError: it contains something else.
     """
     end = len(section)
     data = b"".join((section, _PADDING))
@@ -227,7 +223,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     reader.at = reader.at + 1
     time_deltas = reader.number(LONG_BYTES)
     reader.number()
-    # Every other entry is a tail; what lies between two is where the next record begins.
+    # Every other entry is a tail; the entries in between are the beginnings of records.
     edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
     return RecordTails(
         sizes=reader.ends - starts,
@@ -237,7 +233,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
 
 
 class _Reader:
-    """A position in each record, all of them moved on together; `data` ends with padding."""
+    """A position in each record, all advanced together; `data` ends with padding."""
 
     __slots__ = ("at", "buffer", "data", "ends")
 
@@ -248,25 +244,25 @@ class _Reader:
         self.ends: Numbers = self.at
 
     def enter(self, positions: Numbers, end: int) -> None:
-        """Begin with records at these positions; each ends where the next one begins."""
+        """Start with records at these positions; each ends where the next one begins."""
         self.at, self.ends = positions, np.append(positions[1:], end)
         sizes = self.number()
         if ((sizes < 0) | (self.at + sizes != self.ends)).any():
             raise ProtocolError("a record whose size is wrong")
 
     def number(self, longest: int = INT_BYTES) -> Numbers:
-        """The zig-zag varint at each position, as Java reads it: of 32 bits, or of 64."""
+        """Return the zig-zag varint at each position, as Java reads it: of 32 or 64 bits."""
         values, self.at = read_varints(self.buffer, self.at, longest)
         return values
 
     def skip(self, sizes: Numbers) -> None:
-        """Move on by so many bytes in each record."""
+        """Advance by `sizes` bytes in each record."""
         self.at = self.at + sizes
         if (self.at > self.ends).any():
             raise ProtocolError("a record field that is longer than its record")
 
     def skip_headers(self, counts: Numbers) -> None:
-        """Move on behind so many headers in each record."""
+        """Advance past `counts` headers in each record."""
         if (counts < 0).any():
             raise ProtocolError("a negative number of record headers")
         rows = np.flatnonzero(counts)
@@ -278,7 +274,7 @@ class _Reader:
             self.at[row] = _behind_headers(self.data, int(self.at[row]), int(counts[row]))
 
     def leave(self) -> None:
-        """All of every record must have been read."""
+        """Check that every record was read completely."""
         if (self.at != self.ends).any():
             raise ProtocolError("a record that ends elsewhere than its size says")
 
@@ -306,7 +302,7 @@ def _behind_headers(data: memoryview | bytes, position: int, count: int) -> int:
 
 
 MAX_DECOMPRESSED = 256 << 20
-"""Bytes: no batch may unfold into more."""
+"""Maximum bytes that a batch may decompress to."""
 
 _MAX_VARINT_SIZE = 10
 
@@ -359,7 +355,7 @@ class _Cursor:
 
 
 def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryview:
-    """The uncompressed records of the batch that starts at byte 0."""
+    """Return the uncompressed records of the batch that starts at byte 0."""
     section = memoryview(batch)[HEADER_SIZE : header.size]
     if header.codec is Codec.NONE:
         return section
@@ -367,7 +363,7 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
 
 
 def read_records(batch: bytes | memoryview) -> Iterator[Record]:
-    """All records of one batch; raises ProtocolError for anything that is not a batch."""
+    """Yield all records of one batch; raise ProtocolError for an invalid batch."""
     header = BatchHeader.parse(batch)
     cursor = _Cursor(records_section(batch, header))
     for _ in range(header.record_count):
@@ -414,14 +410,14 @@ _VERSION = 0
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _BEFORE_KEY = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size))
-"""Varints: length of the rest, attributes, deltas of time and offset, length of the key."""
+"""Varints: length of the rest, attributes, timestamp and offset delta, length of the key."""
 _BEFORE_VALUE = bytes((2 * _VALUE.size,))
 _NO_HEADERS = b"\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """How a producer's transaction ended."""
+    """The marker that ends a producer's transaction, by commit or abort."""
 
     producer_id: int
     epoch: int
@@ -430,7 +426,7 @@ class EndTransactionMarker:
 
 
 def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
-    """The batch to append for a marker; `now_ms` since 1970."""
+    """Return the control batch to append for a marker; `now_ms` since 1970."""
     key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
@@ -447,7 +443,7 @@ def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
 
 
 def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in a control batch, None if it holds something else or nothing."""
+    """Return the marker in a control batch; None if it contains no marker."""
     record = next(iter(read_records(batch)), None)
     if record is None or not record.key or len(record.key) < _KEY.size:
         return None

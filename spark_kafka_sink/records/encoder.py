@@ -1,18 +1,14 @@
 """Encode columns as Kafka records without Python code per record.
 
-Rows of bytes built from columns: fields side by side as binary views, one cast for them all.
-
-Short fields, such as varints, share views that hold their bytes inline; views of a column's entries
-point into the column. Casting the views to plain binary copies every view of every row, one behind
-the other, at some three nanoseconds each.
-
-Columns become Kafka records, one binary row each, without Python per row.
-
 One Arrow cast over all fields of all rows writes what ``DefaultRecord.writeTo`` writes:
 
     length | attributes timestampDelta | offsetDelta | keyLength key | valueLength value | headers
 
 The data buffer of the result, in row order, is the records section of a RecordBatch.
+
+`RowBuilder` builds the rows from columns of binary views. Short fields, such as varints, share
+views that hold their bytes inline; the views of a column's entries point into the column. The cast
+to plain binary copies the views of all rows one after another, at about three nanoseconds per view.
 """
 
 from __future__ import annotations
@@ -56,25 +52,25 @@ if TYPE_CHECKING:
 
 
 NULL = varint(-1)
-"""The length of a key or value that is null."""
+"""The encoded length of a null key or value."""
 _SIZE_BITS = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _TO_BINARY = pc.CastOptions.unsafe(pa.binary())
 _CACHE_LINE = 64
 """Bytes that a processor fetches at once."""
 _VIEW = np.dtype("V16")
-"""A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
+"""A view as one item to copy; as two numbers it is size and first bytes, buffer and offset."""
 
 
 class _Entries(NamedTuple):
-    """A column that has one entry for each row, and their lengths, 0 for null, shape (n,)."""
+    """A column with one entry per row, and the entries' lengths, 0 for null, shape (n,)."""
 
     column: pa.BinaryArray
     lengths: NDArray[np.int32]
 
 
 class RowBuilder:
-    """The fields of every row from left to right; neighbouring constants become one field."""
+    """The fields of every row from left to right; adjacent constants become one field."""
 
     __slots__ = ("_fields", "_rows", "_size", "_sizes")
 
@@ -85,18 +81,18 @@ class RowBuilder:
         self._sizes: NDArray[np.int32] | None = None
 
     def constant(self, value: bytes) -> None:
-        """The same bytes in every row."""
+        """Append the same bytes to every row."""
         self._fields.append(value)
         self._size += len(value)
 
     def column(self, column: pa.BinaryArray) -> None:
-        """One entry of a column."""
+        """Append one entry of a column to each row."""
         self._entries(column, lengths_of(column))
 
     def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
-        """A zig-zag varint per row, which counts as `room` bytes at least when views are shared.
+        """Append a zig-zag varint to each row, with at least `room` bytes reserved in its view.
 
-        So the layout stays the same where values grow with the number of rows.
+        So the layout does not change when values grow with the number of rows.
         """
         low, high = extremes(values)
         if low == high:
@@ -110,7 +106,7 @@ class RowBuilder:
         self._add_sizes(encoded.size.astype(np.int32))
 
     def nullable(self, column: pa.BinaryArray | None) -> None:
-        """A key or a value: its length, -1 for null, and its bytes."""
+        """Append a key or a value: its length, -1 for null, and its bytes."""
         if column is None:
             self.constant(NULL)
             return
@@ -119,7 +115,7 @@ class RowBuilder:
         self._entries(column, np.maximum(lengths, 0) if column.null_count else lengths)
 
     def length_of(self, body: RowBuilder) -> None:
-        """The length of each row of `body`, as a varint."""
+        """Append the length of each row of `body`, as a varint."""
         if body._sizes is None:
             self.constant(varint(body._size))
         else:
@@ -128,10 +124,11 @@ class RowBuilder:
     def join(
         self, front: RowBuilder | None = None, order: NDArray[np.intp] | None = None
     ) -> pa.BinaryArray:
-        """The rows in `order`, each with the fields of `front` before its own.
+        """Return the rows in `order`, each with the fields of `front` before its own.
 
-        A constant that ends the rows, of at most eight bytes, stands before the fields of the row
-        after it instead, where it shares a view with them; the last row's is a view of its own.
+        A constant of at most eight bytes that ends the rows is written before the fields of the
+        next row instead, where it shares a view with them; that of the last row is a view of its
+        own.
         """
         fields = _merged([*(front._fields if front else ()), *self._fields])
         last, tail = fields[-1] if fields else None, b""
@@ -149,7 +146,7 @@ class RowBuilder:
 
 
 def _merged(fields: list[_Field]) -> list[_Field]:
-    """The fields, neighbouring constants as one."""
+    """Return the fields with adjacent constants joined."""
     merged: list[_Field] = []
     for field in fields:
         last = merged[-1] if merged else None
@@ -161,7 +158,7 @@ def _merged(fields: list[_Field]) -> list[_Field]:
 
 
 def _share_views(fields: list[_Field]) -> list[InlineView | _Entries]:
-    """The fields, with as many short neighbours as fit put together into one inline view."""
+    """Return the fields with adjacent short ones packed into inline views."""
     columns: list[InlineView | _Entries] = []
     for field in _in_registers(fields):
         if isinstance(field, _Entries):
@@ -176,7 +173,7 @@ def _share_views(fields: list[_Field]) -> list[InlineView | _Entries]:
 
 
 def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | _Entries]:
-    """The fields, constants as short ones of at most eight bytes."""
+    """Yield the fields, with constants cut into short ones of at most eight bytes."""
     for field in fields:
         if isinstance(field, bytes):
             for start in range(0, len(field), REGISTER_SIZE):
@@ -191,7 +188,7 @@ def _joined(
     order: NDArray[np.intp] | None,
     tail: bytes,
 ) -> pa.BinaryArray:
-    """Row i is entry i of all columns, one behind the other, from the end of `tail` on."""
+    """Return rows of which row i is entry i of all columns joined, starting after `tail`."""
     count = len(columns)
     room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
     flat = _views(room)
@@ -218,15 +215,15 @@ def _joined(
 
 
 def _views(room: pa.Buffer) -> NDArray[np.uint64]:
-    """Room for views, shape (count, 2), in Arrow's memory: it keeps its pages."""
+    """Return a buffer as views, shape (count, 2); Arrow's allocator keeps its pages."""
     return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
 
 
 def _prefetch(column: pa.BinaryArray) -> None:
-    """Bring a column's bytes into the processor's cache, from first to last.
+    """Load a column's bytes into the processor's cache, from first to last.
 
-    Whoever reads its rows in another order then waits for main memory, or a shared cache, once and
-    not once a row: that halves the cast's time.
+    Reading the rows in another order then waits for main memory, or a shared cache, once instead of
+    once per row, which halves the cast's time.
     """
     data = column.buffers()[2]
     if data is not None:
@@ -235,7 +232,7 @@ def _prefetch(column: pa.BinaryArray) -> None:
 
 
 def _point(entries: _Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
+    """Write a view of each entry of a column, shape (n, 2); its buffers start at number `first`."""
     column, lengths = entries
     data = column.buffers()[2]
     if data is None or column.null_count or not len(lengths) or lengths.min() <= INLINE_SIZE:
@@ -249,7 +246,7 @@ def _point(entries: _Entries, views: NDArray[np.uint64], first: int) -> list[pa.
 
 
 def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """The same where entries are null, or short enough for their views to hold them."""
+    """Write the views of a column with null entries, or with entries short enough to be inline."""
     array = pc.cast(column, pa.binary_view(), safe=False)
     _, entries, *data = array.buffers()
     if entries is None:
@@ -264,11 +261,11 @@ def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -
 
 
 MAX_OFFSET_DELTA_SIZE = 3
-"""Bytes of the offset delta varint up to a million records a batch."""
+"""Bytes of the offset delta varint for up to a million records per batch."""
 
 _ATTRIBUTES = b"\x00"
 _NO_DELAY = _ATTRIBUTES + varint(0)
-"""Attributes and timestamp delta of a record with its batch's timestamp."""
+"""Attributes and timestamp delta of a record with its batch's base timestamp."""
 _NO_HEADERS = varint(0)
 _MAX_TIMESTAMP_SIZE = 10
 
@@ -279,13 +276,13 @@ def encode_records(
     timestamp_deltas: NDArray[np.int64] | None = None,
     order: NDArray[np.intp] | None = None,
 ) -> pa.BinaryArray:
-    """Encode n records; row i of the result is a whole record, its length varint included.
+    """Encode n records; row i of the result is a whole record, including its length varint.
 
     Args:
         columns: the chunk, n rows.
         offset_deltas: position of each record in its batch, shape (n,).
         timestamp_deltas: milliseconds after the batch's base timestamp, shape (n,); None: 0.
-        order: row numbers in the order in which the records are wanted; None: as they are.
+        order: row numbers in the order of the result; None: unchanged.
     """
     body = RowBuilder(len(columns))
     if timestamp_deltas is None:
@@ -306,10 +303,10 @@ def encode_records(
 
 
 def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode records again for another batch, from what does not depend on the batch.
+    """Encode records for another batch, from the fields that do not depend on the batch.
 
     Args:
-        tails: key, value and headers of n records as they are on the wire.
+        tails: key, value and headers of n records as encoded on the wire.
         time_deltas: milliseconds after the batch's base timestamp, shape (n,).
     """
     body = RowBuilder(len(tails))
@@ -323,7 +320,7 @@ def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> p
 
 
 def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
-    """The bytes of encoded records start..stop, as a view of the array's data buffer."""
+    """Return the bytes of encoded records start..stop, as a view of the array's data buffer."""
     offsets = offsets_of(encoded)
     data = encoded.buffers()[2]
     assert data is not None
@@ -331,7 +328,7 @@ def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
 
 
 def split_records(encoded: pa.BinaryArray, bounds: Sequence[int]) -> list[memoryview]:
-    """The bytes of encoded records bounds[i]..bounds[i + 1], as views of the data buffer."""
+    """Return the bytes of encoded records bounds[i]..bounds[i + 1], as views of the data buffer."""
     ends = offsets_of(encoded)[list(bounds)].tolist()
     data = encoded.buffers()[2]
     assert data is not None
@@ -340,11 +337,11 @@ def split_records(encoded: pa.BinaryArray, bounds: Sequence[int]) -> list[memory
 
 
 def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
-    """Each row's header section: count, then (key length, key, value length, value) each.
+    """Return each row's header section: count, then (key length, key, value length, value) each.
 
     Args:
-        headers: list<struct<key: binary, value: binary>> of n rows; a null list is an empty one.
-            Header keys must not be null (``ColumnError`` is the reader's job).
+        headers: list<struct<key: binary, value: binary>> of n rows; a null list counts as empty.
+            Header keys must not be null (the reader raises ``ColumnError``).
     """
     headers = _without_hidden(headers)
     offsets = np.asarray(headers.offsets)
@@ -364,7 +361,7 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
 
 
 def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """The same lists; a null one that hides entries is empty instead."""
+    """Return the lists with null ones that hide entries replaced by empty ones."""
     if not headers.null_count:
         return headers
     lengths = np.diff(np.asarray(headers.offsets))
@@ -375,7 +372,7 @@ def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:
 
 
 def size_bounds(columns: Columns) -> NDArray[np.int64]:
-    """Upper bound of each encoded record in bytes, shape (n,), before any plan exists.
+    """Return an upper bound of each encoded record in bytes, shape (n,), before planning.
 
     Tight to a few bytes: the varints are bounded by the chunk's largest key and value.
     """

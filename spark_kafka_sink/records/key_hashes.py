@@ -1,6 +1,7 @@
-"""Hashes over a column of keys, vectorised: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
+"""Vectorised hashes over a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
 
 One pass per position in the key, over all rows that are long enough; nulls count as empty.
+
 Source: ``org.apache.kafka.common.utils.Utils.murmur2``, ``BuiltInPartitioner.partitionForKey``;
 librdkafka's ``rdcrc32`` and ``rdfnv1a``.
 """
@@ -35,13 +36,13 @@ _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
 
 
 def partitions_for_keys(keys: pa.BinaryArray, partition_count: int) -> NDArray[np.int32]:
-    """The partition that a Java producer chooses for each key, shape (n,); nulls mean nothing."""
+    """Return the Java producer's partition for each key, shape (n,); undefined for nulls."""
     positive = murmur2(keys) & _POSITIVE
     return (positive % np.uint32(partition_count)).astype(np.int32)
 
 
 def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """Murmur2 of each key, shape (n,), as the bits of Java's int."""
+    """Return the murmur2 hash of each key, shape (n,), as the bits of Java's int."""
     column = _Keys(keys)
     lengths = column.lengths
     with np.errstate(over="ignore"):
@@ -66,7 +67,7 @@ def _murmur_word(hashes: Hashes, words: Hashes) -> Hashes:
 
 
 def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """CRC-32, as zlib has it, of each key, shape (n,)."""
+    """Return the CRC-32 (zlib's) of each key, shape (n,)."""
     column = _Keys(keys)
     low, high = _crc_words()
     bytewise = _crc_bytes()
@@ -87,7 +88,7 @@ def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 
 
 def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """FNV-1a of each key as librdkafka has it: the absolute value of a signed 32-bit hash."""
+    """Return librdkafka's FNV-1a of each key: the absolute value of a signed 32-bit hash."""
     column = _Keys(keys)
 
     def byte(hashes: Hashes, data: Hashes) -> Hashes:
@@ -96,12 +97,12 @@ def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     start = np.full(len(keys), _FNV_OFFSET)
     with np.errstate(over="ignore"):
         signed = column.fold(start, column.lengths, 1, column.data, byte).view(np.int32)
-        # The lowest integer has no positive counterpart and stays as it is, as in C.
+        # The lowest integer has no positive counterpart and does not change, as in C.
         return np.abs(signed).view(np.uint32)
 
 
 class _Keys:
-    """Bytes of a column of keys and where each key lies in them."""
+    """The bytes of a column of keys, and the start and length of each key."""
 
     def __init__(self, keys: pa.BinaryArray) -> None:
         offsets = offsets_of(keys).astype(np.int64)
@@ -110,7 +111,7 @@ class _Keys:
         self.lengths = np.diff(offsets)
         if keys.null_count:
             self.lengths[np.asarray(keys.is_null())] = 0
-        # Spare bytes let the end of the last key be read as a whole word.
+        # Padding allows the end of the last key to be read as a whole word.
         self.data = np.zeros(size + 4, np.uint8)
         buffer = keys.buffers()[2]
         if size and buffer is not None:
@@ -126,14 +127,14 @@ class _Keys:
         step: Step,
         skip: NDArray[np.int64] | int = 0,
     ) -> Hashes:
-        """Take some units of each key into its hash; may change `hashes`.
+        """Fold units of each key into its hash; may modify `hashes`.
 
         Args:
-            hashes: what there is of each hash, shape (n,).
-            counts: units of each key, shape (n,).
+            hashes: the initial hashes, shape (n,).
+            counts: number of units of each key, shape (n,).
             width: bytes of a unit.
             data: the unit that begins at each byte of `self.data`.
-            step: a hash and the next unit -> the hash.
+            step: returns the new hash for a hash and the next unit.
             skip: bytes of the key before the first unit.
         """
         starts = self.starts + skip
@@ -150,7 +151,7 @@ class _Keys:
 
 @cache
 def _crc_bytes() -> NDArray[np.uint32]:
-    """What each low byte of the register turns it into, shape (256,)."""
+    """Return the CRC table for one byte, shape (256,)."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         half = table >> np.uint32(1)
@@ -160,7 +161,7 @@ def _crc_bytes() -> NDArray[np.uint32]:
 
 @cache
 def _crc_words() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The same for the low and the high half of a register that takes four bytes, (65536,) each."""
+    """Return the CRC tables for four bytes: low and high half of the register, (65536,) each."""
     table = _crc_bytes()
 
     def shifted(register: NDArray[np.uint32], times: int) -> NDArray[np.uint32]:

@@ -31,7 +31,7 @@ MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
 LOG_OVERHEAD = 12
-"""Bytes before those that `length` counts: base offset and the length itself."""
+"""Bytes before the part that `length` counts: base offset and the length itself."""
 
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
@@ -47,14 +47,14 @@ _CONTROL = 0x20
 
 
 def as_int64(value: int) -> int:
-    """Wrap a sum of two int64 as Java does: base timestamp and delta of a record may exceed it."""
+    """Wrap a sum of two int64 as Java does: base timestamp plus delta may exceed int64."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch header in their order on the wire, where `length` is in bytes.
+    """The fields of a batch header in their order on the wire; `length` in bytes.
 
-    Times are in milliseconds. A tuple, as one is made for every batch that is read.
+    Times are in milliseconds. A tuple for speed, as every batch that is read needs one.
     """
 
     base_offset: int = 0
@@ -73,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Whole batch in bytes, header included."""
+        """Size of the whole batch in bytes, header included."""
         return self.length + LOG_OVERHEAD
 
     @property
@@ -86,26 +86,26 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """The broker's clock stamped the batch, not the producer's."""
+        """True if the broker set the timestamp, not the producer."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """The batch belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """The batch holds transaction markers and no user records."""
+        """True if the batch contains transaction markers instead of user records."""
         return bool(self.attributes & _CONTROL)
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record."""
+        """The offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     def pack(self, records: Iterable[Buffer]) -> bytes:
-        """The 61 bytes for these (compressed) records, with length and CRC computed."""
+        """Return the 61-byte header for these (compressed) records, with length and CRC."""
         checked = _CHECKED.pack(
             self.attributes,
             self.last_offset_delta,
@@ -125,27 +125,27 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def parse(cls, data: bytes | memoryview, offset: int = 0) -> BatchHeader:
-        """Read the header at `offset`; raises ProtocolError when 61 bytes are not there."""
+        """Return the header at `offset`; raise ProtocolError if fewer than 61 bytes follow."""
         if len(data) - offset < HEADER_SIZE:
             raise ProtocolError(f"a record batch header needs 61 bytes, {len(data) - offset} left")
         return cls._make(_WHOLE.unpack_from(data, offset))
 
 
 def next_sequence(base_sequence: int, record_count: int) -> int:
-    """The sequence of the record after a batch; wraps as Kafka's 31-bit sequences do."""
+    """Return the sequence of the record after a batch; wraps as Kafka's 31-bit sequences do."""
     return (base_sequence + record_count) & _SEQUENCE_MASK
 
 
 def last_offset_delta(batch: bytes | memoryview) -> int:
-    """Number of the last record of the batch at byte 0, from 0; its header must be there."""
+    """Return the last record's offset delta of the batch at byte 0, whose header is complete."""
     return int(_LAST_OFFSET_DELTA.unpack_from(batch, _LAST_OFFSET_DELTA_OFFSET)[0])
 
 
 def is_transactional(batch: bytes | memoryview) -> bool:
-    """Whether the batch at byte 0 belongs to a transaction; its header must be there."""
+    """Return True if the batch at byte 0 is transactional; its header must be complete."""
     return bool(batch[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL)
 
 
 def checksum(batch: bytes | memoryview) -> int:
-    """CRC-32C of a whole batch as its header should state it."""
+    """Return the CRC-32C of a whole batch, as its header should contain it."""
     return crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])

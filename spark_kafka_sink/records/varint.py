@@ -1,8 +1,10 @@
-"""Zig-zag varints: one number at a time, or a whole column of them without Python per row.
+"""Zig-zag varints: single numbers, or whole columns without Python code per row.
 
-To write: small numbers (lengths, offset deltas) are looked up in a table of encoded varints; others
-are built septet by septet in numpy. To read: as Java does, of 32 bits in at most five bytes, or of
-64 in at most ten; whoever reads many sees to it that this many bytes follow each position.
+Encoding: small numbers (lengths, offset deltas) are looked up in a table of encoded varints; others
+are built septet by septet in numpy. Decoding follows Java: 32 bits in at most five bytes, or 64
+bits in at most ten. Callers of `read_varints` must ensure that this many bytes follow each
+position.
+
 Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
 """
 
@@ -29,18 +31,18 @@ INT_BYTES: Final = 5
 LONG_BYTES: Final = 10
 
 TABLE_SIZE = 1 << 16
-"""Values -1 .. TABLE_SIZE - 2 are answered from the table."""
+"""Values -1 .. TABLE_SIZE - 2 are looked up in the table."""
 
 _SEVEN_BITS = np.uint64(0x7F)
 _CONTINUES: Final = 0x80
-"""The bit of a byte that another one follows."""
+"""The bit that marks a byte as followed by another one."""
 _ONE_BYTE: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
 _INT_MASK: Final = (1 << 32) - 1
 _LONG_MASK: Final = (1 << 64) - 1
 
 
 def varint(value: int) -> bytes:
-    """One zig-zag varint, for headers and constants."""
+    """Return one zig-zag varint, for headers and constants."""
     rest = (value << 1) ^ (value >> 63)
     encoded = bytearray()
     while rest > 0x7F:
@@ -51,7 +53,7 @@ def varint(value: int) -> bytes:
 
 
 def varint_size(value: int) -> int:
-    """Bytes that `varint` takes for this value."""
+    """Return the bytes that `varint` takes for this value."""
     zigzag = (value << 1) ^ (value >> 63)
     return max(1, (zigzag.bit_length() + 6) // 7)
 
@@ -76,14 +78,14 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
 
 
 def extremes(values: NDArray[np.int32] | NDArray[np.int64]) -> tuple[int, int]:
-    """The lowest and the highest of some values; 0 and 0 of none."""
+    """Return the lowest and the highest value; 0 and 0 if there are no values."""
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
 def varint_bytes(
     values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
 ) -> VarintBytes | None:
-    """The zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
+    """Return the zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
 
     `low` and `high` are the lowest and the highest of the values.
     """
@@ -98,16 +100,16 @@ def varint_bytes(
 
 @cache
 def _table() -> NDArray[np.uint64]:
-    """The varints of -1, 0, 1 …, so that v stands at v + 1."""
+    """Return the varints of -1, 0, 1 …; that of v is at index v + 1."""
     return _built(np.arange(-1, TABLE_SIZE - 1), 3).bytes
 
 
 def _sizes(
     values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
 ) -> NDArray[np.uint64]:
-    """Bytes of each varint, for values from `low`, -1 at least, to `high`; one for all if it can.
+    """Return the size of each varint, for values from `low` (at least -1) to `high`.
 
-    Shape (n,) or (1,).
+    Shape (n,), or (1,) if all sizes are equal.
     """
     least, largest = varint_size(max(low, 0)), varint_size(high)
     sizes = np.full(1 if least == largest else len(values), least, np.uint64)
@@ -117,7 +119,7 @@ def _sizes(
 
 
 def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> VarintBytes:
-    """The varints of any values that take at most `largest` bytes, up to eight."""
+    """Return the varints of values that take at most `largest` bytes, up to eight."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
     encoded = zigzag & _SEVEN_BITS
@@ -132,7 +134,10 @@ def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Varin
 
 
 def read_varints(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-    """The varints at some positions, and the positions behind them: mostly of a byte or two."""
+    """Return the varints at these positions, and the positions after them.
+
+    Fast for varints of one or two bytes, which are the usual ones.
+    """
     first = buffer.take(at)
     if first.max() < _CONTINUES:
         return _ONE_BYTE.take(first), at + 1
@@ -167,7 +172,7 @@ def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]
 def read_varint(
     data: bytes | memoryview, position: int, longest: int = INT_BYTES
 ) -> tuple[int, int]:
-    """One varint of 32 or 64 bits, mostly of a single byte, and the position behind it.
+    """Return one varint of 32 or 64 bits, usually a single byte, and the position after it.
 
     Raises:
         ProtocolError: it is longer, or the data ends before it does.

@@ -1,6 +1,24 @@
-"""The delivery report: what was written where, how well, and what to change.
+"""The delivery report: what was written where, how fast, and which settings to change.
 
-Reading order: delivery_report and its parts (partition_report, task_report, poison_count), all of
-which add up; builder, which collects them in a task; then what reads a finished report: summary
-(text), tables (terminal), advisor with pipeline (advice), storage with location (files).
+Reports of tasks add up to the report of a write.
+
+In reading order:
+
+- `delivery_report`: the report of a task or of a whole write
+- `delivery_counters`: the counters of a report and its JSON form
+- `partition_report`: the counters of one partition
+- `task_report`: the identity of a task, its one-line summary and its open transaction
+- `written_topics`: ids of the topics with acknowledged records
+- `dry_run`: batches, skew and codecs of a dry run
+- `codec_cost`: the size and cost of sampled batches with each codec
+- `builder`: collects the report of a producer session
+- `packed_columns`: metrics and partition counters as columns, which merge without objects
+- `packed_report`: a report as a task sends it to the driver
+- `summary`: a report as text
+- `figures`: the key figures of a report with their units, also of two reports side by side
+- `tables`: reports as tables for the terminal
+- `html`: a report as HTML for notebooks
+- `advice`: pieces of advice, the figures they compare, and the rules on Arrow batches
+- `advisor`: the rules that derive advice from a finished report
+- `storage`: write and read reports on any pyarrow file system
 """

@@ -1,4 +1,4 @@
-"""Pieces of advice, the figures that they compare, and rules on Arrow batches."""
+"""Pieces of advice, the figures that they compare, and rules on Arrow batches and partitioning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MB = 1_000_000
 
 
 class Direction(StrEnum):
-    """What to do with a setting."""
+    """Action for a setting."""
 
     RAISE = "raise"
     LOWER = "lower"
@@ -31,7 +31,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One piece of advice; `figure` is what it rests on, `sentence` what to make of it."""
+    """One piece of advice; `figure` is the evidence, `sentence` the conclusion."""
 
     setting: str
     direction: Direction
@@ -43,21 +43,21 @@ class Advice:
 
 
 UNMEASURED = 2**31 - 1
-"""The value of Spark's maxBytesPerBatch with which it does not measure its batches."""
+"""The value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
 SAFE_ARROW_BATCH = 64 * 1024 * 1024
-"""Spark's own bound, in bytes."""
+"""Spark's own limit, in bytes."""
 MEASURING = 0.09e-6
-"""JVM seconds a row: 0.27 us instead of 0.18, 100-byte rows on Spark 4.1 and 4.3."""
+"""JVM seconds per row: 0.27 us instead of 0.18, for 100-byte rows on Spark 4.1 and 4.3."""
 SHORT_ARROW_BATCH = 1_000
-"""Rows of an Arrow batch above which its own cost is too small to tell."""
+"""Rows of an Arrow batch above which its fixed cost is negligible."""
 HANDING_OVER = 70e-6
-"""Seconds that a batch costs at least, however few rows it has: 50 us of the Python worker's CPU
-time and 20 to 60 of the JVM's, which work side by side where they have a core each. On a machine
-that is busy with other work it takes longer."""
+"""Minimum seconds per batch, however few rows it has: 50 us of the Python worker's CPU time and 20
+to 60 us of the JVM's, which run in parallel if each has a core. On a busy machine it takes longer.
+"""
 
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Nothing but their number bounds the rows that Spark gathers, and they are large."""
+    """Advise if rows are large and Spark limits only their number per batch."""
     if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
         return None
     return Advice(
@@ -71,7 +71,7 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 
 def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Small rows, many a second: what Spark spends on measuring its batch shows."""
+    """Advise if Spark spends noticeable time on measuring its batches of small rows."""
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
@@ -90,7 +90,7 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 
 def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Spark hands over a few rows at a time, and each batch costs the worker some Python."""
+    """Advise if Spark hands over a few rows at a time, each batch with a fixed cost."""
     rows = facts.number(ARROW_RECORDS)
     if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
@@ -109,34 +109,34 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 MICROS = 1_000_000
 WORTHWHILE = 0.05
-"""A share of the time below which nothing is advised."""
+"""Share of the time below which nothing is advised."""
 MANY_BATCHES = 200
-"""Batches a second of one task, which take 5 % of the sender's time or more."""
+"""Batches per second of one task that take 5 % of the sender's time or more."""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""How Spark cuts the batches that it hands over: in a report of a Spark task, as plain numbers."""
+"""Spark's limits for its Arrow batches: in a report of a Spark task, as plain numbers."""
 _WITHOUT_LEADER = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",
     "UNKNOWN_TOPIC_ID",
     "LEADER_NOT_AVAILABLE",
 )
-"""What brokers say of a partition that they are still making."""
+"""Errors that brokers return for a partition that is still being created."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineFacts:
-    """A report and the settings it was made with; sizes in bytes, times in seconds."""
+    """A report and its settings; sizes in bytes, times in seconds."""
 
     report: DeliveryCounters
 
     @property
     def metrics(self) -> ProducerMetrics:
-        """How the producers worked."""
+        """Metrics of the producers."""
         return self.report.metrics
 
     def number(self, name: str) -> int:
-        """A setting that is a number; 0 where the report does not know it."""
+        """Return a setting that is a number; 0 if the report does not contain it."""
         return int(dict(self.metrics.settings).get(name, 0))
 
     @property
@@ -146,7 +146,7 @@ class PipelineFacts:
 
     @property
     def client_id(self) -> str:
-        """What the brokers call the producers; "?" where the report does not know it."""
+        """client.id of the producers; "?" if the report does not contain it."""
         return dict(self.metrics.settings).get("client.id", "?")
 
     @property
@@ -156,11 +156,11 @@ class PipelineFacts:
 
     @property
     def partitioner(self) -> str:
-        """The partitioner's name; empty in a report that does not have it."""
+        """Name of the partitioner; empty if the report does not contain it."""
         return dict(self.metrics.settings).get("partitioner", "")
 
     def decided_by(self, topic: str) -> str | None:
-        """What decided the partitions of most rows; None if it was the sink's own choice."""
+        """Return what determined the partitions of most rows; None if the sink chose them."""
         if not self.partitioner:
             return "the keys"  # a report of an earlier version
         meter = self._topics.get(topic)
@@ -172,10 +172,10 @@ class PipelineFacts:
 
     @property
     def open_batches(self) -> int:
-        """Batches that a task fills at once, at most.
+        """Maximum number of batches that a task fills at the same time.
 
-        One for each topic if the sink chooses the partitions, as that fills one batch after the
-        other; else one for each partition.
+        One per topic if the sink chooses the partitions, because it fills one batch after the
+        other; otherwise one per partition.
         """
         if self.partitioner in {"round_robin", "random"}:
             return len(self.report.partitions)
@@ -188,41 +188,41 @@ class PipelineFacts:
 
     @property
     def busy(self) -> float:
-        """Time of all tasks together."""
+        """Time of all tasks, added up."""
         return self.report.duration_sum_ms / 1000
 
     @property
     def each(self) -> float:
-        """Time of a task if no two ran at once, Spark's part included; 0 where that is unknown."""
+        """Time per task if they ran one after another, including Spark's part; 0 if unknown."""
         return self.report.duration_ms / 1000 / max(1, self.report.tasks)
 
     def share(self, seconds: float) -> float:
-        """The largest share of the time that `seconds` of all tasks together can be.
+        """Return the largest possible share of `seconds`, spent by all tasks, in the total time.
 
-        The tasks' own time begins with their first rows. Where Spark takes long to make these, the
-        whole write tells.
+        The tasks' own time begins with their first rows. If Spark takes long to compute these, the
+        time of the whole write is larger and is used instead.
         """
         longest = max(self.busy, self.report.duration_ms / 1000)
         return seconds / longest if longest else 0.0
 
     @property
     def batches(self) -> int:
-        """Batches acknowledged or sent."""
+        """Number of batches acknowledged or sent."""
         return sum(part.batches for part in self.report.partitions)
 
     @property
     def batch(self) -> float:
-        """A batch's uncompressed size."""
+        """Mean uncompressed size of a batch."""
         return self.report.bytes_uncompressed / max(1, self.batches)
 
     @property
     def row(self) -> float:
-        """A row's bytes in Kafka, uncompressed."""
+        """Mean uncompressed bytes of a row in Kafka."""
         return self.report.bytes_uncompressed / max(1, self.report.records)
 
     @property
     def new_partitions(self) -> int:
-        """Partitions that got their first records ever, or since they were emptied."""
+        """Partitions that received their first records ever, or since they were emptied."""
         return sum(part.first_offset == 0 for part in self.report.partitions)
 
     @property
@@ -233,13 +233,13 @@ class PipelineFacts:
 
     @property
     def lingered_bytes(self) -> float:
-        """What comes to an open batch of one task within linger.ms."""
+        """Bytes that are added to an open batch of one task within linger.ms."""
         rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
         return rate / max(1, self.open_batches) * self.linger_ms / 1000
 
     @property
     def arrow_rows(self) -> float:
-        """Rows of a batch from Spark, if nothing but their number bounds it."""
+        """Rows of a batch from Spark if only their number is limited."""
         in_a_task = self.report.records / max(1, self.report.tasks)
         return min(self.number(ARROW_RECORDS), in_a_task)
 
@@ -250,104 +250,104 @@ class PipelineFacts:
 
     @property
     def fill_rate(self) -> float:
-        """Uncompressed bytes a second that flow into one open batch."""
+        """Uncompressed bytes per second added to one open batch."""
         fill = self.metrics.fill_time
         return self.batch / (fill.mean / MICROS) if fill.total else 0.0
 
     @property
     def queue_time(self) -> float:
-        """From a batch's first record to its first request."""
+        """Time from a batch's first record to its first request."""
         return self.report.queue_latency.mean / MICROS
 
     @property
     def wait_after_close(self) -> float:
-        """The part of the queue time in which a batch was closed and not yet sent."""
+        """Part of the queue time in which a batch was closed and not yet sent."""
         return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS)
 
     @property
     def request(self) -> float:
-        """A Produce request's batches together, compressed."""
+        """Mean compressed size of all batches of a Produce request."""
         return self.report.bytes_sent / max(1, self.metrics.request_records.count)
 
     @property
     def round_trip(self) -> float:
-        """From sending a Produce request to its answer."""
+        """Time from sending a Produce request to its response."""
         return self.report.request_latency.mean / MICROS
 
     @property
     def quick_round_trip(self) -> float:
-        """The same for the quickest tenth: what the way takes while the broker is not busy."""
+        """Round trip of the fastest tenth: the network time while the broker is not busy."""
         return self.report.request_latency.percentile(10) / MICROS
 
     @property
     def leaders(self) -> int:
-        """Brokers that batches were sent to."""
+        """Number of brokers that batches were sent to."""
         return sum(1 for broker in self.metrics.brokers if broker.int_latency.count)
 
     @property
     def rate(self) -> float:
-        """Bytes a second that one task sent."""
+        """Bytes per second that one task sent."""
         return self.report.bytes_sent / self.busy if self.busy else 0.0
 
     @property
     def ceiling(self) -> float:
-        """Bytes a second that a task can send at most with so many requests under way."""
+        """Maximum bytes per second of a task with all allowed requests in flight."""
         in_flight = self.number("max.in.flight.requests.per.connection") * self.leaders
         return in_flight * self.request / self.quick_round_trip if self.quick_round_trip else 0.0
 
     @property
     def compressing(self) -> float:
-        """The share of the time in which the codec thread was at work."""
+        """Share of the time in which the codec thread was working."""
         return self.metrics.compression_time.total / MICROS / self.busy if self.busy else 0.0
 
     @property
     def blocked(self) -> float:
-        """The share of the time in which write() waited for room in the buffer."""
+        """Share of the time in which write() waited for buffer memory."""
         return self.metrics.buffer_wait / MICROS / self.busy if self.busy else 0.0
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether the producers numbered their batches."""
+        """True if the producers were idempotent."""
         return any(part.next_ack_seq is not None for part in self.report.partitions)
 
     @property
     def is_of_several_writes(self) -> bool:
-        """Whether reports of several writes were added up, as of the micro-batches of a folder.
+        """True if reports of several writes were added up, such as the micro-batches of a folder.
 
-        Of one write, each partition of the DataFrame has one task that counts.
+        In one write, each partition of the DataFrame has only one task that counts.
         """
         ids = [each.task.partition_id for each in self.report.slowest]
         return len(set(ids)) < len(ids)
 
     @property
     def waits_for_kafka(self) -> bool:
-        """Whether rows wait for Kafka, so that getting them sooner would not help."""
+        """True if rows wait for Kafka, so that receiving them sooner would not help."""
         return self.blocked >= 0.2
 
     @property
     def has_large_rows(self) -> bool:
-        """Whether some rows are far larger than the mean: alone in a batch, or refused."""
+        """True if some rows are far larger than the mean: alone in a batch, or rejected."""
         largest = max((each.batch_size.high for each in self.metrics.topics), default=0)
         oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
         return oversized or largest > max(self.number("batch.size"), 16 * self.batch)
 
     @property
     def is_held_back(self) -> bool:
-        """Whether batches cost time: they wait to be sent, rows wait for room, or they are many."""
+        """True if batches cost time: they wait to be sent, block rows, or are many."""
         each_second = self.batches / self.busy if self.busy else 0.0
         waits = self.wait_after_close >= self.round_trip / 2
         return waits or self.blocked >= WORTHWHILE or each_second >= MANY_BATCHES
 
     @property
     def throttled(self) -> float:
-        """The share of the time in which brokers had asked for a pause."""
+        """Share of the time in which brokers throttled the producers."""
         return self.report.throttle_ms / 1000 / self.busy if self.busy else 0.0
 
     def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
-        """Of the topics with several partitions the one with most bytes, and its excess.
+        """Return the partition with most bytes in topics with several partitions, and its excess.
 
-        The excess is how many times the mean of its topic's partitions it has, empty ones included.
-        Topics with fewer `batches` don't count.
+        The excess is its size divided by the mean of its topic's partitions, including empty ones.
+        Topics with fewer than `batches` batches are ignored.
         """
         known = self.metrics.topic_partitions
         found: tuple[PartitionReport, float] | None = None
@@ -365,19 +365,19 @@ class PipelineFacts:
 
 
 FEW_BATCHES = 20
-"""Fewer batches than this say nothing about a setting."""
+"""Minimum number of batches for a conclusion about a setting."""
 SMALL_BATCH = 32 * 1024
 SKEW = 3
-"""Times the mean of its topic's partitions."""
+"""Multiple of the mean of a topic's partitions that counts as skew."""
 ROW_BY_ROW = ("round_robin", "random")
-"""Partitioners that give each row a partition whether it has a key or not."""
+"""Partitioners that assign each row to a partition whether it has a key or not."""
 
 
 def skew(facts: PipelineFacts) -> Advice | None:
-    """One partition gets most of the data, for a reason that lies in the rows.
+    """Advise if one partition gets most of the data because of the rows' content.
 
-    Rows without a key go to the partitions batch by batch, which are spread unevenly by chance, and
-    because brokers differ; nothing about the rows would change that.
+    Rows without a key are assigned to partitions batch by batch. Their distribution is uneven by
+    chance and because brokers differ; changing the rows would not help.
     """
     largest = facts.largest_partition(FEW_BATCHES)
     if largest is None or largest[1] < SKEW:
@@ -396,7 +396,7 @@ def skew(facts: PipelineFacts) -> Advice | None:
 
 
 def row_by_row(facts: PipelineFacts) -> Advice | None:
-    """A partitioner without regard to batches leaves a small one in each of many partitions."""
+    """Advise if a partitioner that ignores batches leaves small ones in many partitions."""
     partitions = len(facts.report.partitions)
     if facts.partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
         return None

@@ -1,9 +1,9 @@
-"""Says from a finished report which setting holds the job back, and on what figure that rests.
+"""Rules that find out from a finished report which setting limits the job, with the evidence.
 
-Pure: a report (which carries the settings it was made with) goes in, advice comes out, what
-matters most first. Nothing is said where too little was written to tell. The rules compare rate x
-linger.ms with batch.size, compression time with queue time, buffer.memory with batch.size x
-partitions, and so on.
+Pure functions: a report, which includes its settings, is the input; the output is advice, most
+important first. There is no advice if too little was written. The rules compare rate x linger.ms
+with batch.size, compression time with queue time, buffer.memory with batch.size x partitions, and
+so on.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT
 SHORT_LINGER_MS = 5
-"""Kafka's default: a shorter time is somebody's choice."""
+"""Kafka's default: a lower value was chosen by the user."""
 HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
-"""The share of batches that closed early for room which tells of a small buffer."""
+"""Share of batches closed early for lack of memory that indicates a small buffer."""
 ALWAYS = 0.9
-"""The share of the time from which on a thread is at work without a break."""
+"""Share of the time above which a thread is considered continuously busy."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
-"""Errors of batches that are divided, or of single rows."""
+"""Errors of batches that are split, or of single rows."""
 _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
 LONGEST_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
 TINY_SECONDS = 0.5
 SAMPLE = 50_000
-"""Bytes that codecs must have been tried on."""
+"""Minimum bytes on which codecs must have been measured."""
 QUICK = 10.0
-"""Nanoseconds of CPU a byte, 100 MB/s, that a codec may cost to be advised."""
+"""Maximum CPU nanoseconds per byte (100 MB/s) of a codec to be advised."""
 MUCH = 1.1
-"""Times the bytes that are not worth another codec."""
+"""Ratio of bytes below which another codec is not worthwhile."""
 
 
 def advise(report: DeliveryCounters) -> list[Advice]:
-    """Everything there is to say about a report, most important first; nothing of an old one."""
+    """Return all advice on a report, most important first; empty for a report of an old version."""
     check_argument("advise(report)", report, REPORT, ("metrics",), HINT)
     if not report.metrics.settings or not report.duration_sum_ms:
         return []
@@ -86,7 +86,7 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
 
 
 def _retries(facts: PipelineFacts) -> Advice | None:
-    """Where partitions are new, and their leaders are not ready, no broker is ill."""
+    """Advise if brokers fail; missing leaders of new partitions are not a failure."""
     retries = facts.report.retries
     if retries < 3 or retries < 0.05 * facts.batches:
         return None
@@ -95,7 +95,7 @@ def _retries(facts: PipelineFacts) -> Advice | None:
     errors = [pair for pair in facts.report.errors if pair[0] not in _NOT_RETRIED]
     name, times = max(errors, key=itemgetter(1), default=("an error", 0))
     if name in _TIMEOUTS and facts.throttled >= WORTHWHILE:
-        return None  # answers that a quota delays, which _throttling names
+        return None  # responses delayed by a quota, which _throttling reports
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
@@ -110,7 +110,7 @@ def _retried(facts: PipelineFacts) -> str:
 
 
 def _are_new(facts: PipelineFacts) -> bool:
-    """Most partitions were empty, and their missing leaders are why most batches went again."""
+    """Return True if most partitions were empty and most retries are due to missing leaders."""
     most = facts.new_partitions > len(facts.report.partitions) / 2
     return most and facts.without_leader >= max(3, 0.8 * facts.report.retries)
 
@@ -128,7 +128,7 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
 
 
 def _compression(facts: PipelineFacts) -> Advice | None:
-    """CPU-bound: the codec thread is always at work, and batches wait for it."""
+    """CPU-bound: the codec thread is always busy, and batches wait for it."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
     if facts.compressing < 0.6 or (facts.compressing < ALWAYS and not waits):
@@ -146,7 +146,7 @@ def _compression(facts: PipelineFacts) -> Advice | None:
 
 
 def _codec(facts: PipelineFacts) -> Advice | None:
-    """A dry run has tried all codecs: another one sends fewer bytes, or as few for less work."""
+    """Advise another codec, measured in a dry run: fewer bytes, or as few for less CPU."""
     costs = {each.codec: each for each in facts.report.codecs}
     now = costs.get(facts.codec)
     if now is None or now.bytes_uncompressed < SAMPLE:
@@ -174,7 +174,7 @@ def _codec(facts: PipelineFacts) -> Advice | None:
 
 
 def _ceiling(facts: PipelineFacts) -> Advice | None:
-    """Every request waits for the answer to an earlier one: only larger requests help."""
+    """Every request waits for the response to an earlier one: only larger requests help."""
     if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
         return None
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
@@ -193,7 +193,7 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
 
 
 def _larger_requests(facts: PipelineFacts) -> str:
-    """What would put more under way: requests, or what makes batches larger.
+    """Return the setting that puts more bytes in flight: more requests, or larger batches.
 
     Without idempotence more than one request in flight may reorder records.
     """
@@ -207,7 +207,7 @@ def _larger_requests(facts: PipelineFacts) -> str:
 
 
 def _small_batches(facts: PipelineFacts) -> Advice | None:
-    """Batches are full too soon; of a few KiB also those that the next row has no room in."""
+    """Advise if batches fill too early; batches of a few KiB count if the next row did not fit."""
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
     if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_held_back:
         return None
@@ -227,7 +227,7 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
 
 
 def _linger(facts: PipelineFacts) -> Advice | None:
-    """Rate x linger is far below batch.size: time runs out before batches are full."""
+    """Advise if rate x linger is far below batch.size: linger.ms passes before batches are full."""
     limit, linger = facts.number("batch.size"), facts.linger_ms
     lingered = facts.metrics.closed_linger
     if _next_is_linger(facts):
@@ -256,13 +256,13 @@ def _linger(facts: PipelineFacts) -> Advice | None:
 
 
 def _next_is_linger(facts: PipelineFacts) -> bool:
-    """Batches are to be larger, which so short a linger.ms does not allow."""
+    """Return True if batches should be larger, but such a short linger.ms prevents it."""
     is_short = facts.linger_ms < SHORT_LINGER_MS
     return is_short and facts.lingered_bytes < SMALL_BATCH and _small_batches(facts) is not None
 
 
 def _buffer(facts: PipelineFacts) -> Advice | None:
-    """Open batches of all partitions do not fit into the buffer together, or next to nothing."""
+    """Advise if the open batches of all partitions exceed the buffer, or the buffer is tiny."""
     memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
     partitions, early = facts.open_batches, facts.metrics.closed_memory
     if facts.throttled >= WORTHWHILE:
@@ -289,11 +289,11 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
 
 
 def _blocked(facts: PipelineFacts) -> Advice | None:
-    """Spark waits for Kafka, with a buffer that is large enough."""
+    """Advise if Spark waits for Kafka although the buffer is large enough."""
     if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
     if facts.throttled >= WORTHWHILE or _are_new(facts):
-        return None  # other advice names what comes after the buffer
+        return None  # other advice names the cause
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
@@ -306,7 +306,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
 
 
 def _brokers(facts: PipelineFacts) -> Advice | None:
-    """Closed batches wait much longer than linger, and neither codec, ceiling nor size is why."""
+    """Advise if closed batches wait longer than linger, and not due to codec, ceiling or size."""
     linger = facts.linger_ms / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
@@ -383,4 +383,4 @@ _DRY_RUN_RULES = (
     measured_arrow_batches,
     short_arrow_batches,
 )
-"""Those that rest on nothing that brokers have answered."""
+"""Rules that do not depend on responses of brokers."""

@@ -1,4 +1,4 @@
-"""Collects what a producer session does into a delivery report."""
+"""Collects the delivery report of a producer session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone:
-    """A batch that was sent: its partition, its records, its bytes before and after compression."""
+    """A batch that was sent: its partition, records, and bytes before and after compression."""
 
     topic: str
     partition: int
@@ -30,13 +30,13 @@ class BatchDone:
     raw_bytes: int
     wire_bytes: int
     next_sequence: int | None = None
-    """The sequence after its last record; None without idempotence."""
+    """Sequence number after its last record; None without idempotence."""
     append_time: int | None = None
-    """LogAppendTime in milliseconds, where the broker named one."""
+    """LogAppendTime in milliseconds since 1970, if the broker returned one."""
 
 
 class _Tally:
-    """The counters of one partition while they still change."""
+    """Mutable counters of one partition."""
 
     __slots__ = (
         "acked",
@@ -95,10 +95,10 @@ class _Tally:
 
 
 class ReportBuilder:
-    """Collects one task's counters: the sender thread's, which `build` shows to any.
+    """Collects one task's counters in the sender thread; any thread may call `build`.
 
-    A `build` in mid-session shows counters as they are, so one of a batch may be a moment ahead of
-    another; complete, and the same for every thread, once the session is flushed.
+    A `build` during the session may see some counters of a batch before others. After the session
+    is flushed, the counters are complete and the same for every thread.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ReportBuilder:
         self._retries = self._splits = self._throttle_ms = 0
 
     def acknowledged(self, batch: BatchDone, base_offset: int | None) -> None:
-        """The broker has the batch, at `base_offset`; None or negative where it did not say."""
+        """Count a batch appended at `base_offset`, which is None or negative if not returned."""
         tally = self._tally(batch.topic, batch.partition)
         tally.add(batch, DeliveryStatus.PERSISTED)
         if base_offset is not None and base_offset >= 0:
@@ -126,62 +126,62 @@ class ReportBuilder:
             tally.append_time(batch.append_time)
 
     def sent(self, batch: BatchDone) -> None:
-        """The batch was sent with acks=0, so that no answer will come."""
+        """Count a batch sent with acks=0, for which there is no response."""
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.SENT)
 
     def would_be_written(self, batch: BatchDone) -> None:
-        """The batch of a dry run, which would have been sent."""
+        """Count a batch of a dry run, which would have been sent."""
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.WOULD_BE_WRITTEN)
 
     def compressed(self, costs: Iterable[CodecCost]) -> None:
-        """A batch of a dry run was compressed with each codec."""
+        """Add the costs of compressing a batch of a dry run with each codec."""
         self._codecs = CodecCost.merge_all((*self._codecs, *costs))
 
     def failed(
         self, topic: str, partition: int, records: int, status: DeliveryStatus, error_name: str
     ) -> None:
-        """Records will never be acknowledged; `status` says whether they may be in the log."""
+        """Count records without acknowledgement; `status` says whether they may be in the log."""
         self._tally(topic, partition).records[status] += records
         self._failures[topic, partition, status, error_name] += records
         self._errors[error_name] += 1
 
     def led_by(self, topic: str, partition: int, node_id: int) -> None:
-        """A batch of the partition goes to this broker."""
+        """Set the broker that a batch of the partition is sent to."""
         self._tally(topic, partition).leader = node_id
 
     def erred(self, topic: str, partition: int, next_sequence: int) -> None:
-        """A batch was answered with an error; `next_sequence` is the one after its last record."""
+        """Set the sequence number after the last record of a batch that failed."""
         self._tally(topic, partition).erred = next_sequence
 
     def refused(self, error_name: str) -> None:
-        """A batch was refused; what became of it is reported elsewhere."""
+        """Count the error of a rejected batch, whose outcome is reported separately."""
         self._errors[error_name] += 1
 
     def retried(self, error_name: str) -> None:
-        """A batch is sent again."""
+        """Count a batch that is sent again."""
         self._retries += 1
         self._errors[error_name] += 1
 
     def split(self) -> None:
-        """A batch was too large for the broker and is sent again in parts."""
+        """Count a batch that was too large for the broker and is sent again in parts."""
         self._splits += 1
 
     def request_latency(self, seconds: float) -> None:
-        """Time from sending a request to its answer."""
+        """Add the time from sending a request to its response."""
         self._request_latency.add_time(seconds)
 
     def queue_latency(self, seconds: float) -> None:
-        """Time from opening a batch to sending it first."""
+        """Add the time from opening a batch to sending it for the first time."""
         self._queue_latency.add_time(seconds)
 
     def throttled(self, ms: int) -> None:
-        """The broker asked for a pause of so many milliseconds."""
+        """Add the milliseconds of throttling that the broker requested."""
         self._throttle_ms += ms
 
     def so_far(self) -> tuple[int, int, int, int, int]:
-        """Records acknowledged, sent with acks=0, of a dry run; their bytes; batches sent again.
+        """Return counts: acknowledged, sent with acks=0, dry run, bytes, and batches sent again.
 
-        Quick, for any thread: for who watches while the session runs.
+        The first three count records. Fast, and callable from any thread while the session runs.
         """
         tallies = list(self._tallies.values())
         return (
@@ -193,7 +193,7 @@ class ReportBuilder:
         )
 
     def failures(self) -> tuple[PartitionStatus, ...]:
-        """What failed so far, each with its error: the statuses of a `DeliveryError`."""
+        """Return the failures so far with their errors, as statuses of a `DeliveryError`."""
         return tuple(
             PartitionStatus(
                 topic=topic, partition=partition, records=records, status=status, error=error
@@ -202,7 +202,7 @@ class ReportBuilder:
         )
 
     def build(self, task: TaskInfo, duration_ms: int) -> DeliveryReport:
-        """The report of one task so far; `duration_ms` is the task's own time."""
+        """Return the report of the task so far; `duration_ms` is the task's own time."""
         return DeliveryReport(
             tasks=1,
             retried_tasks=int(task.attempt > 0),

@@ -1,4 +1,4 @@
-"""What a codec makes of the batches that a dry run has sampled, and what that costs."""
+"""The size and cost of the batches that a dry run has sampled, for each codec."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ class CodecCost:
     """Counters of one codec; all codecs of a report have compressed the same batches."""
 
     codec: str
-    """compression.type: the one that is set at its level, the others at their defaults."""
+    """compression.type: the configured one at its level, the others at their default levels."""
     batches: int = 0
-    """Batches that were compressed with it."""
+    """Number of batches compressed with this codec."""
     records: int = 0
-    """Their records."""
+    """Number of records in these batches."""
     bytes_uncompressed: int = 0
-    """Their bytes before compression, headers included."""
+    """Bytes of these batches before compression, including headers."""
     bytes_compressed: int = 0
-    """Their bytes as they would be sent."""
+    """Bytes of these batches as they would be sent."""
     cpu_ns: int = 0
-    """CPU time that compressing took, in nanoseconds."""
+    """CPU time of the compression in nanoseconds."""
 
     @property
     def ratio(self) -> float:
-        """Bytes before over bytes after."""
+        """Bytes before compression divided by bytes after."""
         return self.bytes_uncompressed / max(1, self.bytes_compressed)
 
     @property
     def us_per_record(self) -> float:
-        """Microseconds of CPU that a record costs."""
+        """CPU microseconds per record."""
         return self.cpu_ns / 1000 / max(1, self.records)
 
     @property
     def ns_per_byte(self) -> float:
-        """Nanoseconds of CPU that a byte costs, before compression."""
+        """CPU nanoseconds per byte before compression."""
         return self.cpu_ns / max(1, self.bytes_uncompressed)
 
     @classmethod
     def merge_all(cls, costs: Iterable[Self]) -> tuple[Self, ...]:
-        """One for each codec, in the order of their numbers in Kafka."""
+        """Add up the costs, one per codec, in the order of Kafka's codec numbers."""
         groups: defaultdict[str, list[Self]] = defaultdict(list)
         for cost in costs:
             groups[cost.codec].append(cost)
@@ -59,12 +59,12 @@ class CodecCost:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the JSON object."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
+        """Parse the result of `to_dict`."""
         counters = {name: int(data[name]) for name in _COUNTERS}
         return cls(codec=Codec.named(data["codec"]).name.lower(), **counters)
 

@@ -1,4 +1,4 @@
-"""Counters of a delivery report: tasks, bad rows, merging, JSON."""
+"""The counters of a delivery report, their merging, and the report's JSON form."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 
 EXAMPLES_KEPT = 5
-"""Examples of each reason in a merged report."""
+"""Examples kept for each reason in a merged report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class PoisonCount:
-    """Bad rows of one reason: how many went to the dead letter topic, how many were dropped."""
+    """Rows that could not be written for one reason: sent to the dead letter topic, or dropped."""
 
     reason: str
-    """The reason's name."""
+    """Name of the reason."""
     dead_lettered: int = 0
-    """Rows that went to the dead letter topic."""
+    """Number of rows sent to the dead letter topic."""
     dropped: int = 0
-    """Rows dropped, as there is no dead letter topic."""
+    """Number of rows dropped because there is no dead letter topic."""
     examples: tuple[str, ...] = ()
-    """A few of them in words."""
+    """Descriptions of a few of these rows."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the JSON object."""
         return {
             "reason": self.reason,
             "dead_lettered": self.dead_lettered,
@@ -50,7 +50,7 @@ class PoisonCount:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
+        """Parse the result of `to_dict`."""
         return cls(
             reason=str(data["reason"]),
             dead_lettered=int(data["dead_lettered"]),
@@ -60,7 +60,7 @@ class PoisonCount:
 
     @classmethod
     def merge_all(cls, counts: Iterable[PoisonCount]) -> tuple[Self, ...]:
-        """All together, one per reason, sorted."""
+        """Add up the counts, one per reason, sorted."""
         dead_lettered: Counter[str] = Counter()
         dropped: Counter[str] = Counter()
         examples: dict[str, set[str]] = {}
@@ -80,25 +80,28 @@ class PoisonCount:
 
 
 VERSION = 7
-"""2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
+"""Version of the JSON format.
+
+2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
 `error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies; 4
 `transaction_outcome`; 5 `query_name`, `query_id`, `batch_id`, `started_at`, `duration_ms`, and
-`rows`, `dead_lettered` and `dropped`; 6 `dry_run`, `would_be_written` and `codecs`; 7
-histograms with 128 buckets to a doubling, and `buckets_per_doubling`."""
+`rows`, `dead_lettered` and `dropped`; 6 `dry_run`, `would_be_written` and `codecs`; 7 histograms
+with 128 buckets per doubling, and `buckets_per_doubling`.
+"""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
-"""Lines of tasks with report.tasks=all; of more tasks the slowest."""
+"""Maximum number of tasks listed with report.tasks=all; beyond that only the slowest are kept."""
 
 
 class WriteStatus(StrEnum):
-    """How far a write or micro-batch has come; of several together the last one here holds."""
+    """State of a write or micro-batch; the state of several is the last one in this order."""
 
     SUCCEEDED = "succeeded"
-    """Every record is acknowledged, but for those that the options give up: poison, acks=0."""
+    """Every record is acknowledged, except those that the options give up: poison rows, acks=0."""
     RUNNING = "running"
-    """It has begun. A report that stays so is of a driver that has died."""
+    """The write has begun. A report that stays in this state belongs to a driver that died."""
     FAILED = "failed"
-    """It has failed; what the report counts is what the tasks that had finished delivered."""
+    """The write failed; the report counts what the finished tasks delivered."""
 
 
 _STATUSES = tuple(WriteStatus)
@@ -108,132 +111,144 @@ _STATUSES = tuple(WriteStatus)
 class DeliveryCounters:
     """Counters of a write; times in milliseconds, histograms in microseconds.
 
-    Merging is associative and commutative, and one of nothing changes nothing. The size is bounded
-    by the number of partitions and error names, not by that of tasks or records.
+    Merging is associative and commutative, and an empty report is its neutral element. The size is
+    bounded by the number of partitions and error names, not by the number of tasks or records.
     """
 
     version: int = VERSION
-    """Of this format; a newer one is refused."""
+    """Version of this format; newer versions are rejected."""
     status: WriteStatus = WriteStatus.SUCCEEDED
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
     error: str = ""
-    """Why the write has failed, or what is missing in this report; empty otherwise."""
+    """Why the write failed, or what is missing from this report; otherwise empty."""
     dry_run: bool = False
-    """Whether nothing was sent, and all counters are of what would have been (dryRun=true)."""
+    """True if nothing was sent, and all counters refer to what would have been sent (dryRun=true).
+    """
     transaction_outcome: str = ""
-    """How a batch that is written exactly once came to be in Kafka: `committed`, `rolled forward`
-    (decided by an earlier driver), `already written`, `empty`, or `aborted`,
-    whose records count as `persisted`, though consumers with isolation.level=read_committed get
-    none of them; empty otherwise. If transactions may still be open it names them, and why."""
+    """For exactly-once writes, how the batch got into Kafka: `committed`, `rolled forward` (decided
+    by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
+    count as `persisted`, although consumers with isolation.level=read_committed receive none of
+    them. If transactions may still be open, their ids and the reason are included. Empty without
+    exactly-once.
+    """
     query_name: str = ""
-    """The streaming query's name; empty without one, and of a batch write."""
+    """Name of the streaming query; empty if it has none, and for a batch write."""
     query_id: str = ""
-    """The streaming query's id, where a task has told it; also of writes within foreachBatch."""
+    """Id of the streaming query, if a task has reported it; set for writes within foreachBatch as
+    well.
+    """
     batch_id: int | None = None
-    """The number of the micro-batch, of several the last; None of a batch write."""
+    """Number of the micro-batch, or of the last one if several reports are merged; None for a batch
+    write.
+    """
     started_at: str = ""
-    """When the driver planned the write, in UTC as ISO 8601; empty where it did not tell."""
+    """When the driver planned the write, in UTC as ISO 8601; empty if unknown."""
     written_at: str = ""
-    """When the driver wrote this, in UTC as ISO 8601; empty before."""
+    """When the driver wrote the report, in UTC as ISO 8601; empty before that."""
     duration_ms: int = 0
-    """Time of the whole write on the driver, from its plan to its end, Spark's own part included;
-    of several writes together; 0 where it is unknown."""
+    """Milliseconds of the whole write on the driver, from planning to its end, including Spark's
+    own part; the sum if several writes are merged; 0 if unknown.
+    """
     tasks: int = 0
-    """Tasks that wrote."""
+    """Number of tasks that wrote."""
     retried_tasks: int = 0
-    """Tasks whose report comes from a second or later attempt: what the first one got into Kafka
-    before it failed is not in here. A stage that Spark runs again, as after the loss of an executor
-    with shuffle files, numbers attempts from 0, and PySpark does not pass on the number of the
-    stage's attempt: such tasks are not counted."""
+    """Number of tasks whose report comes from a second or later attempt; records that the first
+    attempt got into Kafka before it failed are not counted. If Spark runs a stage again, as after
+    the loss of an executor with shuffle files, it numbers attempts from 0, and PySpark does not
+    expose the attempt number of the stage: such tasks are not counted here.
+    """
     partitions: tuple[PartitionReport, ...] = ()
-    """By topic and partition, each once."""
+    """Counters of each partition, by topic and partition, each once."""
     retries: int = 0
-    """Batches sent again."""
+    """Number of batches sent again."""
     splits: int = 0
-    """Batches that the broker refused for their size and that went out in parts."""
+    """Number of batches that the broker rejected for their size and that were split and sent again.
+    """
     errors: tuple[tuple[str, int], ...] = ()
-    """Kafka's names of errors met, retried ones included, and how often."""
+    """Kafka's names of the errors that occurred, including retried ones, and how often."""
     request_latency: Histogram = field(default_factory=Histogram)
-    """From sending a request to its answer."""
+    """Time from sending a request to its response."""
     queue_latency: Histogram = field(default_factory=Histogram)
-    """From opening a batch to sending it first."""
+    """Time from opening a batch to sending it for the first time."""
     throttle_ms: int = 0
-    """Pauses that the brokers asked for, by their quotas."""
+    """Milliseconds of throttling requested by the brokers because of quotas."""
     duration_max_ms: int = 0
-    """Time of the slowest task, from its first rows on: making those is not in it."""
+    """Milliseconds of the slowest task, from its first rows; computing those rows is not included.
+    """
     duration_sum_ms: int = 0
-    """Time of all tasks together."""
+    """Milliseconds of all tasks, added up."""
     slowest: tuple[TaskReport, ...] = ()
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
     task_reports: tuple[TaskReport, ...] = ()
-    """With report.tasks=all each task, slowest first, at most `TASKS_KEPT`."""
+    """With report.tasks=all, every task, slowest first, at most `TASKS_KEPT`."""
     transactions: tuple[TransactionInfo, ...] = ()
-    """Transactions that tasks wrote in, by id: ten, with report.tasks=all 10,000 at most. What
-    became of them says `transaction_outcome`. Empty where an earlier driver had decided the batch,
-    and without exactly-once."""
+    """Transactions that tasks wrote in, sorted by id: at most ten, or 10,000 with report.tasks=all.
+    Their outcome is in `transaction_outcome`. Empty if an earlier driver had decided the batch, and
+    without exactly-once.
+    """
     metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
-    """How the producers worked; empty in a report of version 1."""
+    """Metrics of the producers; empty in a report of version 1."""
     poison: tuple[PoisonCount, ...] = ()
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
     codecs: tuple[CodecCost, ...] = ()
-    """What each codec makes of a sample of the batches, and what it costs; only of a dry run."""
+    """Size and cost of a sample of the batches with each codec; only for a dry run."""
 
     @property
     def records(self) -> int:
-        """Records handed to the producer, whatever became of them."""
+        """Number of records handed to the producer, whatever their outcome."""
         return sum(part.records for part in self.partitions)
 
     @property
     def persisted(self) -> int:
-        """Records acknowledged: the only ones that count as delivered."""
+        """Number of acknowledged records; only these count as delivered."""
         return sum(part.persisted for part in self.partitions)
 
     @property
     def would_be_written(self) -> int:
-        """Records of a dry run, which sends none."""
+        """Number of records of a dry run, which sends none."""
         return sum(part.would_be_written for part in self.partitions)
 
     @property
     def as_intended(self) -> int:
-        """Records acknowledged, and those of a dry run, which are not meant to be."""
+        """Number of acknowledged records plus those of a dry run, which is not meant to send."""
         return sum(part.as_intended for part in self.partitions)
 
     @property
     def dead_lettered(self) -> int:
-        """Rows that went to the dead letter topic, where they are records like others."""
+        """Number of rows sent to the dead letter topic, which are included in `records`."""
         return sum(count.dead_lettered for count in self.poison)
 
     @property
     def dropped(self) -> int:
-        """Rows that could not be written and went nowhere."""
+        """Number of rows that could not be written and went nowhere."""
         return sum(count.dropped for count in self.poison)
 
     @property
     def rows(self) -> int:
-        """Rows of the DataFrame: records, dead letters among them, and rows that were dropped."""
+        """Number of rows of the DataFrame: `records`, including dead letters, and dropped rows."""
         return self.records + self.dropped
 
     @property
     def batches(self) -> int:
-        """Batches of acknowledged or sent records."""
+        """Number of batches of acknowledged or sent records."""
         return sum(part.batches for part in self.partitions)
 
     @property
     def bytes_uncompressed(self) -> int:
-        """Bytes before compression."""
+        """Bytes of the batches before compression."""
         return sum(part.bytes_uncompressed for part in self.partitions)
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes after compression."""
+        """Bytes of the batches after compression."""
         return sum(part.bytes_sent for part in self.partitions)
 
     def statuses(self) -> tuple[PartitionStatus, ...]:
-        """Every outcome that is not "persisted", as `DeliveryError` takes them."""
+        """Return every outcome other than "persisted", in the form used by `DeliveryError`."""
         return tuple(status for part in self.partitions for status in part.statuses())
 
     def of_task(self, task: TaskInfo) -> Self:
-        """The same, of one task, with its line."""
+        """Return this report with the line of its only task."""
         line = TaskReport(
             duration_ms=self.duration_max_ms,
             task=task,
@@ -245,7 +260,7 @@ class DeliveryCounters:
         return replace(self, slowest=(line,))
 
     def merge(self, other: Self) -> Self:
-        """Both together."""
+        """Add up two reports."""
         return self.merge_all((self, other))
 
     @classmethod
@@ -288,7 +303,10 @@ class DeliveryCounters:
         )
 
     def to_json(self, *, compact: bool = False) -> str:
-        """The report as JSON: sorted, the version first; indented, with each task on one line."""
+        """Return the report as JSON, the version first; `compact` omits line breaks.
+
+        Without `compact` the JSON is indented, with each task on one line.
+        """
         if compact:
             lines = [each.to_row() for each in self.task_reports]
             return json.dumps({**self._to_dict(), "task_rows": lines}, separators=(",", ":"))
@@ -333,10 +351,10 @@ class DeliveryCounters:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read what `to_json` made.
+        """Parse the result of `to_json`.
 
         Raises:
-            ReportError: it is no such report, or one of a newer version.
+            ReportError: the text is not such a report, or has a newer version.
         """
         data = _load(text)
         _check_version(data)
@@ -398,7 +416,7 @@ def _merge_partitions(reports: Iterable[DeliveryCounters]) -> tuple[PartitionRep
 
 
 def _latency_to_dict(times: Histogram) -> dict[str, Any]:
-    """As JSON holds it; mean and percentiles are there to be read, not to be read back."""
+    """Return the JSON object; mean and percentiles are for readers and are not read back."""
     return {
         "count": times.count,
         "mean_us": round(times.mean, 1),
@@ -413,7 +431,7 @@ def _latency_to_dict(times: Histogram) -> dict[str, Any]:
 
 
 def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
-    """Read what `_latency_to_dict` made; reports of version 1 and 2 have no `min_us`."""
+    """Parse the result of `_latency_to_dict`; reports of versions 1 and 2 have no `min_us`."""
     return Histogram(
         buckets=read_buckets(data),
         total=int(data["total_us"]),

@@ -1,6 +1,6 @@
-"""The delivery report: what one task, or all of them together, got into Kafka.
+"""The delivery report: what one task, or all tasks of a write, got into Kafka.
 
-What a user does with one: read it, add several up, look at it in a terminal or in a notebook.
+It can be read from files, added up, and displayed in a terminal or a notebook.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _HINT = "Give a file that reportPath has named, or a folder of a stream's."
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DeliveryReport(DeliveryCounters):
-    """The report of a write or a micro-batch; several add up, with `+` or `sum`.
+    """The report of a write or a micro-batch; reports can be added with `+` or `sum`.
 
-    `print` shows it as text, a notebook as HTML.
+    `print` displays it as text, a notebook as HTML.
     """
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """The report at a path, or all of a folder of micro-batches added up.
+        """Read the report at a path, or add up all reports of a folder of micro-batches.
 
         Args:
-            path: as `reportPath` takes it, a local path or a URI that pyarrow.fs knows; a folder
-                for the reports of all `*.json` files in it.
+            path: as in `reportPath`, a local path or a URI that pyarrow.fs supports; for a folder
+                the reports of all `*.json` files in it.
 
         Raises:
-            ReportError: there is none, or one can't be read.
+            ReportError: there is none, or one cannot be read.
         """
         return cls.merge_all(cls.read_all(path))
 
     @classmethod
     def read_all(cls, path: str | os.PathLike[str]) -> list[Self]:
-        """The reports of a folder one by one, by the number of the micro-batch.
+        """Read the reports of a folder one by one, sorted by the number of the micro-batch.
 
         Raises:
-            ReportError: there is none, or one can't be read.
+            ReportError: there is none, or one cannot be read.
         """
         from spark_kafka_sink.report.storage import read_reports
 
@@ -59,10 +59,10 @@ class DeliveryReport(DeliveryCounters):
             raise ReportError(f"{name}: {error.message}", hint=error.hint or _HINT) from None
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row for each topic and partition: the fields of `PartitionReport`, and `records`.
+        """Return one row per topic and partition: the fields of `PartitionReport`, and `records`.
 
-        Bytes are bytes, times milliseconds since 1970. Offsets and times that the broker did not
-        name are missing.
+        Sizes are in bytes, times in milliseconds since 1970. Offsets and times that the broker did
+        not return are missing values.
 
         Raises:
             ConfigError: pandas is not installed.
@@ -78,13 +78,13 @@ class DeliveryReport(DeliveryCounters):
         return frame.astype(dict.fromkeys(names[1:], "Int64")) if rows else frame
 
     def __add__(self, other: object) -> Self:
-        """Both together."""
+        """Add up two reports."""
         if not isinstance(other, DeliveryCounters):
             return NotImplemented
         return self.merge_all((self, other))
 
     def __radd__(self, other: object) -> Self:
-        """For `sum`, which begins with 0."""
+        """Support `sum`, which starts with 0."""
         return self if other == 0 else NotImplemented
 
     def __repr__(self) -> str:

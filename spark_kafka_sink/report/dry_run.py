@@ -1,4 +1,4 @@
-"""What the report of a dry run says beside the others: batches and their fill, skew, codecs."""
+"""The parts of a report that only a dry run has: batches and their fill, skew, codecs."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ PARTITION_COLUMNS = (
 
 
 def dry_run_title(report: DeliveryCounters) -> str:
-    """What it is a report of; reports of dry runs and of writes may have been added up."""
+    """Return the title; dry runs and writes may have been added up."""
     if any(each.persisted or each.sent for each in report.partitions):
         return "Kafka delivery report, dry runs included"
     return "Kafka dry run: nothing was sent"
 
 
 def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """The lines of the summary that take the place of latencies."""
+    """Return the lines of the summary that replace the latencies."""
     if not report.batches:
         return []
     return [("batches", _batches(report)), *_skew(report), *_codecs(report)]
 
 
 def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
-    """What `PARTITION_COLUMNS` says of each partition, those with most bytes first."""
+    """Return the rows under `PARTITION_COLUMNS`, partitions with most bytes first."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part.bytes_uncompressed)
@@ -58,7 +58,7 @@ def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
 
 
 def codec_text(cost: CodecCost) -> str:
-    """A codec's ratio and cost, in one line."""
+    """Return a codec's ratio and cost in one line."""
     if not cost.cpu_ns:
         return f"{cost.ratio:,.1f} to 1"
     return (
@@ -68,7 +68,7 @@ def codec_text(cost: CodecCost) -> str:
 
 
 def _batches(report: DeliveryCounters) -> str:
-    """Their mean size against batch.size, and why they were closed."""
+    """Describe the mean size relative to batch.size, and why the batches were closed."""
     facts, metrics = PipelineFacts(report), report.metrics
     limit = facts.number("batch.size")
     fill = f" ({facts.batch / limit:.0%} of batch.size)" if limit else ""
@@ -84,7 +84,7 @@ def _batches(report: DeliveryCounters) -> str:
 
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """The partition that gets most, beside its topic's others; those that get nothing count."""
+    """Compare the largest partition with its topic's others, including empty ones."""
     largest = PipelineFacts(report).largest_partition()
     if largest is None:
         return []

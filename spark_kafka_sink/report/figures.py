@@ -1,4 +1,4 @@
-"""The figures that a report comes down to, each with its unit, and those of two side by side."""
+"""The key figures of a report with their units, also of two reports side by side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MILLIS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a report; `unit` is empty where it counts something."""
+    """A number of a report; `unit` is empty for counts."""
 
     name: str
     unit: str
@@ -32,11 +32,11 @@ class Change:
 
     @property
     def percent(self) -> float | None:
-        """How much larger it has become; None where it was 0."""
+        """Increase in percent; None if the figure was 0 before."""
         return None if not self.before else (self.after / self.before - 1) * 100
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the JSON object."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -48,13 +48,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two reports: all figures, and the settings that differ by name, empty where one lacks it."""
+    """Two reports: all figures, and the settings that differ, empty if one report lacks it."""
 
     changes: tuple[Change, ...]
     settings: tuple[tuple[str, str, str], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the JSON object."""
         return {
             "figures": [change.to_dict() for change in self.changes],
             "settings": [
@@ -65,15 +65,15 @@ class Comparison:
 
 
 def figures_of(report: DeliveryCounters) -> tuple[Figure, ...]:
-    """The figures, always the same ones in the same order.
+    """Return the figures, always the same ones in the same order.
 
-    Rates are those of the whole write; of a report without its time, of the slowest task.
+    Rates refer to the whole write, or to the slowest task if the time of the write is unknown.
     """
     return (*_counts(report), *_speed(report), *_latencies(report), *_trouble(report))
 
 
 def compare(before: DeliveryCounters, after: DeliveryCounters) -> Comparison:
-    """What differs between two writes."""
+    """Compare two writes."""
     pairs = zip(figures_of(before), figures_of(after), strict=True)
     old, new = dict(before.metrics.settings), dict(after.metrics.settings)
     return Comparison(

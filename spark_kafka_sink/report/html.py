@@ -1,6 +1,6 @@
-"""A delivery report as HTML, for notebooks: the summary's lines, and a table of partitions.
+"""A delivery report as HTML for notebooks: the lines of the summary, and a table of partitions.
 
-Plain tables, so that the notebook's own style applies, dark or light.
+The tables have no style of their own, so that the notebook's applies, dark or light.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent
 
 
 def to_html(report: DeliveryCounters) -> str:
-    """The report in one `div`; everything that comes from data is escaped."""
+    """Return the report as one `div`; everything that comes from data is escaped."""
     facts = "".join(
         f"<tr><th style='text-align:left;white-space:pre'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
@@ -34,7 +34,7 @@ def to_html(report: DeliveryCounters) -> str:
 
 
 def _partitions(report: DeliveryCounters) -> str:
-    """Those with something undelivered first, then by name; of a dry run the largest first."""
+    """Return the table, undelivered partitions first; of a dry run the largest first."""
     parts = report.partitions
     if not parts:
         return ""

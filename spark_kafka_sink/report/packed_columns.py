@@ -1,12 +1,7 @@
-"""Metrics of brokers and counters of partitions as columns, merged without an object for each.
+"""Broker metrics and partition counters as columns, merged without an object for each.
 
-The metrics of many brokers as columns, which add up without an object for each histogram.
-
-`ProducerMetrics.merge_all` is the reference of what adding up means.
-
-The counters of many partitions as columns, which add up without an object for each.
-
-`PartitionReport.combine` is the reference of what adding up means.
+`ProducerMetrics.merge_all` is the reference for merging broker metrics, `PartitionReport.combine`
+that for merging partition counters.
 """
 
 from __future__ import annotations
@@ -30,13 +25,16 @@ if TYPE_CHECKING:
 
 
 def to_planes(rows: Numbers) -> bytes:
-    """The bytes of k rows of n numbers each, eight times k x n."""
+    """Return k rows of n numbers as bytes: for each row, eight planes of n bytes.
+
+    The first plane has the lowest byte of every number; similar bytes together compress well.
+    """
     octets = rows.astype("<i8", copy=False).view(np.uint8).reshape(len(rows), -1, 8)
     return octets.transpose(0, 2, 1).tobytes()
 
 
 def from_planes(data: bytes, rows: int) -> Numbers:
-    """Back from what `to_planes` made of so many rows, k x n."""
+    """Return the k x n numbers from the result of `to_planes`; `rows` is k."""
     octets = np.frombuffer(data, np.uint8).reshape(rows, 8, -1)
     numbers = np.ascontiguousarray(octets.transpose(0, 2, 1)).view("<i8")[:, :, 0]
     return numbers.astype(np.int64, copy=False)
@@ -56,7 +54,7 @@ COUNTERS: Final = (
 )
 HISTOGRAMS: Final = ("int_latency", "outbuf_latency", "rtt", "throttle")
 _NONE: Final = int(np.iinfo(np.int64).max)
-"""The lowest number of an empty histogram."""
+"""Lowest value of an empty histogram."""
 _BUCKET_BITS: Final = 16
 _BUCKET: Final = (1 << _BUCKET_BITS) - 1
 
@@ -67,7 +65,7 @@ def _empty(*shape: int) -> Numbers:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BrokerColumns:
-    """n brokers with c counters and h histograms each, which have m buckets all together."""
+    """n brokers with c counters and h histograms each; the histograms have m buckets in total."""
 
     brokers: tuple[tuple[int, str], ...] = ()
     """Node ids and names, sorted, each once."""
@@ -78,13 +76,15 @@ class BrokerColumns:
     lows: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
     highs: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
     cells: Numbers = field(default_factory=lambda: _empty(0))
-    """m rising numbers: a histogram of all n x h in the upper bits, the bucket in the lower 16."""
+    """m ascending numbers: the index of the histogram (of n x h) in the upper bits, the bucket in
+    the lower 16.
+    """
     times: Numbers = field(default_factory=lambda: _empty(0))
-    """m, how often each was seen."""
+    """m counts, one for each bucket."""
 
     @classmethod
     def of(cls, brokers: Sequence[BrokerMetrics]) -> Self:
-        """The columns of brokers' metrics, each broker once."""
+        """Return the columns of broker metrics; each broker occurs once."""
         if not brokers:
             return cls()
         ordered = sorted(brokers, key=lambda each: (each.node_id, each.name))
@@ -110,7 +110,7 @@ class BrokerColumns:
 
     @classmethod
     def merge_all(cls, parts: Iterable[BrokerColumns]) -> Self:
-        """All together."""
+        """Add up columns."""
         found = [part for part in parts if part.brokers]
         if not found:
             return cls()
@@ -141,14 +141,14 @@ class BrokerColumns:
         )
 
     def to_planes(self) -> BrokerPlanes:
-        """As bytes that compress well."""
+        """Return the columns as bytes that compress well."""
         arrays = self.counters, self.totals, self.lows, self.highs, self.cells, self.times
         numbers = np.concatenate([each.ravel() for each in arrays])
         return self.brokers, to_planes(numbers[np.newaxis])
 
     @classmethod
     def from_planes(cls, planes: BrokerPlanes) -> Self:
-        """Back from what `to_planes` made."""
+        """Return the columns from the result of `to_planes`."""
         brokers, data = planes
         (numbers,) = from_planes(data, 1)
         counters, histograms = len(brokers) * len(COUNTERS), len(brokers) * len(HISTOGRAMS)
@@ -167,7 +167,7 @@ class BrokerColumns:
         )
 
     def to_metrics(self) -> tuple[BrokerMetrics, ...]:
-        """One object for each broker."""
+        """Return one object per broker."""
         found = iter(self._histograms())
         return tuple(
             BrokerMetrics(
@@ -183,7 +183,7 @@ class BrokerColumns:
         )
 
     def _histograms(self) -> list[Histogram]:
-        """All n x h."""
+        """Return all n x h histograms."""
         count = self.totals.size
         ends = np.searchsorted(self.cells, np.arange(1, count + 1) << _BUCKET_BITS).tolist()
         pairs = list(zip((self.cells & _BUCKET).tolist(), self.times.tolist(), strict=True))
@@ -205,7 +205,7 @@ class BrokerColumns:
 
 
 def _moved(cells: Numbers, rows: Numbers) -> Numbers:
-    """The cells of brokers that are in these rows now."""
+    """Return the cells after their brokers have been moved to the given rows."""
     histograms = cells >> _BUCKET_BITS
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))
     moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET
@@ -215,7 +215,7 @@ def _moved(cells: Numbers, rows: Numbers) -> Numbers:
 Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
 """Topics, names of the columns, and all numbers."""
 UNKNOWN: Final = int(np.iinfo(np.int64).min)
-"""Stands for None."""
+"""Represents None."""
 _TOPIC_SHIFT: Final = 32
 _FIRST_PARTITION: Final = 1 << 31
 """Added to the number of a partition, which may be -1."""
@@ -233,7 +233,7 @@ SUMS: Final = (
 LOWEST: Final = ("first_offset", "first_append_time")
 HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
 SAME: Final = ("leader",)
-"""None where not all are the same."""
+"""None unless all are equal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -243,14 +243,15 @@ class PartitionColumns:
     topics: tuple[str, ...] = ()
     """Sorted, each once."""
     keys: Column = field(default_factory=lambda: np.zeros(0, np.int64))
-    """n rising numbers: the topic's index in the upper half, the partition's number below."""
+    """n ascending numbers: the index of the topic in the upper half, the partition in the lower."""
     values: Mapping[str, Column] = field(default_factory=dict)
-    """Names of `PartitionReport`'s fields, each with n numbers; what only has the default is left
-    out."""
+    """n numbers for each field of `PartitionReport`, by name; fields with only default values are
+    omitted.
+    """
 
     @classmethod
     def of(cls, parts: Sequence[PartitionReport]) -> Self:
-        """The columns of reports; those of one partition are added up."""
+        """Return the columns of reports; reports of the same partition are added up."""
         if not parts:
             return cls()
         topics = tuple(sorted({part.topic for part in parts}))
@@ -267,7 +268,7 @@ class PartitionColumns:
 
     @classmethod
     def merge_all(cls, parts: Iterable[PartitionColumns]) -> Self:
-        """All together."""
+        """Add up columns."""
         found = [part for part in parts if len(part.keys)]
         if not found:
             return cls()
@@ -279,7 +280,7 @@ class PartitionColumns:
         return cls._grouped(topics, keys, values)
 
     def to_reports(self) -> tuple[PartitionReport, ...]:
-        """One object for each partition."""
+        """Return one object per partition."""
         names = tuple(self.values)
         rows = np.zeros((len(self.keys), len(names)), np.int64)
         for index, name in enumerate(names):
@@ -292,24 +293,24 @@ class PartitionColumns:
         )
 
     def taken(self, rows: Column) -> Self:
-        """Some of the partitions, by their rows in rising order."""
+        """Return some of the partitions, given by their rows in ascending order."""
         values = {name: each[rows] for name, each in self.values.items()}
         return replace(self, keys=self.keys[rows], values=values)
 
     def to_planes(self) -> Planes:
-        """As bytes that compress well."""
+        """Return the columns as bytes that compress well."""
         rows = np.stack((self.keys, *self.values.values()))
         return self.topics, tuple(self.values), to_planes(rows)
 
     @classmethod
     def from_planes(cls, planes: Planes) -> Self:
-        """Back from what `to_planes` made."""
+        """Return the columns from the result of `to_planes`."""
         topics, names, data = planes
         keys, *values = from_planes(data, 1 + len(names))
         return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
 
     def keys_within(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
-        """The keys with the indices of sorted topics, of which these may be some."""
+        """Return the keys with topic indices into `topics`, a sorted superset of `self.topics`."""
         if topics == self.topics:
             return self.keys
         moved = np.array([places[topic] for topic in self.topics], np.int64)
@@ -317,13 +318,13 @@ class PartitionColumns:
         return _numbers((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
 
     def column(self, name: str) -> Column:
-        """The n numbers of a field."""
+        """Return the n numbers of a field."""
         column = self.values.get(name)
         return np.full(len(self.keys), _default(name), np.int64) if column is None else column
 
     @classmethod
     def _grouped(cls, topics: tuple[str, ...], keys: Column, values: Mapping[str, Column]) -> Self:
-        """Sorted, with the counters of equal keys added up."""
+        """Return sorted columns, with the counters of equal keys added up."""
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
@@ -346,7 +347,7 @@ def _default(name: str) -> int:
 
 
 def _reduced(name: str, column: Column, starts: Column) -> Column:
-    """One number for each group of rows, which begin at `starts`."""
+    """Return one number for each group of rows; `starts` are the first rows of the groups."""
     if name in SUMS:
         return _numbers(np.add.reduceat(column, starts))
     if name in HIGHEST:

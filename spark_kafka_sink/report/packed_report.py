@@ -1,8 +1,8 @@
-"""A delivery report as a task sends it to the driver, and what the driver merges.
+"""A delivery report as a task sends it to the driver, and the merging of such reports.
 
-Of 1,000 partitions and 100 brokers it takes a fifth of the pickled report. Spark's driver keeps
-those of all tasks until the commit, within spark.driver.maxResultSize; as objects they would take
-many times that in the Python process that commits.
+With 1,000 partitions and 100 brokers it has a fifth of the size of the pickled report. Spark's
+driver keeps the reports of all tasks until the commit, within spark.driver.maxResultSize; as
+objects they would take many times that space in the Python process that commits.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _LEVEL: Final = 1
 _TOGETHER: Final = 64
-"""Reports that are unpacked at a time."""
+"""Number of reports that are unpacked at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A report in parts: the last one has neither partitions nor metrics of brokers."""
+    """A report in parts: partitions, brokers, and the report without these two."""
 
     partitions: PartitionColumns
     brokers: BrokerColumns
@@ -37,7 +37,7 @@ class Opened:
 
     @classmethod
     def of(cls, report: DeliveryReport) -> Opened:
-        """The parts of a report."""
+        """Split a report into its parts."""
         metrics = report.metrics
         return cls(
             PartitionColumns.of(report.partitions),
@@ -46,7 +46,7 @@ class Opened:
         )
 
     def whole(self) -> DeliveryReport:
-        """The report."""
+        """Return the whole report."""
         metrics = replace(self.rest.metrics, brokers=self.brokers.to_metrics())
         return replace(self.rest, partitions=self.partitions.to_reports(), metrics=metrics)
 
@@ -66,17 +66,17 @@ class PackedReport:
         return cls(_packed(parts.partitions.to_planes()), _packed(rest))
 
     def columns(self) -> PartitionColumns:
-        """The partitions alone."""
+        """Unpack only the partitions."""
         planes: Planes = _unpacked(self.partitions)
         return PartitionColumns.from_planes(planes)
 
     def opened(self) -> Opened:
-        """All parts."""
+        """Unpack all parts."""
         planes, rest = _unpacked(self.rest)
         return Opened(self.columns(), BrokerColumns.from_planes(planes), rest)
 
     def unpack(self) -> DeliveryReport:
-        """The report as it was."""
+        """Return the original report."""
         return self.opened().whole()
 
 
@@ -84,7 +84,7 @@ AnyReport = DeliveryReport | PackedReport
 
 
 def columns_of(report: AnyReport) -> PartitionColumns:
-    """The partitions of a report, packed or not."""
+    """Return the partitions of a report, packed or not."""
     if isinstance(report, PackedReport):
         return report.columns()
     return PartitionColumns.of(report.partitions)
@@ -94,7 +94,7 @@ def merge_reports(
     reports: Iterable[AnyReport],
     prepare: Callable[[DeliveryReport], DeliveryReport] = lambda report: report,
 ) -> DeliveryReport:
-    """As `DeliveryReport.merge_all`, but for few reports at a time unpacked.
+    """Merge as `DeliveryReport.merge_all` does, with only a few reports unpacked at a time.
 
     Args:
         reports: packed or not.
@@ -121,4 +121,4 @@ def _packed(value: object) -> bytes:
 
 
 def _unpacked(data: bytes) -> Any:
-    return pickle.loads(zlib.decompress(data))  # noqa: S301 - from a task, as Spark's own messages
+    return pickle.loads(zlib.decompress(data))  # noqa: S301 - sent by a task, like Spark's own messages

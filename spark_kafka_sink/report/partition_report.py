@@ -1,4 +1,4 @@
-"""What was written to one partition, and what became of it."""
+"""The counters of one partition: what was written, and with which outcome."""
 
 from __future__ import annotations
 
@@ -15,46 +15,49 @@ if TYPE_CHECKING:
 class PartitionReport:
     """Counters of one partition; sizes in bytes.
 
-    The offsets are those of acknowledged records, None where the broker named none (acks=0, or a
-    batch it had already). Other writers' records may lie between them.
+    The offsets are those of acknowledged records, None if the broker returned none (acks=0, or a
+    duplicate batch). Records of other writers may be between them.
     """
 
     topic: str
-    """The topic."""
+    """Name of the topic."""
     partition: int
-    """Its number; -1 for rows that failed before they had a partition."""
+    """Number of the partition; -1 for rows that failed before they were assigned to one."""
     batches: int = 0
-    """Batches of acknowledged or sent records; of a dry run those that it made."""
+    """Number of batches of acknowledged or sent records; for a dry run the batches it built."""
     bytes_uncompressed: int = 0
-    """These batches as encoded, their headers included."""
+    """Bytes of these batches before compression, including headers."""
     bytes_sent: int = 0
-    """The same batches after compression."""
+    """Bytes of these batches after compression."""
     first_offset: int | None = None
     """Lowest acknowledged offset."""
     last_offset: int | None = None
     """Highest acknowledged offset."""
     persisted: int = 0
-    """Records acknowledged."""
+    """Number of acknowledged records."""
     possibly_persisted: int = 0
-    """Records sent whole whose answer was lost or unclear."""
+    """Number of records that were sent completely, but whose response was lost or unclear."""
     not_persisted: int = 0
-    """Records never sent, or refused."""
+    """Number of records that were never sent, or were rejected."""
     sent: int = 0
-    """Records sent with acks=0."""
+    """Number of records sent with acks=0."""
     would_be_written: int = 0
-    """Records of a dry run, which sends nothing."""
+    """Number of records of a dry run, which sends nothing."""
     leader: int | None = None
-    """Node id of the broker that was sent to last; None where tasks saw different ones."""
+    """Node id of the broker that received the last batch; None if tasks sent to different brokers.
+    """
     next_ack_seq: int | None = None
-    """The sequence after the last record acknowledged to an idempotent producer; the highest of
-    all sessions."""
+    """Sequence number after the last record acknowledged to an idempotent producer; the highest of
+    all sessions.
+    """
     next_err_seq: int | None = None
-    """The same for the last record answered at all, with an acknowledgement or with an error."""
+    """Sequence number after the last record with any response, an acknowledgement or an error."""
     first_append_time: int | None = None
-    """When the broker says that it appended the first batch, in milliseconds since 1970; only
-    topics with message.timestamp.type=LogAppendTime have it."""
+    """When the broker appended the first batch, in milliseconds since 1970; only for topics with
+    message.timestamp.type=LogAppendTime.
+    """
     last_append_time: int | None = None
-    """The same of the last batch."""
+    """When the broker appended the last batch, in the same form."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -63,17 +66,17 @@ class PartitionReport:
 
     @property
     def records(self) -> int:
-        """Records handed to the producer, whatever became of them."""
+        """Number of records handed to the producer, whatever their outcome."""
         return self.as_intended + self.possibly_persisted + self.not_persisted + self.sent
 
     @property
     def as_intended(self) -> int:
-        """Records acknowledged, and those of a dry run, which are not meant to be."""
+        """Number of acknowledged records plus those of a dry run, which is not meant to send."""
         return self.persisted + self.would_be_written
 
     @classmethod
     def combine(cls, parts: Iterable[PartitionReport]) -> Self:
-        """Add up reports of one partition; at least one is needed."""
+        """Add up reports of one partition; at least one is required."""
         reports = list(parts)
         leaders = {part.leader for part in reports}
         return cls(
@@ -97,7 +100,7 @@ class PartitionReport:
         )
 
     def statuses(self) -> tuple[PartitionStatus, ...]:
-        """One entry for each outcome that is not "persisted", as `DeliveryError` takes them."""
+        """Return one entry for each outcome other than "persisted", as used by `DeliveryError`."""
         return tuple(
             PartitionStatus(
                 topic=self.topic, partition=self.partition, records=records, status=status
@@ -107,12 +110,12 @@ class PartitionReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the JSON object."""
         return {"records": self.records, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
+        """Parse the result of `to_dict`."""
         return cls(
             **{
                 field.name: data[field.name]
@@ -132,7 +135,7 @@ _LATER = frozenset(
         "would_be_written",
     }
 )
-"""Fields that reports of version 1 do not have, or, the last, those before version 6."""
+"""Fields that were added later: missing in version 1, and the last one before version 6."""
 
 
 def _known(reports: Iterable[PartitionReport], name: str) -> list[int]:

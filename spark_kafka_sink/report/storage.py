@@ -1,9 +1,7 @@
-"""Where a delivery report is stored; write and read it on any pyarrow file system.
+"""Write and read delivery reports on any file system that pyarrow.fs supports.
 
-Writes and reads the delivery report on any file system that pyarrow.fs knows.
-
-Local files appear whole or not at all, as objects of a store do. Each call has a time limit: a
-remote file system without network or credentials may go on trying for minutes.
+Local files are replaced atomically, as objects of an object store are. Each call has a time limit:
+a remote file system without network or credentials may retry for minutes.
 """
 
 from __future__ import annotations
@@ -40,17 +38,17 @@ _FOLDERS = frozenset({"hdfs", "viewfs", "mock"})
 
 @dataclass(frozen=True, slots=True)
 class ReportLocation:
-    """A path or URI and its scheme; `file` is a local path."""
+    """A path or URI and its scheme; the scheme of a local path is `file`."""
 
     path: str
     scheme: str
 
     @classmethod
     def of(cls, path: str, subject: str = "the delivery report") -> ReportLocation:
-        """The location that a user gives for `subject`; nothing is looked up.
+        """Parse the location that a user gives for `subject`, without accessing it.
 
         Raises:
-            ReportError: the scheme is of no known file system; it says what to use instead.
+            ReportError: the scheme is of no supported file system; the hint names an alternative.
         """
         found = _SCHEME.match(path)
         scheme = found[1].lower() if found else "file"
@@ -65,7 +63,7 @@ class ReportLocation:
 
     @property
     def local(self) -> Path | None:
-        """The local path, None where the location is remote."""
+        """The local path; None if the location is remote."""
         if self.scheme != "file":
             return None
         path = self.path
@@ -75,11 +73,11 @@ class ReportLocation:
 
     @property
     def has_folders(self) -> bool:
-        """Whether folders must be created; object stores have none."""
+        """True if folders must be created; object stores have none."""
         return self.scheme in _FOLDERS
 
     def connect(self) -> tuple[FileSystem, str]:
-        """The remote file system and the path in it; may take any time, or fail as Arrow does."""
+        """Return the remote file system and the path in it; may block, or raise Arrow's errors."""
         from pyarrow.fs import FileSystem  # a local report needs no Arrow
 
         return FileSystem.from_uri(self.path)
@@ -94,38 +92,38 @@ _PROBE = ".kafkaprod-probe"
 _PROBE_DATA = b"spark-kafka-sink looks whether it can write reports here.\n" * 64
 
 _writable: set[str] = set()
-"""Folders that this process has found writable: asked once, not for each micro-batch."""
+"""Folders that this process has found writable: checked once, not for each micro-batch."""
 
 
 def write_report(
     path: str, text: str, timeout_s: float = TIMEOUT_S, subject: str = "the delivery report"
 ) -> None:
-    """Write `text` to a local path or a URI, making its folder; an old file is replaced.
+    """Write `text` to a local path or a URI; create its folder, and replace an existing file.
 
-    `subject` is what error messages call it.
+    `subject` is its name in error messages.
 
     Raises:
-        ReportError: it can't be written there, or not in time.
+        ReportError: it cannot be written there, or not in time.
     """
     place, data = ReportLocation.of(path, subject), text.encode()
     _attempt(f"{subject} can't be written to", path, timeout_s, lambda: _write(place, data))
 
 
 def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
-    """The text at a local path or a URI.
+    """Return the text at a local path or a URI.
 
     Raises:
-        ReportError: it can't be read, or not in time.
+        ReportError: it cannot be read, or not in time.
     """
     place = ReportLocation.of(path)
     return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(place).decode())
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-    """The text at a local path or a URI, by where it lies; of a folder that of each `*.json` in it.
+    """Return the text at a local path or a URI, or of each `*.json` in a folder, by location.
 
     Raises:
-        ReportError: there is none, or one can't be read, or not in time.
+        ReportError: there is none, or one cannot be read, or not in time.
     """
     place = ReportLocation.of(path)
     texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(place, redacted(path)))
@@ -138,10 +136,10 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
 
 
 def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Make sure that reports can be written into a folder, by writing and deleting a small file.
+    """Check that reports can be written into a folder by writing and deleting a small file.
 
     Raises:
-        ReportError: they can't.
+        ReportError: they cannot.
     """
     if path in _writable:
         return
@@ -155,13 +153,13 @@ def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T
         return within(timeout_s, path, call)
     except (OSError, ValueError, _arrow_error()) as error:
         shown = redacted(path)
-        # Arrow repeats the URI in its messages, credentials included.
+        # Arrow repeats the URI in its messages, including credentials.
         reason = str(error).replace(path, shown)
         raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from error
 
 
 def _arrow_error() -> type[Exception]:
-    """What pyarrow raises; it is loaded for remote file systems alone."""
+    """Return the class of pyarrow's errors; pyarrow is loaded only if this is called."""
     from pyarrow import ArrowException
 
     return ArrowException
@@ -194,7 +192,7 @@ def _read_all(place: ReportLocation, shown: str) -> dict[str, str]:
 
 
 def _text(data: bytes) -> str:
-    """What is no UTF-8 is no report either, and `from_json` says so."""
+    """Decode the text; invalid UTF-8 is replaced, and `from_json` then rejects it."""
     return data.decode(errors="replace")
 
 
@@ -218,7 +216,7 @@ def _write_remote(place: ReportLocation, data: bytes) -> tuple[FileSystem, str]:
 def _write_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     target = path.resolve()
-    if target.exists() and not target.is_file():  # a device, a pipe, or a folder, which refuses
+    if target.exists() and not target.is_file():  # a device, a pipe, or a folder (raises)
         target.write_bytes(data)
         return
     draft = target.with_name(f".kafkaprod-{uuid.uuid4().hex}")
@@ -228,7 +226,7 @@ def _write_local(path: Path, data: bytes) -> None:
     except PermissionError:
         if not target.is_file():
             raise
-        target.write_bytes(data)  # a file that is ours in a folder that is not
+        target.write_bytes(data)  # a file that is writable in a folder that is not
     finally:
         draft.unlink(missing_ok=True)
 
@@ -239,5 +237,5 @@ def _probe(place: ReportLocation) -> None:
         place.local.unlink(missing_ok=True)
         return
     filesystem, target = _write_remote(place, _PROBE_DATA)
-    with suppress(OSError):  # who may write may not be allowed to delete
+    with suppress(OSError):  # permission to write does not imply permission to delete
         filesystem.delete_file(target)

@@ -1,4 +1,4 @@
-"""The delivery report as a block of text for a human."""
+"""The delivery report as a block of text for people."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ADVICE_SHOWN = 3
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
-    """A readable block of some twenty lines at most, however many partitions and errors there are.
+    """Return a text of about twenty lines at most, however many partitions and errors there are.
 
     Args:
-        report: of a task, or merged of many.
-        duration_ms: time of the whole write as the driver saw it, instead of the report's own;
-            where both are missing the rate is computed from the slowest task.
+        report: of a task, or merged from many.
+        duration_ms: time of the whole write as measured by the driver, instead of the report's own;
+            if both are missing, the rate refers to the slowest task.
     """
     check_argument("summarize(report)", report, REPORT, ("metrics",), HINT)
     rows = summary_rows(report, duration_ms)
@@ -38,12 +38,12 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
 
 
 def title(report: DeliveryCounters) -> str:
-    """What it is a report of."""
+    """Return the title of the summary."""
     return dry_run_title(report) if report.dry_run else "Kafka delivery report"
 
 
 def summary_line(report: DeliveryCounters) -> str:
-    """The same in one line: what became of the rows, how large, how fast, and what went wrong."""
+    """Return a one-line summary: outcome of the rows, size, speed, and errors."""
     parts = [_statuses(report), *_poison_sums(report), _size(report), _time(report, None)]
     counts = ((report.retries, "retry", "retries"), (report.splits, "split batch", "split batches"))
     parts += [plural(count, *words) for count, *words in counts if count]
@@ -53,7 +53,7 @@ def summary_line(report: DeliveryCounters) -> str:
 
 
 def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> list[tuple[str, str]]:
-    """The lines of `summarize`: what each is about, and its text."""
+    """Return the lines of `summarize` as (name, text)."""
     return [
         *_write_status(report),
         *_rows(report),
@@ -70,7 +70,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
 
 
 def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """How it has ended, unless all is well, and what became of its transactions, if any."""
+    """Return the status unless it is a plain success, and the outcome of transactions, if any."""
     rows: list[tuple[str, str]] = []
     if report.status is not WriteStatus.SUCCEEDED or report.error:
         name = report.status.value
@@ -81,7 +81,7 @@ def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """What became of the DataFrame's rows, where some did not go to their topic: it adds up."""
+    """Account for all rows of the DataFrame if some did not go to their topic."""
     if not report.poison:
         return []
     lost = _lost(report.partitions)
@@ -113,7 +113,7 @@ def _statuses(report: DeliveryCounters) -> str:
 
 
 def _poison(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """One line a reason; there are a handful of reasons."""
+    """Return one line per reason; there are only a few reasons."""
     letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [
         ("poison rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
@@ -138,7 +138,7 @@ def _spread(report: DeliveryCounters) -> str:
 
 
 def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> str:
-    """How many were written to, and of how many where that is known and some were not."""
+    """Return the number of partitions written to, and of all partitions if known and larger."""
     known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
     whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
     of = "" if whole == len(parts) else f"{len(parts):,} of "
@@ -146,7 +146,7 @@ def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> s
 
 
 def _time(report: DeliveryCounters, given_ms: int | None) -> str:
-    """The time that the rates are of is the whole write's, where it is known."""
+    """Return durations and rates; rates refer to the whole write if its time is known."""
     whole, slowest = given_ms or report.duration_ms, report.duration_max_ms / 1_000
     if not whole:
         return f"{_rates(report, slowest)} in the slowest task" if slowest else "0.0 s"
@@ -189,7 +189,7 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     groups: defaultdict[str, list[PartitionReport]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part)
-    # Topics with something undelivered first, then the largest.
+    # Topics with undelivered records first, then the largest.
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
     rows = [("topic", f"{topic}: {_topic(report, parts)}") for topic, parts in order[:TOPICS_SHOWN]]
     if len(order) > TOPICS_SHOWN:

@@ -1,4 +1,4 @@
-"""Delivery reports as tables."""
+"""Delivery reports as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.figures import Comparison
 
 MAX_PARTITIONS = 50
-"""Rows of partitions; those with failures come first."""
+"""Maximum rows of partitions; partitions with failures come first."""
 WIDTH = 160
 
 
@@ -45,7 +45,7 @@ def print_report(report: DeliveryReport, console: Console | None = None) -> None
 
 
 def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
-    """Print what the advisor says, or that it has nothing to say."""
+    """Print the advice on a report, or that there is none."""
     table = Table(title="Advice")
     for name in ("setting", "do", "why", "figure"):
         table.add_column(name, overflow="fold")
@@ -77,7 +77,7 @@ def print_comparison(
 
 
 def _percent(value: float) -> str:
-    """Empty where nothing is left of it after rounding."""
+    """Format a percentage; empty if it is rounded to 0."""
     return f"{value:+,.0f} %" if round(value) else ""
 
 
@@ -93,7 +93,7 @@ def _nothing_to_advise(report: DeliveryReport) -> str:
 
 
 def wide_console() -> Console:
-    """As wide as the terminal or COLUMNS; without either wide enough that nothing is folded."""
+    """Return a console as wide as the terminal or COLUMNS, otherwise `WIDTH` columns wide."""
     console = Console()
     known = console.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
     return console if known else Console(width=WIDTH)
@@ -203,7 +203,7 @@ def _partitions(report: DeliveryReport) -> Table:
 
 
 def _partition_cells(part: PartitionReport) -> dict[str, str]:
-    """A partition's columns; those that are empty in all partitions are left out."""
+    """Return a partition's cells by column; columns that are empty everywhere are omitted later."""
     return {
         "persisted": f"{part.persisted:,}",
         "possibly": f"{part.possibly_persisted:,}",

@@ -1,7 +1,7 @@
-"""Which topics have acknowledged records: a topic that is recreated keeps its name, not its id.
+"""Topics with acknowledged records: a topic that is recreated keeps its name, but gets a new id.
 
-A write that has acknowledgements of two topics of one name has lost those of the first. Brokers
-before Kafka 2.8 have no topic ids.
+If a write has acknowledgements of two topics with one name, the records of the first are lost.
+Brokers before Kafka 2.8 have no topic ids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WrittenTopic:
-    """Records that one topic has acknowledged; `last_ms` is the time of the last, since 1970."""
+    """Number of acknowledged records of a topic; `last_ms` is the time of the last one."""
 
     topic: str
     topic_id: uuid.UUID
@@ -29,13 +29,13 @@ class WrittenTopic:
 
 
 class WrittenTopics:
-    """By name and id; a session's are the sender thread's until it is flushed."""
+    """Topics by name and id; used only by the sender thread until the session is flushed."""
 
     def __init__(self) -> None:
         self._written: dict[str, dict[uuid.UUID, WrittenTopic]] = {}
 
     def add(self, topic: str, topic_id: uuid.UUID, records: int, at_ms: int) -> None:
-        """Count records that a topic has acknowledged."""
+        """Count acknowledged records of a topic."""
         topics = self._written.setdefault(topic, {})
         written = topics.get(topic_id)
         if written is None:
@@ -44,20 +44,20 @@ class WrittenTopics:
         written.last_ms = max(written.last_ms, at_ms)
 
     def deleted_records(self, topic: str, topic_id: uuid.UUID) -> int:
-        """Records acknowledged by other topics of this name than the one with this id."""
+        """Return the number of records acknowledged for other topics of this name."""
         topics = self._written.get(topic, {})
         return sum(each.records for each in topics.values() if each.topic_id != topic_id)
 
     def all(self) -> tuple[WrittenTopic, ...]:
-        """Each topic that has acknowledged a record."""
+        """Return each topic with acknowledged records."""
         return tuple(chain.from_iterable(topics.values() for topics in self._written.values()))
 
 
 def check_recreated(written: Iterable[WrittenTopic]) -> None:
-    """Check what all tasks of a write have written to.
+    """Check the topics that all tasks of a write have written to.
 
     Raises:
-        DeliveryError: a topic was recreated meanwhile.
+        DeliveryError: a topic was recreated during the write.
     """
     topics = WrittenTopics()
     for each in written:
@@ -68,7 +68,7 @@ def check_recreated(written: Iterable[WrittenTopic]) -> None:
 
 
 def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
-    """The deleted topic has acknowledged so many records, which are gone with it."""
+    """Return the error for a deleted topic; `deleted` acknowledged records are lost with it."""
     return DeliveryError(
         "the topic was deleted and recreated during the write: the deleted one had acknowledged "
         f"{plural(deleted, 'record')} of it, which {'is' if deleted == 1 else 'are'} gone",

@@ -1,1 +1,14 @@
-"""TLS contexts and SASL exchanges of a client, without sockets: `client` moves the bytes."""
+"""TLS contexts and SASL exchanges of a client.
+
+Nothing here opens a connection to a broker: the package `client` does, and passes the bytes on.
+
+In reading order:
+
+- `credentials`: resolve a login's references, read secrets, and detect replaced files
+- `shipped_files`: find files that Spark ships (`--files`, `addFile`)
+- `tls`: the `ssl.SSLContext` of a client, and descriptions of TLS failures
+- `sasl`: the client side of each SASL mechanism
+- `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh
+- `preflight`: check stores, secrets and libraries on the driver before any task runs
+- `acl`: denied operations, the principal, and the command that grants them
+"""

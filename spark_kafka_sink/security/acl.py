@@ -1,9 +1,7 @@
 """Denied operations, the principal they apply to, and the command that grants them.
 
-A right that a broker denies: its name, and how it is granted.
-
-Source: Kafka's ``AclOperation``, ``ResourceType``, ``AclCommand``; Amazon's actions of MSK for its
-IAM mechanism.
+Source: Kafka's ``AclOperation``, ``ResourceType``, ``AclCommand``; for AWS_MSK_IAM, the IAM actions
+of Amazon MSK.
 """
 
 from __future__ import annotations
@@ -30,9 +28,11 @@ _OF_REFERENCE = "<the name of the login>"
 
 
 def principal_of(security: SecurityConfig) -> str:
-    """The principal as kafka-acls takes it, "User:" and a name; in angle brackets what it is of.
+    """Return the principal as kafka-acls takes it: "User:" and a name.
 
-    A name that is itself `env:` or `file:` is not looked up, but one in a sasl.jaas.config that is.
+    If the name is not known here, a description in angle brackets replaces it. A user name given as
+    an `env:` or `file:` reference is not resolved, but a sasl.jaas.config given as one is.
+
     Source: ``DefaultKafkaPrincipalBuilder`` without mapping rules.
     """
     return f"User:{_name(security)}"
@@ -49,7 +49,7 @@ def _name(security: SecurityConfig) -> str:
 def _sasl_name(sasl: SaslConfig) -> str:
     try:
         return _login_name(resolved_login(sasl))
-    except ConfigError:  # whoever logs in says so
+    except ConfigError:  # the login itself reports it
         return _OF_REFERENCE
 
 
@@ -66,17 +66,17 @@ def _login_name(login: Login) -> str:
 
 
 def _short_name(principal: str) -> str:
-    """What sasl.kerberos.principal.to.local.rules makes of it by default: the primary alone."""
+    """Return the primary, as the default of sasl.kerberos.principal.to.local.rules does."""
     return principal.partition("@")[0].partition("/")[0]
 
 
 class Operation(Enum):
-    """Kafka's AclOperation, by the name that kafka-acls takes."""
+    """Kafka's AclOperation, by the name used by kafka-acls."""
 
     WRITE = "Write"
-    """On a topic or a transactional id; it comes with Describe."""
+    """On a topic or a transactional id; implies Describe."""
     READ = "Read"
-    """On a topic; it comes with Describe."""
+    """On a topic; implies Describe."""
     CREATE = "Create"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
@@ -84,7 +84,7 @@ class Operation(Enum):
 
 
 class ResourceType(Enum):
-    """Kafka's ResourceType, by the option of kafka-acls."""
+    """Kafka's ResourceType, by the option name of kafka-acls."""
 
     TOPIC = "topic"
     CLUSTER = "cluster"
@@ -111,9 +111,10 @@ _IAM_ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """One right; `name` is that of the topic or the transactional id, empty for the cluster.
+    """A permission: an operation on a resource.
 
-    `prefixed`: it is needed for all resources whose names begin like that.
+    `name` is that of the topic or the transactional id, and empty for the cluster. With `prefixed`,
+    the permission is for all resources whose names start with `name`.
     """
 
     operation: Operation
@@ -126,7 +127,7 @@ class Acl:
 
     @property
     def on(self) -> str:
-        """What it is on."""
+        """The resource, as words for a sentence."""
         if self.resource is ResourceType.CLUSTER:
             return "the cluster"
         kind = self.resource.value.replace("-", " ")
@@ -139,28 +140,28 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclGuide:
-    """How rights are granted to whom the options log in; `server` is a bootstrap server."""
+    """How to grant permissions to the principal of the client; `server` is a bootstrap server."""
 
     security: SecurityConfig
     server: str
 
     @property
     def principal(self) -> str:
-        """Whom the rights are for: "User:" and a name, or what it is of in angle brackets."""
+        """The principal; see `principal_of`."""
         return principal_of(self.security)
 
     @property
     def _by_iam(self) -> bool:
-        """Rights are AWS's and not Kafka's ACLs."""
+        """Whether permissions are granted by AWS IAM instead of Kafka's ACLs."""
         sasl = self.security.sasl
         return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
 
     def grant(self, acl: Acl, on: str | None = None) -> str:
-        """An instruction to grant a right, with the command that does.
+        """Return an instruction to grant a permission, with the command to run.
 
         Args:
-            acl: the right.
-            on: what it is on, in other words than the right's own.
+            acl: the permission.
+            on: text for the resource, if not the default one.
         """
         if self._by_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]

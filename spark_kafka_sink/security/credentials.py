@@ -1,12 +1,12 @@
-"""Resolve a login's references and detect replaced credentials.
+"""Resolve a login's references, and detect replaced credentials.
 
-Files that somebody is replacing: for a moment one is empty, half written, or fits no other.
+Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
+before it writes it, so a file may be empty, half written or not match the other one for a moment.
+`change_follows` waits for the replacement to finish.
 
-A certificate and its key are two files, and `cp` empties one before it writes it.
-
-What the references among the security settings lead to now, to be compared and never shown.
-
-Equal settings need not mean equal secrets: `file:PATH`, key stores and keytabs are read anew.
+Stamps: equal settings do not imply equal secrets, because `file:PATH`, key stores and keytabs are
+read again for each login. `credentials_stamp` returns a value that changes when a referenced secret
+changes; it is only compared and never shown.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 SETTLING_S = 5.0
 """Seconds to wait for files that are being replaced."""
 JUST_NOW_S = 60.0
-"""A file that changed within so many seconds may be one of several that are being replaced."""
+"""Seconds after a file's last change in which it may be one of several being replaced."""
 _LOOK_EVERY_S = 0.1
 
 FileStamp = tuple[int, int, int, int, int]
-"""Device, inode, size in bytes, time of the last change of the content, and of any, both in
-nanoseconds: a file that is moved to another one's place brings an old time of the first kind."""
+"""Device, inode, size in bytes, and mtime and ctime in nanoseconds. ctime is needed because a file
+that is moved over another one keeps its old mtime."""
 Stamps = tuple[FileStamp | None, ...]
 
 
 def stamps_of(paths: Iterable[str]) -> Stamps:
-    """How the files are now; None for one that is not there."""
+    """Return the current stamps of files; None for a missing file."""
     return tuple(map(_stamp, paths))
 
 
 def change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> bool:
-    """Wait until files that were replaced just now change again; any file that is old is final.
+    """Wait until recently changed files change again; do not wait if all files are old.
 
     Args:
-        paths: of the files.
-        seen: as they were when they were of no use.
+        paths: paths of the files.
+        seen: stamps taken when the files could not be used.
         deadline: by the monotonic clock, in seconds.
 
     Returns:
-        Whether they have changed, so that it makes sense to read them again.
+        True if the files have changed and should be read again.
     """
     while _changed_just_now(seen) and time.monotonic() < deadline:
         if stamps_of(paths) != seen:
@@ -75,16 +75,16 @@ def _changed_just_now(stamps: Stamps) -> bool:
 def _stamp(path: str) -> FileStamp | None:
     try:
         found = Path(path).stat()
-    except (OSError, ValueError):  # ValueError: no path
+    except (OSError, ValueError):  # ValueError: not a valid path
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def resolved_login(config: SaslConfig) -> Login:
-    """The login, with the paths of the files that it names.
+    """Return the login, with the paths of its files located on this host.
 
     Raises:
-        ConfigError: a reference leads nowhere on this host, or to something that is no login.
+        ConfigError: a reference cannot be resolved on this host, or its text is no valid login.
     """
     login = resolve(config)
     if not isinstance(config.login, JaasLogin):
@@ -93,10 +93,10 @@ def resolved_login(config: SaslConfig) -> Login:
 
 
 def revealed(secret: Secret) -> str:
-    """A secret's text, which must be there, be UTF-8, and not end with a line break.
+    """Return the text of a secret, which must not be empty.
 
     Raises:
-        ConfigError: it can't be found, is empty, has what no UTF-8 text can have, or ends so.
+        ConfigError: the secret cannot be found, is empty or not UTF-8, or ends with a line break.
     """
     text = utf8_text(secret)
     if not text:
@@ -105,17 +105,17 @@ def revealed(secret: Secret) -> str:
 
 
 def utf8_text(secret: Secret) -> str:
-    """A secret's text, which may be empty, must be UTF-8, and not end with a line break.
+    """Return the text of a secret, which may be empty.
 
     Raises:
-        ConfigError: it can't be found, has what no UTF-8 text can have, or ends so: a name or a
-            password that does is a mistake of whoever wrote the file or the variable.
+        ConfigError: the secret cannot be found or is not UTF-8; or it ends with a line break, which
+            is most likely a mistake in the file or the environment variable.
     """
     text = secret.reveal()
     try:
         text.encode()
     except UnicodeEncodeError:
-        # Environment variables of bytes that are not UTF-8. No cause: it holds the text.
+        # An environment variable with bytes that are not UTF-8. No cause, as it contains the text.
         raise ConfigError(f"option {secret.option} is not UTF-8") from None
     if text.endswith(("\n", "\r")):
         raise ConfigError(
@@ -134,20 +134,20 @@ def _of_file(path: str) -> str:
 
 
 Stamp = tuple[tuple[int, int, int] | bytes | None, ...]
-"""One entry per reference: time of change, size and inode of a file, or a digest of a variable or
-a ticket cache."""
+"""One entry per reference: mtime, size and inode of a file, or a digest of an environment variable
+or a ticket cache."""
 
 _FILES = frozenset({"location", "keytab"})
-"""Fields that hold the path of a file with a secret in it."""
+"""Fields that hold the path of a file with a secret."""
 _TICKET_CACHE = "KRB5CCNAME"
 _TICKETS_START = 512
-"""Bytes that hold a ticket cache's principal and the beginning of its first ticket."""
+"""Number of bytes that cover a ticket cache's principal and the start of its first ticket."""
 _KEY = os.urandom(32)
-"""Of this process: outside of it a digest says nothing."""
+"""Key of digests, random per process: digests reveal nothing outside of it."""
 
 
 def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
-    """Changes whenever what a reference leads to does; equal stamps mean the same secrets."""
+    """Return a stamp of all referenced secrets; equal stamps mean equal secrets."""
     return tuple(_stamps(settings))
 
 
@@ -175,26 +175,25 @@ def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
 
 
 def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None]:
-    """Of the references in a text that is itself behind one."""
-    # Plaintext has no use for it.
-
+    """Yield the stamps of references in a sasl.jaas.config that is itself a reference."""
     try:
         login = resolved_login(config)
-    except ConfigError:  # whoever logs in says so
+    except ConfigError:  # the login itself reports it
         yield None
     else:
         yield from _stamps(login)
 
 
 def _of_tickets(cache: str) -> bytes:
-    """Of a cache's name, and of the start of its file, where the principal and its ticket are.
+    """Return a digest of a ticket cache's name and of the start of its file.
 
-    Tickets for services are appended to it by each login, and change nothing.
+    The start contains the principal and its ticket. Each login appends service tickets to the file,
+    which do not change the digest.
     """
     try:
         with Path(cache.removeprefix("FILE:")).open("rb") as file:
             start = file.read(_TICKETS_START)
-    except (OSError, ValueError):  # of another kind, or not there
+    except (OSError, ValueError):  # not a file cache, or missing
         start = b""
     return _digest(os.fsencode(cache) + b"\0" + start)
 
@@ -211,7 +210,7 @@ def _of_reference(source: str) -> tuple[int, int, int] | bytes | None:
 
 
 def _stamp_of_file(path: str) -> tuple[int, int, int] | None:
-    """None where there is no such file: whoever reads it says so."""
+    """Return the stamp of a file, or None if it is missing; reading it reports the error."""
     try:
         found = os.stat(path)  # noqa: PTH116 - pathlib's normalises the path first
     except (OSError, ValueError):

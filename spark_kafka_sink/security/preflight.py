@@ -1,4 +1,4 @@
-"""What the driver can find out before any task runs: stores that don't open, libraries missing."""
+"""Check security settings on the driver before any task runs: stores, secrets and libraries."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     )
 
 MAX_KEPT = 8
-"""Configurations that a process knows to have passed; the one unused longest goes first."""
+"""Number of configurations remembered as passed; the least recently used one is dropped first."""
 
 _LOG = logging.getLogger(__name__)
 
 
 def check_security(security: SecurityConfig) -> None:
-    """Find on the driver what would fail every task; no connection is made.
+    """Raise if the settings would fail every task; no connection is made.
 
-    What only executors have, such as a file or a variable, is left to them.
+    Files and environment variables that only executors have are not checked.
 
     Raises:
         ConfigError: a store that can be read here does not open, an extra is not installed, or a
-            name or password that is here can't be one.
+            name or password that can be read here is invalid.
     """
     if security.tls is not None:
         _check_stores(security.tls)
@@ -66,7 +66,7 @@ def _check_login(config: SaslConfig) -> None:
 
 
 def _words_of(login: Login) -> tuple[Secret, ...]:
-    """Who logs in and with what, where that is a name and a secret."""
+    """Return the name and the secret of a login, if it has these."""
     if isinstance(login, PasswordLogin):
         return login.username, login.password
     if isinstance(login, ClientCredentialsLogin):
@@ -75,7 +75,7 @@ def _words_of(login: Login) -> tuple[Secret, ...]:
 
 
 def _check_stores(tls: TlsConfig) -> None:
-    from spark_kafka_sink.security.tls.context import check_stores  # not without TLS: it takes long
+    from spark_kafka_sink.security.tls.context import check_stores  # slow import, only for TLS
 
     check_stores(tls)
 
@@ -89,11 +89,12 @@ def _files_of(security: SecurityConfig) -> tuple[str, ...]:
 
 
 class StreamPreflight:
-    """`check_security` before each micro-batch of a stream, which must outlive renewed files.
+    """`check_security` before each micro-batch of a stream, tolerating files that are renewed.
 
-    What has passed once in this process ends no stream any more: tasks go on with what they read
-    before, and say so themselves if they can't. What has not has a few seconds where files are
-    being replaced, as Spark may plan each micro-batch in another process.
+    Settings that have passed once in this process no longer fail a stream: tasks continue with the
+    files they have read before, and report it themselves if they cannot. Settings that have not
+    passed yet are checked again for a few seconds if files are being replaced, because Spark may
+    plan each micro-batch in another process.
 
     Args:
         check: see `check_security`.
@@ -110,10 +111,10 @@ class StreamPreflight:
         self._passed: dict[SecurityConfig, None] = {}
 
     def check(self, security: SecurityConfig) -> None:
-        """Look at the files as they are now.
+        """Check the files as they are now.
 
         Raises:
-            ConfigError: see `check_security`; never after it has passed.
+            ConfigError: see `check_security`; not raised if these settings have passed before.
         """
         has_passed = security in self._passed
         self._passed.pop(security, None)
@@ -122,7 +123,7 @@ class StreamPreflight:
         except Exception as error:
             if not has_passed:
                 raise
-            # The text of a library's error may hold what it could not read.
+            # The text of a library's error may contain what it could not read.
             told = error if isinstance(error, ConfigError) else type(error).__name__
             _LOG.warning("The stream goes on with the files read before: %s", told)
         self._passed[security] = None
@@ -141,4 +142,4 @@ class StreamPreflight:
 
 
 STREAMS = StreamPreflight()
-"""Those planned by this process."""
+"""The check for all streams planned by this process."""

@@ -1,7 +1,7 @@
-"""Finds the files that options name: beside the task, or among those that Spark ships.
+"""Find the files that options name: in the working directory, or among the files Spark ships.
 
-`--files` and `addFile` put a file under its bare name into one folder of the driver and of each
-executor, whose path is known there alone.
+`--files` and `addFile` put a file, under its name without folders, into one folder on the driver
+and on each executor. Its path is known only on that machine.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Settings = TypeVar("Settings")
 
 
 def located(settings: Settings, folders: Sequence[Path]) -> Settings:
-    """The settings with the paths of files that are in one of the folders.
+    """Return the settings with relative paths replaced by paths in one of the folders.
 
-    A name that is in the working directory stays as it is, and so does one that is nowhere: who
-    reads the file says so, and names the option.
+    A path that exists in the working directory is kept, and so is one that is found nowhere:
+    reading the file reports the error, which names the option.
 
     Args:
         settings: any of the frozen settings, such as a SecurityConfig.
-        folders: to look in for relative paths, in this order.
+        folders: folders to search for relative paths, in this order.
     """
     if isinstance(settings, Secret):
         return cast(Settings, _secret(settings, folders))
@@ -42,7 +42,7 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
         each.name: _field(each.name, getattr(settings, each.name), folders)
         for each in fields(settings)
     }
-    if isinstance(settings, JaasLogin):  # what it names is known once it is read
+    if isinstance(settings, JaasLogin):  # its files are known only after it has been read
         found["folders"] = tuple(str(folder) for folder in folders)
     return replace(settings, **found)
 

@@ -1,4 +1,9 @@
-"""Convert Spark's Arrow batches to the producer's rows: casts and checks by column."""
+"""Convert Spark's Arrow batches to the producer's rows: casts and checks by column.
+
+`gather` concatenates small Arrow batches, and `slices` splits large ones. `read_rows` converts one
+slice: header keys, topics and timestamps are checked for whole columns at once, and the errors
+collected per row.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +37,12 @@ if TYPE_CHECKING:
 
 
 class RowChecks:
-    """The errors of n rows so far; a row keeps its first one.
+    """The errors of n rows; only the first error of each row is kept.
 
     Args:
-        rows: how many there are.
-        tolerant: bad rows are marked; otherwise the first one raises.
-        name: how errors call one of them.
+        rows: number of rows.
+        tolerant: mark bad rows; otherwise the first one raises.
+        name: returns the name of a row for error messages.
     """
 
     def __init__(
@@ -48,10 +53,10 @@ class RowChecks:
         self._errors = np.zeros(rows, np.int8)
 
     def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
-        """These rows, in order, have an error; `problem` ends where the row's number comes.
+        """Record an error of these rows, given in order; the row's name is appended to `problem`.
 
         Raises:
-            ColumnError: there is one, and it is not tolerated; the message names the row.
+            ColumnError: errors are not tolerated; the message names the first row.
         """
         if not len(rows):
             return
@@ -61,22 +66,22 @@ class RowChecks:
 
     @property
     def errors(self) -> NDArray[np.int8] | None:
-        """A `RowError` per row, shape (n,); None when there is none."""
+        """A `RowError` per row, shape (n,); None if there is none."""
         return self._errors if self._errors.any() else None
 
 
 LARGEST_SLICE = 4 << 20
-"""Bytes of a slice's columns together: what the producer encodes at once.
+"""Maximum bytes of a slice's columns together, which the producer encodes at once.
 
-Whatever is made of rows on their way, such as encoded headers, then takes a few times that and not
-a few times an Arrow batch, which may have gigabytes.
+Intermediate data of the rows, such as encoded headers, then takes a few times this size and not a
+few times the size of an Arrow batch, which may have gigabytes.
 """
 MOST_ROWS = 1 << 17
-"""Rows of a slice, for rows of a few bytes: each needs some numbers of eight bytes on its way."""
+"""Maximum rows of a slice, for rows of a few bytes: each row needs a few eight-byte numbers."""
 
 
 def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First row and row after the last of slices whose columns are not too large together."""
+    """Yield start and end row of slices whose columns together are not too large."""
     encoded = [each for each in columns if pa.types.is_dictionary(batch.schema.field(each).type)]
     plain = batch.select([each for each in columns if each not in encoded])
     ends = [_decoded_ends(cast("Any", batch.column(each))) for each in encoded]
@@ -99,9 +104,10 @@ def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[
 
 
 def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
-    """Where each of n rows begins and the last one ends, in bytes, once it is decoded: n + 1.
+    """Return the start of each of n decoded rows and the end of the last, in bytes: n + 1 numbers.
 
-    A slice of such a column counts its whole dictionary, and a value of it once for many rows.
+    The size of a slice of such a column would include its whole dictionary, and count a value only
+    once even if many rows have it.
     """
     values = cast("pa.BinaryArray", column.dictionary)
     lengths = pc.binary_length(values).cast(pa.int64()).take(column.indices)
@@ -109,7 +115,7 @@ def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
 
 
 def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
-    """A column of strings or binary, plain, large or dictionary-encoded, as binary."""
+    """Return a column of strings or binary (plain, large or dictionary-encoded) as binary."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
@@ -118,7 +124,10 @@ def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
 
 
 def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
-    """Arrow's own cast looks at how far a slice's offsets are from the start of the column."""
+    """Return a large column with 32-bit offsets, relative to the start of the slice.
+
+    Arrow's own cast fails if a slice's offsets are far from the start of the column.
+    """
     _, offsets_buffer, data = column.buffers()
     if offsets_buffer is None or not len(column):
         return pa.nulls(len(column), pa.binary())
@@ -136,10 +145,10 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
 
 
 def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
-    """The headers of n rows in `HEADER_LISTS`' shape, None when no row has any.
+    """Return the headers of n rows in the form of `HEADER_LISTS`, None if no row has any.
 
-    A key that is null or not UTF-8 is an error of its row; it becomes one that can be written, as
-    the row may be a dead letter.
+    A key that is null or not UTF-8 is an error of its row. It is replaced by a valid one, as the
+    row may be written as a dead letter.
     """
     if column.null_count == len(column):
         return None
@@ -168,12 +177,12 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
 
 
 def _rows_with(column: pa.ListArray[Any], entries: pa.Array[Any]) -> Any:
-    """The rows of these entries, in order, each once."""
+    """Return the rows of these entries, in order, each once."""
     return np.unique(np.asarray(pc.list_parent_indices(column).filter(entries)).astype(np.intp))
 
 
 def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
-    """The keys if all of them are UTF-8, which Arrow's cast to string checks."""
+    """Return the keys if all of them are UTF-8, as checked by Arrow's cast to string, or None."""
     try:
         keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -182,7 +191,7 @@ def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
 
 
 def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
-    """Keys with U+FFFD where they were not UTF-8, as Java's decoder does; and which those are."""
+    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does; return also which keys had it."""
     encoded = keys.dictionary_encode()
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
     good = [each.decode(errors="replace").encode() for each in raw]
@@ -192,7 +201,7 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
 
 
 def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
-    """Lists as long as the column's with other entries; null ones stay null."""
+    """Return lists of the column's lengths with other entries; null lists stay null."""
     lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -209,16 +218,17 @@ _ZONES = "zoneinfo/"
 def read_timestamps(
     column: pa.Array[Any], checks: RowChecks, now_ms: int, zone: str | None
 ) -> NDArray[np.int64]:
-    """Milliseconds since 1970 of n rows, shape (n,); a null timestamp is the time of writing.
+    """Return n timestamps in ms since 1970, shape (n,); a null timestamp becomes `now_ms`.
 
-    One before 1970 is an error of its row, as for Java's producer (``ProducerRecord``): to Kafka -1
-    means that there is none. It becomes the time of writing, as the row may be a dead letter.
+    A timestamp before 1970 is an error of its row, as in Java's producer (``ProducerRecord``): in
+    Kafka -1 means that there is none. It is replaced by `now_ms`, as the row may be written as a
+    dead letter.
 
     Args:
-        column: TIMESTAMP, or TIMESTAMP_NTZ, which Arrow knows by its missing zone.
-        checks: where errors go.
+        column: TIMESTAMP, or TIMESTAMP_NTZ, which has no time zone in Arrow.
+        checks: collects the errors.
         now_ms: the time of writing.
-        zone: the zone of a TIMESTAMP_NTZ; None for this machine's.
+        zone: the time zone for TIMESTAMP_NTZ; None for this machine's.
     """
     if column.type.tz is None:
         micros = _instants(column.cast(pa.timestamp("us")), zone or system_zone())
@@ -239,10 +249,11 @@ def read_timestamps(
 
 
 def _instants(local: Any, zone: str) -> Any:
-    """Microseconds since 1970 of local times, as Spark casts them to TIMESTAMP.
+    """Return local times as microseconds since 1970, as Spark's cast to TIMESTAMP does.
 
-    A time that comes twice is the first; one that a change of clocks skips counts on from before
-    it (``java.time.ZonedDateTime.ofLocal``), so the offset is the one just before the change.
+    An ambiguous local time is the earlier of its two instants. A local time that a clock change
+    skips is interpreted with the offset before the change (``java.time.ZonedDateTime.ofLocal``). In
+    both cases the offset is the one just before the change.
     """
     micros = local.cast(pa.int64())
     fixed = _fixed_offset(zone)
@@ -261,7 +272,7 @@ def _instants(local: Any, zone: str) -> Any:
 
 
 def _fixed_offset(zone: str) -> int | None:
-    """Microseconds that a zone is ahead of UTC if its name says so, as in "GMT+1"; else None."""
+    """Return the offset from UTC in microseconds if the zone is one, as in "GMT+1"; else None."""
     if zone == "Z":
         return 0
     found = _OFFSET.fullmatch(zone)
@@ -273,7 +284,7 @@ def _fixed_offset(zone: str) -> int | None:
 
 
 def system_zone() -> str:
-    """The name of this machine's time zone, where a JVM looks for it; UTC without one."""
+    """Return the name of this machine's time zone, found as a JVM does; UTC if there is none."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
         return named
@@ -288,7 +299,7 @@ _SHOWN = 100
 def read_topics(
     column: pa.Array[Any], checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
-    """The topics of n rows, and each row's number among them; None where there is one at most."""
+    """Return the topics of n rows and each row's index into them; None for at most one topic."""
     encoded = read_bytes(column).dictionary_encode()
     numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
     checks.found(
@@ -314,13 +325,16 @@ def read_topics(
 
 
 def _name(raw: bytes) -> str | None:
-    """The name, None where no topic can have it."""
+    """Return the name, or None if it is not a valid topic name."""
     name = raw.decode(errors="replace")
     return name if is_topic_name(name) else None
 
 
 def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
-    """What each of `count` numbers becomes when the wrong ones go; the last is for no number."""
+    """Return the new index for each of `count` indices after removal of the wrong ones.
+
+    The last entry is for rows without an index.
+    """
     kept = np.ones(count + 1, np.bool_)
     kept[[*wrong, count]] = False
     return np.where(kept, np.cumsum(kept) - 1, _NONE).astype(np.int32)
@@ -335,13 +349,13 @@ class RowNumber:
 
 
 FIRST = RowNumber()
-"""Of a batch that is read outside of a task."""
+"""For a batch that is read outside of a task."""
 
 
 MOST_GATHERED = LARGEST_SLICE
-"""Bytes of Arrow batches that are put together at most."""
+"""Maximum total bytes of Arrow batches that are concatenated."""
 SLOW_AFTER = 0.05
-"""Seconds after which an Arrow batch is a slow one: no row is held until the next one comes."""
+"""Seconds after which an Arrow batch counts as slow; rows then do not wait for the next batch."""
 
 
 def gather(
@@ -349,9 +363,9 @@ def gather(
     wanted: Callable[[], int],
     clock: Callable[[], float] = monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the batches, several together as long as they have fewer than `wanted`.
+    """Yield the rows of the batches; batches with fewer than `wanted` rows are concatenated.
 
-    Where Spark takes long for a batch, none waits for the one after it. `clock` in seconds.
+    If Spark takes long for a batch, its rows do not wait for the next one. `clock` is in seconds.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -364,7 +378,7 @@ def gather(
             held, rows, size = [], 0, 0
         held.append(batch)
         rows, size = rows + batch.num_rows, size + more
-        # The next one may be as large, or as late.
+        # The next batch may be as large, or as late.
         if is_slow or rows >= wanted() or size + more > MOST_GATHERED:
             yield _together(held)
             held, rows, size = [], 0, 0
@@ -377,13 +391,13 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     together = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return together[0] if together else batches[0]  # no batch comes of empty ones
+    return together[0] if together else batches[0]  # concatenating empty batches returns none
 
 
 def read_chunks(
     batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
 ) -> Iterator[Rows]:
-    """One Arrow batch as the producer takes it: whole, or in slices where it is over 4 MiB.
+    """Yield one Arrow batch as rows of the producer, in slices if it exceeds 4 MiB.
 
     Raises:
         ColumnError: see `read_rows`.
@@ -396,12 +410,11 @@ def read_chunks(
 def read_rows(
     batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
 ) -> Rows:
-    """One chunk of n rows as the producer takes them; errors count them from `first` on.
+    """Return a slice of n rows as the producer takes them; errors number the rows from `first`.
 
     Raises:
-        ColumnError: a topic that is null or none that Kafka allows, a header key that is null or
-            not UTF-8, or a timestamp before 1970, unless the contract tolerates them; the message
-            names the row.
+        ColumnError: a topic is null or invalid, a header key is null or not UTF-8, or a timestamp
+            is before 1970, unless the contract tolerates them; the message names the row.
     """
 
     def name(row: int) -> str:
@@ -440,7 +453,7 @@ def _topics(
 def _topic_names(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks
 ) -> pa.BinaryArray | None:
-    """What the topic column says, where some rows may become dead letters for it."""
+    """Return the topic column if some rows have errors and may become dead letters."""
     if contract.topic is None or checks.errors is None:
         return None
     return read_bytes(batch.column(contract.topic))
@@ -478,6 +491,6 @@ def _timestamps(
 
 
 def _zone(schema: pa.Schema) -> str | None:
-    """The session's time zone: as it was set, or as Spark states it with another column."""
+    """Return the session's time zone: as set, or as Spark declares it for another column."""
     stated = (each.type.tz for each in schema if pa.types.is_timestamp(each.type))
     return setting(ZONE_SETTING) or next((zone for zone in stated if zone is not None), None)

@@ -1,4 +1,4 @@
-"""The commit messages of tasks, and the report that the driver merges them into."""
+"""The commit messages of tasks, and their merging into the report of the write."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CONTINUOUS_HINT = (
 
 @dataclass
 class DeliveryMessage(WriterCommitMessage):
-    """A task's rows are acknowledged: its delivery report, which carries its own version."""
+    """A task's rows are acknowledged: its delivery report, which contains its own version."""
 
     report: AnyReport
-    """Packed when it has come from a task."""
+    """Packed if the message was sent by a task."""
     written: tuple[WrittenTopic, ...] = field(default=(), kw_only=True)
-    """The topics that have acknowledged its rows."""
+    """The topics that the acknowledged rows were written to."""
 
     def __getstate__(self) -> dict[str, object]:
         report = self.report
@@ -43,12 +43,11 @@ class DeliveryMessage(WriterCommitMessage):
 def committed_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
-    """The report of all tasks of a write that is to be committed.
+    """Return the merged report of all tasks of a write that is about to be committed.
 
     Raises:
-        DeliveryError: a partition's rows have no delivery report, so that their delivery
-            is unknown: Spark never handed them over, or to something else. Or a topic was recreated
-            between two tasks.
+        DeliveryError: rows of a partition have no delivery report, because Spark did not pass them
+            to this package; or a topic was recreated between two tasks.
     """
     unknown = [message for message in messages if not isinstance(message, DeliveryMessage)]
     if unknown:
@@ -66,23 +65,23 @@ def committed_report(
 def finished_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
-    """The report of those tasks that came to their end, of a write that has failed."""
+    """Return the merged report of the finished tasks of a failed write."""
     return _merged([each.report for each in messages if isinstance(each, DeliveryMessage)], tasks)
 
 
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
-    """All together; never raises, as the rows that they tell of are in Kafka.
+    """Merge all reports; never raises, because the reported rows are in Kafka.
 
-    Executors with another version of this package may send what can't be added up.
+    Executors with another version of this package may send reports that cannot be merged.
     """
     try:
         return merge_reports(reports, lambda each: _with_lines(each, tasks))
-    except Exception:  # noqa: BLE001 - whatever another version leaves out
+    except Exception:  # noqa: BLE001 - another version may omit anything
         return _sum_of_valid(reports)
 
 
 def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
-    """The report of one task with as many lines of tasks as are wanted."""
+    """Return the report of one task with the requested number of task lines."""
     if tasks is ReportTasks.SLOWEST:
         return report
     lines = report.slowest if tasks is ReportTasks.ALL else ()
@@ -90,7 +89,7 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
 
 
 def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
-    """Those that can be added up; the error says how many could not be, if any."""
+    """Merge the valid reports; `error` contains the number of the others, if any."""
     total, reasons = DeliveryReport(), []
     for report in reports:
         try:

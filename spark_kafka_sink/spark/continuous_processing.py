@@ -1,10 +1,10 @@
-"""Detects `trigger(continuous=...)`, of which Spark tells a data source nothing.
+"""Detects `trigger(continuous=...)`, which Spark does not report to a data source.
 
-Spark hands a Python sink its rows through `DataWriter.writeAll` alone. Continuous processing calls
-`DataWriter.write` row by row, which does nothing there: no task ever reaches Python, and epochs
-are committed with messages that are None. Options, schema and environment are those of any other
-stream, and an error at a commit is logged by Spark and leaves the query running. What differs
-from the start is the driver's JVM: each continuous query has a thread of its own for epochs.
+Spark passes rows to a Python sink only through `DataWriter.writeAll`. Continuous processing calls
+`DataWriter.write` for each row, which does nothing in a Python sink: no task ever reaches Python,
+and epochs are committed with messages that are None. Options, schema and environment are those of
+any other stream, and Spark logs an error at a commit and keeps the query running. The only
+difference from the start is in the driver's JVM: each continuous query has a thread for its epochs.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.commit_messages import CONTINUOUS_HINT
 
-# ContinuousExecution's and StreamExecution's thread names, as far as Linux keeps them.
+# Thread names of ContinuousExecution and StreamExecution, truncated as Linux does.
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
 _PROC = Path("/proc")
 
 
 def refuse_continuous(proc: Path = _PROC) -> None:
-    """Called where a stream's write is planned, in a Python worker under the driver's JVM.
+    """Raise if every query of the driver's JVM is a continuous one; called at planning.
 
-    It refuses where every query of that JVM is a continuous one, so ours too. Beside others it
-    can't tell ours, and away from Linux it sees nothing: then the first commit refuses.
+    If there are other queries as well, this one cannot be identified, and on systems other than
+    Linux threads cannot be listed: the first commit raises instead.
 
     Raises:
         ConfigError: the trigger is continuous.
@@ -37,7 +37,7 @@ def refuse_continuous(proc: Path = _PROC) -> None:
 
 
 def _query_threads(proc: Path) -> list[str]:
-    """Names of the threads of streaming queries, in the nearest ancestor that has any."""
+    """Return thread names of streaming queries, from the nearest ancestor process with any."""
     process = "self"
     while process != "0":
         try:
@@ -53,12 +53,12 @@ def _query_threads(proc: Path) -> list[str]:
 
 
 def _parent(process: Path) -> str:
-    """The process's parent; the fields of `stat` start behind its name in brackets."""
+    """Return the parent's process id; the fields of `stat` follow the name in brackets."""
     return (process / "stat").read_text().rpartition(")")[2].split()[1]
 
 
 def _name(task: Path) -> str:
-    """A thread's name; empty when the thread has ended."""
+    """Return the name of a thread; empty if the thread has ended."""
     try:
         return (task / "comm").read_text().strip()
     except OSError:

@@ -1,7 +1,7 @@
 """The columns that a DataFrame must have, checked on the driver before any task runs.
 
-The names and types are those of Spark's own ``format("kafka")`` (``KafkaWriter``), so that a
-write moves over by changing the format's name.
+The names and types are those of Spark's own ``format("kafka")`` (``KafkaWriter``), so a write can
+be migrated by changing the name of the format.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _WITHOUT: Final = {
     "headers": "records have no headers",
     "partition": "the partitioner chooses each record's partition",
 }
-"""What a write does without each optional column."""
+"""Effect of a missing optional column."""
 _LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
-"""Columns, and characters of a type, that an error names."""
+"""Maximum number of columns, and characters of a type, in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """The index of each column in the DataFrame; None where it is absent or not used.
+    """The index of each column in the DataFrame; None if it is absent or not used.
 
-    `fixed_topic` is the `topic` option, which wins over the column. `tolerant`: a bad row
-    is marked and does not fail the task (errors.tolerance=all).
+    `fixed_topic` is the `topic` option, which overrides the column. `tolerant`: a bad row is marked
+    and does not fail the task (errors.tolerance=all).
     """
 
     value: int
@@ -69,7 +69,7 @@ class Contract:
 
     @property
     def used(self) -> list[int]:
-        """Where the columns stand that are written."""
+        """Indices of the columns that are written."""
         places = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
         return [place for place in places if place is not None]
 
@@ -78,11 +78,10 @@ class Contract:
         """Check a DataFrame's schema.
 
         Raises:
-            ColumnError: a column is missing, twice there, or of the wrong type; the message names
-                it.
+            ColumnError: a column is missing, duplicate or of the wrong type; the message names it.
         """
         _refuse_duplicates(schema)
-        # A topic column that the option overrides may be anything.
+        # A topic column that the option overrides may have any type.
         unused = {"timestamp"} if config.topic is None else {"timestamp", "topic"}
         places = {name: _place(schema, name) for name in _TYPES if name not in unused}
         value = places["value"]
@@ -112,7 +111,7 @@ class Contract:
 
 
 def _refuse_duplicates(schema: StructType) -> None:
-    """Spark refuses them too, but only once the job runs."""
+    """Raise for duplicate columns; Spark rejects them as well, but only when the job runs."""
     duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if duplicates:
         raise ColumnError(
@@ -122,7 +121,7 @@ def _refuse_duplicates(schema: StructType) -> None:
 
 
 def _place(schema: StructType, name: str) -> int | None:
-    """Position of a column, whose type is checked; None when there is none."""
+    """Return the index of a column after checking its type; None if it is missing."""
     if name not in schema.names:
         return None
     kinds, allowed = _TYPES[name]
@@ -151,7 +150,7 @@ def warn_of_misnamed_columns(*names: str) -> None:
 
 
 def _like(names: Sequence[str], meant: str) -> str | None:
-    """A column whose name differs from `meant` in capitals or spaces alone, if that is missing."""
+    """Return a column that differs from `meant` only in capitals or spaces, if that is missing."""
     if meant in names:
         return None
     return next((name for name in names if name.strip().lower() == meant), None)
@@ -176,7 +175,7 @@ def _hint_for_type(name: str, data_type: DataType, allowed: str) -> str:
 
 
 def _is_headers(data_type: DataType) -> bool:
-    """Exactly an array of (key string, value binary), in this order."""
+    """Return True for an array of (key string, value binary) with exactly these names and order."""
     if not isinstance(data_type, ArrayType) or not isinstance(data_type.elementType, StructType):
         return False
     fields = data_type.elementType.fields
@@ -203,5 +202,5 @@ def _names(schema: StructType) -> str:
 
 
 def _short(type_name: str) -> str:
-    """A struct of many fields has a long name."""
+    """Shorten the name of a type, which is long for a struct with many fields."""
     return type_name if len(type_name) <= _TYPE_LENGTH else f"{type_name[:_TYPE_LENGTH]}..."

@@ -1,7 +1,7 @@
-"""`format("kafkaprod")`: where Spark's Data Source V2 API meets this package.
+"""`format("kafkaprod")`: the implementation of Spark's Data Source V2 API.
 
-Everything here runs on the driver. Spark's look-up of formats loads this module in a process of its
-own, which needs the name alone: most is imported where it is called.
+Everything here runs on the driver. To look up the format, Spark loads this module in a separate
+process that needs only the name, so most modules are imported where they are used.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 
 class KafkaProdDataSource(DataSource):
-    """A Kafka sink that owns its producer, for batch and streaming writes.
+    """A Kafka sink with its own producer, for batch and streaming writes.
 
-    Spark finds it by itself once the package is installed; it can also be registered by hand with
-    ``spark.dataSource.register(KafkaProdDataSource)``.
+    Spark finds it automatically if the package is installed; it can also be registered explicitly
+    with ``spark.dataSource.register(KafkaProdDataSource)``.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(...)``."""
+        """Return the name for ``format(...)``."""
         return "kafkaprod"
 
     def schema(self) -> StructType:
-        """The columns of a SQL table that is created without any.
+        """Return the columns of a SQL table that is created without any.
 
         Raises:
-            ConfigError: a name among the table's options is wrong.
+            ConfigError: the name of one of the table's options is wrong.
         """
         from spark_kafka_sink.spark.table import table_schema
 
         return table_schema(self.options)
 
     def reader(self, schema: StructType) -> NoReturn:
-        """There is none.
+        """Raise: reading is not supported.
 
         Raises:
             ConfigError: always.
@@ -54,7 +54,7 @@ class KafkaProdDataSource(DataSource):
         raise _only_writes()
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """There is none.
+        """Raise: reading is not supported.
 
         Raises:
             ConfigError: always.
@@ -63,13 +63,13 @@ class KafkaProdDataSource(DataSource):
         raise _only_writes()
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | ExactlyOnceWriter:
-        """The writer of a batch.
+        """Return the writer of a batch.
 
         Raises:
             ConfigError: an option is wrong, or the save mode is overwrite.
-            ColumnError: the DataFrame breaks the column contract.
-            ReportError: the report can't be written where reportPath says.
-            KafkaProdError: see check_brokers; with exactly-once, the decision log can't be read.
+            ColumnError: the DataFrame violates the column contract.
+            ReportError: the report cannot be written to reportPath.
+            KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read.
         """
         if overwrite:
             raise ConfigError(
@@ -85,15 +85,15 @@ class KafkaProdDataSource(DataSource):
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> KafkaProdStreamWriter | ExactlyOnceStreamWriter:
-        """The writer of a stream, made anew for each micro-batch and again for its commit.
+        """Return the writer of a stream, created for each micro-batch and again for its commit.
 
         Raises:
-            ConfigError: an option is wrong or for batch writes alone, the output mode is complete,
-                or the trigger continuous.
-            ColumnError: the DataFrame breaks the column contract.
-            ReportError: the report can't be written where reportPath says.
-            KafkaProdError: see check_brokers; with exactly-once, the decision log can't be read,
-                or a decision not be finished.
+            ConfigError: an option is wrong or only for batch writes, the output mode is complete,
+                or the trigger is continuous.
+            ColumnError: the DataFrame violates the column contract.
+            ReportError: the report cannot be written to reportPath.
+            KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read,
+                or a decision cannot be finished.
         """
         if overwrite:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""What is done where Spark plans a write or a micro-batch, in a Python worker on the driver.
+"""Planning of a write or a micro-batch, in a Python worker on the driver.
 
 A wrong option or column fails here, before any task runs.
 """
@@ -44,7 +44,7 @@ _PLANNER = "pyspark.sql.worker.write_into_data_source"
 def batch_writer(
     given: Mapping[str, str], schema: StructType
 ) -> KafkaProdWriter | ExactlyOnceWriter:
-    """The writer of a batch; raises as `KafkaProdDataSource.writer`.
+    """Return the writer of a batch; raises as `KafkaProdDataSource.writer`.
 
     Args:
         given: the options as Spark passes them, keys in any case.
@@ -66,7 +66,7 @@ def batch_writer(
         planned = plan_write(config, contract, origin)
     if config.report_path is not None:
         from spark_kafka_sink.spark.reports.publication import (
-            Publication,  # loads all of the reports
+            Publication,  # imports all modules of the reports
         )
 
         Publication.of_write(config, origin).announce()
@@ -76,7 +76,7 @@ def batch_writer(
 def stream_writer(
     given: Mapping[str, str], schema: StructType
 ) -> KafkaProdStreamWriter | ExactlyOnceStreamWriter:
-    """The writer of a micro-batch, for its plan and its commit; raises as `streamWriter`."""
+    """Return the writer that plans or commits a micro-batch; raises as `streamWriter`."""
     stream, options = StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
     origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
@@ -99,7 +99,7 @@ def stream_writer(
 
 
 def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, str]) -> None:
-    from spark_kafka_sink.spark.continuous_processing import refuse_continuous  # for streams only
+    from spark_kafka_sink.spark.continuous_processing import refuse_continuous  # only for streams
     from spark_kafka_sink.spark.reports.publication import check_report_folder
 
     refuse_continuous()
@@ -112,7 +112,7 @@ def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, 
 
 
 def _check_statistics_path(config: SinkConfig) -> None:
-    """Fail on the driver if no task can write there: tasks would only log it."""
+    """Fail on the driver for a path that no task could write to: tasks would only log that."""
     if config.statistics_path is not None:
         from spark_kafka_sink.report.storage import ReportLocation  # seldom needed
 
@@ -121,7 +121,7 @@ def _check_statistics_path(config: SinkConfig) -> None:
 
 @cache
 def _warn_of_small_buffer(buffer: int, largest: int) -> None:
-    """Warn, once per process, that rows fail which max.request.size allows; Java accepts it."""
+    """Warn once per process if rows that max.request.size allows fail; Java accepts it."""
     if buffer < largest:
         _LOG.warning(
             "kafka.buffer.memory = %s is less than kafka.max.request.size = %s: a row above "
@@ -143,7 +143,7 @@ def _exactly_once(
 
 
 def _with_own_reports(config: SinkConfig, stream: StreamIdentity) -> SinkConfig:
-    """The settings of a stream, with a place for reports that no other stream has."""
+    """Return the settings of a stream with a report path that no other stream uses."""
     folder = ReportFolder.here()
     if config.report_path is None or folder is None:
         return config
@@ -156,9 +156,9 @@ def _with_own_reports(config: SinkConfig, stream: StreamIdentity) -> SinkConfig:
 
 
 def _planning() -> bool:
-    """Whether Spark plans a micro-batch here, and does not commit one that is in Kafka already.
+    """Return True if Spark plans a micro-batch here, False if it commits one.
 
-    It makes a stream's writer for both, each in a kind of worker process of its own.
+    It creates a stream's writer for both, each in its own kind of worker process.
     """
     script = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER

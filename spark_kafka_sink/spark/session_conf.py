@@ -1,13 +1,11 @@
-"""Session settings that a Python worker needs, and the log level of the driver's JVM.
+"""Session settings, and the log level of the driver's JVM, as a Python worker can find them.
 
-The Spark session's SQL settings as a task sees them: those that were set, and defaults.
+Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
+settings that were not set are missing there and have their defaults.
 
-Spark hands the settings of the session to its tasks as local properties (``SQLExecution``).
-
-The log level that the driver's JVM was started with, which no Python worker is told.
-
-`spark.log.level` stands in the JVM's command line when the session's builder or `--conf` has set
-it. A later `setLogLevel` changes the JVM's loggers alone, and leaves no trace for a worker.
+Spark does not pass the log level to Python workers. `spark.log.level` is on the JVM's command line
+if the session's builder or `--conf` has set it. A later `setLogLevel` only changes the JVM's
+loggers, and a worker cannot detect it.
 """
 
 from __future__ import annotations
@@ -22,17 +20,19 @@ from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
-"""Spark's own, in 4.1 and 4.3."""
+"""Spark's own defaults, in 4.1 and 4.3."""
 _UNLIMITED = 2**31 - 1
 BATCH_ID = "streaming.sql.batchId"
 QUERY_ID = "sql.streaming.queryId"
 """The micro-batch and the query of a task, in a stream and within foreachBatch.
 
-Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``."""
+Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``.
+"""
 JOB_GROUP = "spark.jobGroup.id"
 """The id of a query's run, in a stream and within foreachBatch, unless the user has set another.
 
-Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``."""
+Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
+"""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -41,16 +41,16 @@ _UNITS = ("", "k", "m", "g", "t", "p")
 
 
 def setting(name: str) -> str | None:
-    """A setting of the session, None where it is not set, or outside of a task."""
+    """Return a setting of the session, None if it is not set, or outside of a task."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(name)
 
 
 def client_id(query_name: str = "") -> str:
-    """The client id of a task's producer: one for each application and each of its named queries.
+    """Return the client id of a task's producer: one per application and named query.
 
-    Not for each run or task: quotas and metrics by client id need names that last. Spark names an
-    application by a random UUID if nobody does; that is left out.
+    It is not specific to a run or task, because quotas and metrics by client id need stable names.
+    If an application has no name, Spark uses a random UUID, which is omitted.
     """
     application = setting("spark.app.name") or ""
     names = ("" if _UUID.fullmatch(application) else application, query_name)
@@ -58,14 +58,14 @@ def client_id(query_name: str = "") -> str:
 
 
 def _as_client_id(name: str) -> str:
-    """Only characters that metrics and quotas show as they are."""
+    """Replace characters that metrics and quotas do not display unchanged."""
     return _OTHER.sub("_", name)[:_LONGEST_NAME].strip("_")
 
 
 def arrow_batch_limits() -> tuple[tuple[str, str], ...]:
-    """How Spark cuts its Arrow batches: bytes and rows at most, by name; empty outside of a task.
+    """Return Spark's limits for its Arrow batches (bytes and rows) by name; empty outside a task.
 
-    A number of rows that is not positive is no limit.
+    If the number of rows is not positive, there is no limit.
     """
     if TaskContext.get() is None:
         return ()
@@ -76,7 +76,7 @@ def arrow_batch_limits() -> tuple[tuple[str, str], ...]:
 
 
 def _number(text: str | None, default: int) -> int:
-    """Bytes as Spark reads them (``JavaUtils.byteStringAsBytes``), or a plain number."""
+    """Parse bytes as Spark does (``JavaUtils.byteStringAsBytes``), or a plain number."""
     if text is None:
         return default
     found = _SIZE.fullmatch(text.strip().lower())
@@ -91,7 +91,10 @@ _LEVELS = frozenset(f"spark.log.level={level}" for level in ("ERROR", "FATAL", "
 
 @cache
 def only_errors_are_logged(proc: Path = _PROC) -> bool:
-    """Whether an ancestor of this process was told to log errors alone; False away from Linux."""
+    """Return True if an ancestor process was started with spark.log.level above WARN.
+
+    Always False on systems other than Linux.
+    """
     process = "self"
     while process not in {"0", "1"}:
         try:

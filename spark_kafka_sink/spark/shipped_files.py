@@ -1,8 +1,9 @@
-"""The files of security options, by the names under which Spark ships them.
+"""Files named in security options, found where Spark has shipped them.
 
-`--files` and `addFile` put them into one folder of the driver and of each executor, which a Python
-worker is told. `addArtifact(file=True)` of Spark Connect puts them into a folder in that one, of
-the session: the driver is told that one, and so are tasks of batches, but not those of streams.
+Spark puts files of `--files` and `addFile` into one folder of the driver and of each executor, and
+passes the folder to Python workers. `addArtifact(file=True)` of Spark Connect puts them into a
+subfolder of the session: Spark passes that one to the driver's workers and to tasks of batches, but
+not to tasks of streams.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def session_folder() -> str | None:
-    """The name of the driver's folder, which is that of the session with Spark Connect."""
+    """Return the name of the driver's folder, which is that of the session with Spark Connect."""
     root = _root()
     return None if root is None else root.name
 
 
 def with_shipped_files(config: ProducerConfig, session: str | None = None) -> ProducerConfig:
-    """The config with the paths that shipped files have in this process.
+    """Return the config with the paths that shipped files have in this process.
 
     Args:
         config: as the user gave it.
@@ -43,31 +44,31 @@ def with_shipped_files(config: ProducerConfig, session: str | None = None) -> Pr
 
 
 def check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
-    """Find on the driver what would fail every task: see `security.preflight`.
+    """Detect problems on the driver that would fail every task: see `security.preflight`.
 
     Args:
         config: as the user gave it.
         of_stream: a micro-batch is planned, see `StreamPreflight`.
 
     Raises:
-        ConfigError: a key store does not open, or a library is missing.
+        ConfigError: a key store cannot be opened, or a library is missing.
     """
-    from spark_kafka_sink.security import preflight  # not in tasks, nor where a write is committed
+    from spark_kafka_sink.security import preflight  # not in tasks, nor for a commit
 
     check = preflight.STREAMS.check if of_stream else preflight.check_security
     check(with_shipped_files(config).security)
 
 
 def check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = False) -> None:
-    """Look at the brokers, and create a missing topic where that is wanted (preflight.py).
+    """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
-        config: the sink's, as the user gave it.
+        config: of the sink, as the user gave it.
         contract: the columns of the rows.
         of_stream: a micro-batch is planned.
 
     Raises:
-        KafkaProdError: with preflight=fail every task would fail; or the topic can't be created.
+        KafkaProdError: with preflight=fail every task would fail; or the topic cannot be created.
     """
     if config.preflight is Preflight.OFF and not config.topic_creation.create:
         return
@@ -80,7 +81,7 @@ def check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = F
 
 
 def _root() -> Path | None:
-    """Where Spark puts files; nowhere outside of a Python worker and of a driver with a session."""
+    """Return Spark's folder for files; None without a Python worker or a session."""
     try:
         return Path(SparkFiles.getRootDirectory())
     except (AssertionError, AttributeError):

@@ -1,8 +1,8 @@
-"""Secrets among the options that Spark itself would show: what is said of them on the driver.
+"""Warnings on the driver about secrets in options that Spark would display.
 
-Spark puts the options of a statement in SQL into its plans, and so into its UI and event log. It
-hides what spark.redaction.regex knows by name or value; a Python data source is told no setting of
-the session, so its default is what counts here.
+Spark includes the options of a SQL statement in its plans, and therefore in its UI and event log.
+It redacts options whose name or value matches spark.redaction.regex. A Python data source cannot
+read the session's settings on the driver, so the default of that setting is assumed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _LOG = logging.getLogger(__name__)
 
 
 def warn_of_shown_secrets(options: Mapping[str, str]) -> None:
-    """Name the options, once per process, that hold a secret which Spark does not hide."""
+    """Warn, once per process, of each option with a secret that Spark does not redact."""
     for name in shown_secrets(options):
         _warn(name)
 
 
 def shown_secrets(options: Mapping[str, str]) -> list[str]:
-    """The options, as the user calls them, that hold a secret itself which Spark does not hide.
+    """Return the options, as the user spelled them, with a secret that Spark does not redact.
 
     Raises:
-        ConfigError: as `SinkConfig.parse`, of names and security options.
+        ConfigError: see `SinkConfig.parse`, for names and security options.
     """
     given = split_options(options).security
     return [

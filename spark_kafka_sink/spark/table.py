@@ -1,9 +1,9 @@
 """Tables in SQL: the schema that Spark keeps of a table carries the table's options.
 
-Spark hands a Python data source the options of ``CREATE TABLE`` when it asks for the schema, but
-none of them to the writer of an ``INSERT INTO``. What the writer does get is the metadata of the
-columns, so the options travel there. A table that is created with columns of its own never asks
-for a schema: its options must come with each ``INSERT INTO t WITH (...)``.
+Spark passes the options of ``CREATE TABLE`` to a Python data source when it asks for the schema,
+but not to the writer of an ``INSERT INTO``. The writer does receive the metadata of the columns, so
+the options are stored there. For a table created with explicit columns Spark does not ask for a
+schema: its options must be given with each ``INSERT INTO t WITH (...)``.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ COLUMNS = (
         ),
     ),
 )
-"""What a table of this format looks like when it is created without columns."""
+"""Columns of a table of this format that is created without columns."""
 
 _NOTE = "kafkaprod.options"
 
 
 def table_schema(options: Mapping[str, str]) -> StructType:
-    """The schema of a table that is created without columns, its options noted at `value`.
+    """Return the schema of a table created without columns, with its options stored at `value`.
 
     Raises:
-        ConfigError: a name among the options is unknown or refused, or a value is a secret, as
-            those are never noted.
+        ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
+            is never stored.
     """
     noted = {name.lower(): value for name, value in options.items() if _is_ours(name)}
     _refuse_secrets(split_options(noted))
@@ -80,22 +80,22 @@ def _refuse_secrets(given: GivenOptions) -> None:
 
 
 def _keeps_secret(name: str, value: Secret) -> bool:
-    """Whether a value is a secret itself; a login is none if it only says where its secrets are."""
+    """Return True if a value is a secret itself, and not only a reference to one."""
     if not is_secret(name) or value.is_reference:
         return False
     if name != JAAS:
         return True
     try:
         return holds_secret(parse_jaas(value.reveal(), value.option))
-    except ConfigError:  # what can't be read may be a secret too
+    except ConfigError:  # an unparsable value may be a secret as well
         return True
 
 
 def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a write: its own, above those of the table that it goes into.
+    """Return the options of a write, which override those of the table it writes to.
 
     Raises:
-        ConfigError: there are none, as with a table that was created with columns.
+        ConfigError: there are none, as for a table that was created with columns.
     """
     noted: dict[str, str] = {}
     for field in schema.fields:
@@ -114,5 +114,8 @@ def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, s
 
 
 def _is_ours(name: str) -> bool:
-    """Spark mixes in properties of its own, and each option again as `option.<name>`."""
+    """Return True for the sink's options.
+
+    Spark adds properties of its own, and a copy of each option as `option.<name>`.
+    """
     return name.lower().startswith((PREFIX, CONFIG_PREFIX)) or name.lower() in SINK_NAMES

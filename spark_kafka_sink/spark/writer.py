@@ -3,8 +3,9 @@
 `write` runs in a task's Python worker, `commit` and `abort` in a Python worker on the driver.
 Delivery is at least once: a task that Spark runs again writes its rows again.
 
-The driver's worker processes load this to plan and to commit. What only tasks need, or only the end
-of a write, is imported there: a session's first write waits for each of these processes to start.
+The driver's worker processes load this module to plan and to commit. Modules that only tasks or
+only the end of a write need are imported there: the first write of a session waits for the start
+of each of these processes.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.contract import Contract
 
 _LOADING_TASKS = 2
-"""Tasks of a worker process that find modules which are new to the garbage collector.
+"""Number of tasks of a worker process that freeze new modules at their start.
 
-What the first one has loaded, the second one finds.
+The second task freezes those that the first one has loaded.
 """
 _TASKS = count()
-"""Of this worker process."""
+"""Counts the tasks of this worker process."""
 
 
 class TaskWriter:
-    """Writes one task's rows; pickled from the driver, so it holds nothing but settings."""
+    """Writes one task's rows; pickled from the driver, so it holds only settings."""
 
     def __init__(
         self, config: SinkConfig, contract: Contract, origin: WriteOrigin | None = None
@@ -60,7 +61,7 @@ class TaskWriter:
         self.progress = ProgressAddress.find(report_folder())
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
-        """Write all rows; returns when each is acknowledged, raises if one can't be."""
+        """Write all rows; return when each is acknowledged, raise if one cannot be."""
         from spark_kafka_sink.producer.session import (
             borrow_session,
             discard_session,
@@ -98,7 +99,7 @@ class TaskWriter:
     def read(
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
-        """The rows, a chunk of `wanted` rows at a time, or of one Arrow batch if that has more."""
+        """Yield the rows in chunks of `wanted` rows, or of one Arrow batch if that has more."""
         from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
 
         clock = SystemClock()
@@ -109,11 +110,11 @@ class TaskWriter:
                 first = replace(first, row=first.row + batch.num_rows)
 
     def reporter(self) -> TaskReporter:
-        """Tells who watches how far this task has come."""
+        """Return the reporter of this task's progress."""
         return TaskReporter(self.progress, task_info())
 
     def session_settings(self) -> SessionSettings:
-        """What the session is told beside the producer's configuration."""
+        """Return the session's settings beyond the producer's configuration."""
         from spark_kafka_sink.producer.session_settings import SessionSettings
         from spark_kafka_sink.spark.session_conf import arrow_batch_limits, client_id
 
@@ -129,7 +130,7 @@ class TaskWriter:
         )
 
     def _statistics_path(self) -> str | None:
-        """The files of this task attempt, which no other one has."""
+        """Return the path for statistics, unique to this task attempt."""
         folder, task = self.config.statistics_path, task_info()
         if folder is None:
             return None
@@ -144,18 +145,18 @@ class KafkaProdWriter(DataSourceArrowWriter):
         self._task = task
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
-        """One task's rows, as Arrow batches."""
+        """Write one task's rows, given as Arrow batches."""
         with self._task.origin.error_file.kept():
             return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks are done: show and keep the report of the whole write."""
+        """Publish the report of the whole write, after all tasks are done."""
         from spark_kafka_sink.spark.reports.publication import commit_write
 
         commit_write(self._task.config, self._task.origin, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """The write has failed: show what the tasks that had finished delivered all the same."""
+        """Publish the report of a failed write, with the deliveries of finished tasks."""
         from spark_kafka_sink.spark.reports.publication import abort_write
 
         abort_write(self._task.config, self._task.origin, messages)
@@ -168,25 +169,25 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
         self._task = task
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
-        """One task's rows of a micro-batch, as Arrow batches."""
+        """Write one task's rows of a micro-batch, given as Arrow batches."""
         with self._task.origin.error_file.kept():
             return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
+        """Publish the report of a micro-batch as `batch-<id>.json` in the reportPath folder."""
         from spark_kafka_sink.spark.reports.publication import commit_micro_batch
 
         commit_micro_batch(self._task.config, self._task.origin, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A micro-batch has failed; Spark will run it again."""
+        """Publish the report of a failed micro-batch, which Spark will run again."""
         from spark_kafka_sink.spark.reports.publication import abort_micro_batch
 
         abort_micro_batch(self._task.config, self._task.origin, messages, batchId)
 
 
 def task_info() -> TaskInfo:
-    """Spark's numbers of the task that runs in this thread; zeros outside of one."""
+    """Return Spark's numbers of the task that runs in this thread; zeros outside of one."""
     context = TaskContext.get()
     if context is None:
         return TaskInfo()
@@ -198,10 +199,11 @@ def task_info() -> TaskInfo:
 
 
 def spare_garbage_collections(tasks: Iterator[int] = _TASKS) -> None:
-    """Have the garbage collector pass over all that is loaded by now, as a task begins.
+    """Exclude everything loaded so far from garbage collection, at the start of a task.
 
-    pyspark.daemon collects garbage after every task, which takes tens of milliseconds: it looks at
-    each object of every module. Memory is freed as before, but for cycles among these objects.
+    pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds
+    because it traverses each object of every module. Memory is still freed, except for cycles among
+    these objects.
     """
     if TaskContext.get() is not None and next(tasks) < _LOADING_TASKS:
         gc.freeze()

@@ -1,5 +1,9 @@
-"""The APIs, one class each: its requests, what its answers say, and what follows from their codes.
+"""Handlers of single APIs: how a request is written, and how its response and errors are read.
 
-In actions.py what is not final, in body.py how a request is written; coordinators.py and
-transactions.py ask coordinators, producers.py, fetch.py and append.py leaders, topics.py anybody.
+In reading order:
+
+- `actions`: retriable error codes of coordinators and leaders, and FindCoordinator
+- `transactions`: InitProducerId, EndTxn, DescribeTransactions, ListTransactions, DescribeProducers
+- `log`: AddPartitionsToTxn, Produce, ListOffsets and Fetch
+- `topics`: Metadata, CreateTopics and DescribeConfigs
 """

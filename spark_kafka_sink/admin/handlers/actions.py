@@ -1,6 +1,4 @@
-"""Actions that follow from error codes, request bodies, and the coordinator lookup (KIP-98).
-
-What follows from the error codes of coordinators and of partitions' leaders.
+"""Actions for error codes of coordinators and leaders, and the FindCoordinator handler (KIP-98).
 
 Source: ``TransactionManager``, ``PartitionLeaderStrategy``.
 """
@@ -41,7 +39,7 @@ COORDINATOR_ACTIONS: Mapping[int, Action] = {
     ErrorCode.request_timed_out: Action.RETRY,
     ErrorCode.network_exception: Action.LOOK_UP,
 }
-"""What is not final when a coordinator is asked; all else is."""
+"""Actions for retriable error codes of coordinators; all other codes are final."""
 
 _BUSY = frozenset(
     {
@@ -53,11 +51,11 @@ _BUSY = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-"""The leader is right, and can't do it now."""
+"""The leader is correct, but cannot process the request now."""
 
 
 def leader_action(code: int) -> Action:
-    """What follows from an error code of a partition's leader."""
+    """Return the action for an error code of a partition's leader."""
     lost = code in {ClientErrorCode.disconnected, ClientErrorCode.not_sent}
     if lost or code in INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
         return Action.LOOK_UP
@@ -65,17 +63,17 @@ def leader_action(code: int) -> Action:
 
 
 def write(api: ApiKey, version: int, values: Values) -> list[Buffer]:
-    """A request's body out of a tree of plain values."""
+    """Write a request's body from a tree of plain values."""
     return [encode(build(request_type(api, version), values))]
 
 
 _BATCHED = 4
-"""The first version of FindCoordinator with many keys (KIP-699)."""
+"""The first version of FindCoordinator with several keys (KIP-699)."""
 _MANY = 1_000
 
 
 class FindCoordinatorHandler(ApiHandler[str, Node]):
-    """The coordinators of transactional ids (KIP-98)."""
+    """Finds the coordinators of transactional ids (KIP-98)."""
 
     api = ApiKey.FIND_COORDINATOR
 

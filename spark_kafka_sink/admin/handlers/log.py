@@ -1,13 +1,10 @@
 """Handlers that append to a partition in a transaction, and that read a partition.
 
-AddPartitionsToTxn and Produce, as one appends a few batches in a transaction (KIP-98, KIP-890).
-
-Source: ``TransactionManager``, ``Sender``.
-
-ListOffsets and Fetch, as one reads a partition up to its high watermark.
-
-Source: ``Fetcher``, ``OffsetFetcher``; KIP-207 (no high watermark goes back), KIP-320 (leader
-epochs), KIP-516 (topic ids), KIP-595 (a log that was cut off says so).
+- AddPartitionsToTxn and Produce append batches in a transaction. Source: ``TransactionManager``,
+  ``Sender``; KIP-98, KIP-890.
+- ListOffsets and Fetch read a partition up to its high watermark. Source: ``Fetcher``,
+  ``OffsetFetcher``; KIP-207 (the high watermark never decreases), KIP-320 (leader epochs), KIP-516
+  (topic ids), KIP-595 (Fetch detects a truncated log).
 """
 
 from __future__ import annotations
@@ -51,11 +48,11 @@ _NOT_ADDED_YET = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-"""The leader could not tell the coordinator of the transaction (KIP-890)."""
+"""The leader could not add the partition to the transaction at the coordinator (KIP-890)."""
 
 
 class AddPartitionsHandler(ApiHandler[str, None]):
-    """Adds one partition to a transaction of V1; the key is its transactional id."""
+    """Adds one partition to a V1 transaction; the key is the transactional id."""
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
 
@@ -88,9 +85,9 @@ class AddPartitionsHandler(ApiHandler[str, None]):
 
 
 class ProduceHandler(ApiHandler[TopicPartition, int]):
-    """One batch for one partition, in a transaction; the value is its first offset.
+    """Appends one batch to one partition in a transaction; the value is its first offset.
 
-    It may be sent again: the leader knows a batch by producer id, epoch and sequences.
+    Retries are safe: the leader detects duplicates by producer id, epoch and sequence numbers.
     """
 
     api = ApiKey.PRODUCE
@@ -145,9 +142,9 @@ class ProduceHandler(ApiHandler[TopicPartition, int]):
 
 
 LATEST, EARLIEST = -1, -2
-"""Timestamps that stand for the high watermark and for the first offset."""
+"""Timestamps that request the high watermark and the first offset."""
 TOPIC_IDS = 13
-"""The first version of Fetch with topic ids in place of names."""
+"""The first version of Fetch with topic ids instead of names."""
 _FETCH_BYTES = 4 << 20
 _UNKNOWN_EPOCH = -1
 _CONSUMER = -1
@@ -156,7 +153,7 @@ _OTHER_TOPIC = frozenset({ErrorCode.unknown_topic_id, ErrorCode.inconsistent_top
 
 
 class ListOffsetsHandler(ApiHandler[TopicPartition, int]):
-    """The first offset of a partition, or the one after the last that may be read."""
+    """Returns the first offset of a partition, or its high watermark."""
 
     api = ApiKey.LIST_OFFSETS
 
@@ -195,7 +192,10 @@ class ListOffsetsHandler(ApiHandler[TopicPartition, int]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFrom:
-    """Where to go on: `last_epoch` is the leader epoch of the batch before, -1 where none is."""
+    """The start of a Fetch.
+
+    `last_epoch` is the leader epoch of the preceding batch, -1 if there is none.
+    """
 
     offset: int
     last_epoch: int = _UNKNOWN_EPOCH
@@ -203,10 +203,10 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a leader sent: whole batches and perhaps a part of one, from its log as it lies there.
+    """A leader's response: raw batches of its log, of which the last may be incomplete.
 
-    `diverged`: the log was cut off before the offset that was asked for. `by_id`: the topic was
-    meant by its id, so that it can't be another one of the same name.
+    `diverged`: the log was truncated before the requested offset. `by_id`: the request identified
+    the topic by its id, so it cannot be a recreated topic.
     """
 
     data: memoryview
@@ -216,7 +216,7 @@ class Fetched:
 
 
 class FetchHandler(ApiHandler[TopicPartition, Fetched]):
-    """One Fetch of one partition; it does not wait for data that is not there."""
+    """Fetches from one partition once, without waiting for new data."""
 
     api = ApiKey.FETCH
 
@@ -261,7 +261,7 @@ class FetchHandler(ApiHandler[TopicPartition, Fetched]):
         if code := int(getattr(response, "error_code", 0)):
             return {keys[0]: KeyResult(code=code, node=answer.node)}
         if not response.responses:
-            # What a quota throttles is answered with nothing, and is to be asked for again.
+            # A throttled Fetch has an empty response and must be retried.
             code = int(ErrorCode.throttling_quota_exceeded)
             return {keys[0]: KeyResult(code=code, node=answer.node)}
         told = _only_partition(answer)
@@ -276,7 +276,7 @@ class FetchHandler(ApiHandler[TopicPartition, Fetched]):
 
 
 def _only_partition(answer: Answer) -> Any:
-    """What the answer to a request about one partition says of it."""
+    """Return the partition's part of a response to a request for one partition."""
     response: Any = answer.response
     topics = response.responses if hasattr(response, "responses") else response.topics
     return only(only(topics, answer).partitions, answer)

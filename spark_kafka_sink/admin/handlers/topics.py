@@ -1,8 +1,7 @@
-"""Handlers for CreateTopics, DescribeConfigs and the description of topics.
+"""Handlers for Metadata (topic descriptions), CreateTopics and DescribeConfigs.
 
-What a broker tells of topics: partitions, replicas, and what this client may do (KIP-430).
-
-Source: ``KafkaAdminClient.describeTopics``. No topic is created by asking.
+A topic description contains partitions, replicas, and the operations that this client is allowed
+(KIP-430). Describing a topic never creates it. Source: ``KafkaAdminClient.describeTopics``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 _MANY = 1_000
 _NOT_TOLD = -(2**31)
-"""An operations field that the broker leaves alone: it was not asked, or can't tell."""
+"""An operations field without a value: it was not requested, or the broker does not support it."""
 _TOPIC_RETRIED = frozenset(
     {ClientErrorCode.disconnected, ClientErrorCode.not_sent, ErrorCode.leader_not_available}
 )
@@ -37,7 +36,7 @@ _TOPIC_RETRIED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition; `leader` is -1 where it has none, replicas are broker ids."""
+    """One partition; `leader` is -1 if it has none, `replicas` and `in_sync` are broker ids."""
 
     index: int
     leader: int
@@ -47,10 +46,10 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic that exists.
+    """An existing topic.
 
-    `operations` and `cluster_operations` are bit fields of AclOperation's codes, None where the
-    broker does not tell: before Kafka 2.3, and of the cluster from 2.8 on.
+    `operations` and `cluster_operations` are bit fields of AclOperation codes, None if the broker
+    does not return them: before Kafka 2.3, and for the cluster since 2.8.
     """
 
     name: str
@@ -60,7 +59,7 @@ class TopicDescription:
 
 
 class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
-    """Topics by name; a topic that is not there has UNKNOWN_TOPIC_OR_PARTITION."""
+    """Describes topics by name; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
 
     api = ApiKey.METADATA
 
@@ -125,8 +124,8 @@ K = TypeVar("K", bound=Hashable)
 
 _CREATE_TIMEOUT = timedelta(seconds=30)
 _DEFAULTS = 4
-"""The first version of CreateTopics in which a broker's num.partitions and
-default.replication.factor can be asked for; before, 1 stands for them."""
+"""The first version of CreateTopics that can request the broker's num.partitions and
+default.replication.factor; before, 1 is used instead."""
 _AGAIN = frozenset(
     {
         ClientErrorCode.disconnected,
@@ -141,7 +140,7 @@ _AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be made; `partitions` and `replication` None for the brokers' default."""
+    """A topic to create; `partitions` and `replication` are None for the brokers' defaults."""
 
     name: str
     replication: int | None = None
@@ -150,11 +149,11 @@ class NewTopic:
 
 
 class CreateTopicsHandler(ApiHandler[str, None]):
-    """Topics by name.
+    """Creates topics; the keys are their names.
 
     Args:
-        topics: what to make.
-        validate_only: find out whether they could be made, and make none.
+        topics: the topics to create.
+        validate_only: only check whether they could be created.
     """
 
     api = ApiKey.CREATE_TOPICS
@@ -190,7 +189,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         }
 
     def action(self, code: int) -> Action:
-        """See `ApiHandler`: any broker passes it on, but those of ZooKeeper's time."""
+        """See `ApiHandler`: any broker forwards the request, except with ZooKeeper."""
         return Action.LOOK_UP if code in _AGAIN else Action.DONE
 
     @staticmethod
@@ -213,11 +212,11 @@ class ConfigResource(IntEnum):
 
 
 class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]], Generic[K]):
-    """Settings of topics or brokers, whose names or ids are the keys.
+    """Reads settings of topics or brokers; the keys are topic names or broker ids.
 
     Args:
-        resource: what they are.
-        names: the settings.
+        resource: the kind of resource.
+        names: the names of the settings.
     """
 
     api = ApiKey.DESCRIBE_CONFIGS

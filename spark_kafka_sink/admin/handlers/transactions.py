@@ -1,6 +1,8 @@
-"""Handlers for InitProducerId, EndTxn, and descriptions of transactions and producers.
+"""Handlers for transactions and the producers of partitions.
 
-The requests to the coordinators of transactions: InitProducerId, EndTxn, descriptions and lists.
+- InitProducerId, EndTxn, DescribeTransactions and ListTransactions are sent to transaction
+  coordinators.
+- DescribeProducers is sent to partition leaders.
 
 Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransactionsHandler``,
 ``ListTransactionsHandler``.
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """A transactional id as its coordinator knows it."""
+    """The state of a transactional id at its coordinator."""
 
     transactional_id: str
     state: TransactionState
@@ -45,27 +47,27 @@ class TransactionDescription:
     epoch: int
     timeout_ms: int
     started_ms: int | None
-    """When the transaction began by the coordinator's clock, milliseconds since 1970; None where
-    there is none."""
+    """Start of the transaction by the coordinator's clock, in milliseconds since 1970; None if
+    there is no transaction."""
     topics: tuple[tuple[str, Sequence[int]], ...] = ()
-    """Topics that this client may describe, each with the numbers of its partitions: those that
-    the transaction has written to. A driver holds those of all tasks at once."""
+    """Partitions of the transaction by topic, only of topics that this client may describe. Stored
+    compactly, because a driver keeps those of all tasks at once."""
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """All of them, sorted."""
+        """All partitions in `topics`, sorted."""
         found = (TopicPartition(topic, each) for topic, numbers in self.topics for each in numbers)
         return tuple(sorted(found))
 
     def is_of(self, transaction: OpenTransaction) -> bool:
-        """Whether this is the very transaction, at the epoch that it was opened with."""
+        """Return True if this is the given transaction, with the same producer id and epoch."""
         opened = (transaction.producer_id, transaction.epoch)
         return (self.producer_id, self.epoch) == opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTransaction:
-    """A transactional id as the list has it; `coordinator` is a broker's id."""
+    """An entry of ListTransactions; `coordinator` is a broker id."""
 
     transactional_id: str
     state: TransactionState
@@ -75,10 +77,11 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """A producer that a partition's leader remembers.
+    """An active producer of a partition, according to its leader.
 
-    `last_sequence` and `coordinator_epoch` are -1 where there is none, `last_timestamp_ms` is in
-    milliseconds since 1970. `transaction_start` is the first offset of its open transaction.
+    `last_sequence` and `coordinator_epoch` are -1 if there is none, `last_timestamp_ms` is in
+    milliseconds since 1970. `transaction_start` is the first offset of the open transaction, None
+    if there is none.
     """
 
     producer_id: int
@@ -90,7 +93,7 @@ class ActiveProducer:
 
 
 _KNOWS_ITS_PRODUCER = 3
-"""The first version of InitProducerId that goes on from an epoch (KIP-360)."""
+"""The first version of InitProducerId that can bump a given epoch (KIP-360)."""
 _MANY = 1_000
 _UNCLEAR = frozenset(
     {
@@ -101,15 +104,15 @@ _UNCLEAR = frozenset(
         ErrorCode.network_exception,
     }
 )
-"""A coordinator may have written the end of a transaction before it answered with one of these."""
+"""A coordinator may have decided the end of a transaction before it returned one of these."""
 
 
 class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
-    """Producer ids for transactional ids: whoever had one before is fenced (KIP-98).
+    """Returns producer ids for transactional ids, and fences earlier producers (KIP-98).
 
     Args:
         timeout_ms: transaction.timeout.ms.
-        current: the ids and epochs to go on from (KIP-360), which a newer producer makes fail.
+        current: producers whose epoch to bump (KIP-360); the request fails if there is a newer one.
     """
 
     api = ApiKey.INIT_PRODUCER_ID
@@ -143,19 +146,19 @@ class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
 
 
 class EndTxnHandler(ApiHandler[str, OpenTransaction]):
-    """Commits or aborts transactions; the value is what the next one of the producer is begun with.
+    """Commits or aborts transactions; the value is the producer for the next transaction.
 
-    To ask again is safe: a coordinator that has done it already says so. Under transactions V2 it
-    answers with the same bumped epoch.
+    Retries are safe: a coordinator that has already done it returns success, and in transactions V2
+    the same bumped epoch.
     """
 
     api = ApiKey.END_TXN
 
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
         self.has_lost_answers = False
-        """Whether some request may reach its coordinator after the answer to a later one."""
+        """True if a lost request may reach its coordinator after a later one was answered."""
         self.may_have_ended = False
-        """Whether some request without a final answer may have done its work all the same."""
+        """True if a request without a final answer may have ended its transaction."""
         self._transactions = {each.transactional_id: each for each in transactions}
         self._commit = commit
 
@@ -186,7 +189,7 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
 
 
 class DescribeTransactionsHandler(ApiHandler[str, TransactionDescription]):
-    """The states of transactional ids, many in a request."""
+    """Returns the states of transactional ids, many per request."""
 
     api = ApiKey.DESCRIBE_TRANSACTIONS
 
@@ -219,12 +222,12 @@ class DescribeTransactionsHandler(ApiHandler[str, TransactionDescription]):
 
 
 class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
-    """The transactions that each broker coordinates; keys are the brokers' ids.
+    """Lists the transactions that each broker coordinates; the keys are broker ids.
 
     Args:
-        states: those to be listed; empty for all.
-        pattern: a regular expression that a whole id has to match, which is left to brokers that
-            can tell (KIP-1152); others list all. None for all.
+        states: the states to list; empty for all.
+        pattern: a regular expression for whole ids, applied only by brokers that support it
+            (KIP-1152); others list all ids. None for all.
     """
 
     api = ApiKey.LIST_TRANSACTIONS
@@ -270,7 +273,7 @@ def _response(answer: Answer) -> Any:
 def _producer(
     transactional_id: str, answer: Answer, version: TransactionVersion
 ) -> KeyResult[OpenTransaction]:
-    """Producer id and epoch of an answer that has them, or why not."""
+    """Return the producer id and epoch of a response, or its error code."""
     response = _response(answer)
     if code := int(response.error_code):
         return KeyResult(code=code, node=answer.node)
@@ -300,7 +303,7 @@ _NO_OFFSET = -1
 
 
 class DescribeProducersHandler(ApiHandler[TopicPartition, tuple[ActiveProducer, ...]]):
-    """The producers that partitions' leaders remember."""
+    """Returns the active producers of partitions from their leaders."""
 
     api = ApiKey.DESCRIBE_PRODUCERS
 

@@ -1,7 +1,12 @@
-"""The state of the whole cluster: what Kafka's controller, ReplicaManager and LogManager know.
+"""The state of the whole cluster, as Kafka's controller, ReplicaManager and LogManager keep it.
 
-Reading order: cluster (all of it together), topics and topic_store with new_topic and assignments
-(which topics there are, and where), node_states and node_control (which nodes live), elections (who
-leads), replica_manager (who is in sync, high watermarks), reassignments, log_manager (retention),
-dynamic_configs. storage_backend opens the storage that the options ask for.
+In reading order:
+
+- `cluster`: `Cluster`, which holds all state; dynamic configs, retention and flush.ms
+- `topics`: all topics; validation of new ones, replica assignment, and storage across restarts
+- `node_states`: which nodes are up, paused, stopped or fenced
+- `node_control`: stopping, starting and pausing nodes while the cluster runs
+- `elections`: leader elections
+- `replica_manager`: in-sync replicas, high watermarks and partition reassignments
+- `storage_backend`: opening the storage backend that the broker's options select
 """

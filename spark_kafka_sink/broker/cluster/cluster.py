@@ -1,10 +1,9 @@
-"""The state of a cluster: its parts, dynamic configs and periodic log maintenance.
+"""The state of a cluster: `Cluster` and its parts, dynamic configs, and periodic log maintenance.
 
-Configs of brokers and groups that are changed while the broker runs (KIP-226, KIP-848).
-
-What is set of a broker and stands behind a topic's config counts for every topic that has none of
-its own. The copies of a partition are one log, so in a cluster of several nodes only what is set
-for all of them does.
+Dynamic configs are those of brokers and groups that are changed while the broker runs (KIP-226,
+KIP-848). A broker config that a topic config defaults to applies to every topic that does not set
+the topic config itself. All replicas of a partition share one log, so in a cluster of several nodes
+only the values that are set for all brokers apply.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ ALL_BROKERS = ""
 
 
 class DynamicConfigs:
-    """Values by kind of resource and its name; `ALL_BROKERS` is that of the cluster's default.
+    """Dynamic configs by resource kind and name; `ALL_BROKERS` is the cluster-wide default.
 
     Args:
         config: what the broker was started with.
-        journal: where values are kept across restarts.
+        journal: where values are stored across restarts.
     """
 
     __slots__ = ("_config", "_journal", "_values")
@@ -71,20 +70,20 @@ class DynamicConfigs:
         }
 
     def of(self, kind: str, name: str) -> dict[str, str]:
-        """What was set of a resource."""
+        """Return the configs that are set for a resource."""
         return dict(self._values.get((kind, name), {}))
 
     def names(self, kind: str) -> list[str]:
-        """The resources of a kind of which something was set."""
+        """Return the names of the resources of a kind that have configs, sorted."""
         return sorted(name for (of, name), own in self._values.items() if of == kind and own)
 
     def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
-        """Replace what was set of a resource."""
+        """Replace the configs of a resource."""
         self._journal.put(kind, (name,), dict(own) or None)
         self._values[kind, name] = dict(own)
 
     def layers(self) -> tuple[Layer, ...]:
-        """The brokers' part of every topic's configs."""
+        """Return the broker configs that topic configs default to, the highest precedence first."""
         only = self.of(BROKER, "1") if self._config.nodes == 1 else {}
         for_all = self.of(BROKER, ALL_BROKERS)
         layers = [
@@ -102,15 +101,15 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
 
 
 FLUSH_LOOK_MS: Final = 100
-"""Milliseconds between two looks for logs whose flush.ms has passed."""
+"""Milliseconds between checks for logs whose flush.ms has passed."""
 
 
 class LogManager:
     """Applies retention and flush.ms to all logs.
 
     Args:
-        logs: all logs there are now.
-        clock: tells when.
+        logs: returns all current logs.
+        clock: wall time.
         retention_ms: log.retention.check.interval.ms.
     """
 
@@ -125,7 +124,7 @@ class LogManager:
         self._flushed = self._retained = clock.wall_ms()
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Flush logs and delete expired segments when their check is due."""
         now = self._clock.wall_ms()
         if now - self._flushed >= FLUSH_LOOK_MS:
             self._flushed = now
@@ -142,7 +141,7 @@ _CORRECT = "Correct its name, its number of partitions or its configs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker of the cluster: advertised host and port; `bound` is where it listens."""
+    """A broker of the cluster: advertised host and port; `bound` is the address it listens on."""
 
     id: int
     host: str
@@ -153,20 +152,20 @@ class Node:
 class Cluster:
     """Nodes, topics, consumer groups, producer ids, transactions, and delayed requests.
 
-    Used by one thread, or by the holder of its lock (state_lock.py). `nodes` are the active nodes,
-    which Metadata returns.
+    Used by one thread, or by the thread that holds its lock (state_lock.py). `nodes` are the active
+    nodes, which Metadata returns.
 
     Args:
         config: what the broker was started with.
-        nodes: all of them, by id.
-        clock: the brokers' clock; tests may move its time of day.
+        nodes: all nodes.
+        clock: the brokers' clock; tests may change its wall time.
         backend: stores logs and all other durable state.
         purgatory: holds delayed requests.
         sockets: the nodes' sockets.
-        denials: what users may not do.
+        denials: operations denied to users.
 
     Raises:
-        ConfigError: a configured topic can't be created.
+        ConfigError: a configured topic cannot be created.
     """
 
     def __init__(
@@ -251,7 +250,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The node that clients send administrative requests to."""
+        """Id of the node that clients send administrative requests to; -1 if no node is active."""
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
@@ -260,7 +259,7 @@ class Cluster:
         self.topics.set_nodes(living)
 
     def node(self, node_id: int) -> Node:
-        """One of all nodes, alive or not."""
+        """Return a node, active or not."""
         return self._all_nodes[node_id]
 
     def new_producer_id(self) -> int:
@@ -268,14 +267,20 @@ class Cluster:
         return self._producer_id_manager.next()
 
     def coordinator(self, key: str) -> Node:
-        """The node that coordinates a group or transactional id: the same one while it lives."""
+        """Return the node that coordinates a group or transactional id.
+
+        It is the same node while that node is active, and the next active one otherwise.
+        """
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)
         candidates = ids[first:] + ids[:first]
         return self._all_nodes[next((i for i in candidates if i in self.nodes), ids[first])]
 
     def tick(self) -> None:
-        """Do what is due: late members leave, waiting requests are answered."""
+        """Run all due work: fencing, group and transaction timeouts, log maintenance, replication.
+
+        Then complete the delayed requests that are ready or expired.
+        """
         now = self.clock.monotonic()
         self.node_control.tick(now)
         self.group_coordinator.tick(now)
@@ -286,11 +291,11 @@ class Cluster:
         self.purgatory.poll(now)
 
     def close(self) -> None:
-        """Flush and close all logs; called after the last request was served."""
+        """Flush and close all logs; called after the last request is served."""
         self.topics.store.close(self.topics.all())
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do, in monotonic seconds; None if nothing is known."""
+        """Return when `tick` is next due, in monotonic seconds, or None if nothing is scheduled."""
         due = (
             self.purgatory.next_deadline(),
             self.group_coordinator.next_deadline(),

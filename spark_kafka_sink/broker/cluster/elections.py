@@ -1,4 +1,4 @@
-"""Who leads which partition: elections as Kafka's controller holds them."""
+"""Leader elections, as Kafka's controller holds them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NO_LEADER = -1
 
 
 class Elections:
-    """Moves leadership; every move raises the leader epoch by one.
+    """Elects leaders; every change of a leader increments the leader epoch.
 
-    A new leader has what it copied and no more: what its predecessor alone had is lost, as in
-    Kafka, and was never acknowledged to a producer with acks=all.
+    A new leader has only the records that it replicated. As in Kafka, records that only the former
+    leader had are lost; they were never acknowledged to a producer with acks=all.
     """
 
     __slots__ = ("_nodes", "_purgatory", "_topics")
@@ -45,24 +45,25 @@ class Elections:
             self._wake(partition)
 
     def node_back(self) -> None:
-        """Give a leader to the partitions that have none."""
+        """Elect leaders for the partitions that have none."""
         for partition in self._partitions():
             if partition.leader == NO_LEADER:
                 self._elect(partition)
                 self._wake(partition)
 
     def prefer(self) -> None:
-        """Let the first replica lead where it is in sync: a preferred leader election."""
+        """Hold a preferred leader election: the first replica leads if it is in sync."""
         for partition in self._partitions():
             first = partition.replicas[0]
             if partition.leader != first and first in partition.in_sync:
                 self._lead(partition, first)
 
     def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
-        """Hold the election that ElectLeaders asks for (KIP-460).
+        """Hold the election that an ElectLeaders request asks for (KIP-460).
 
-        The preferred leader is the first replica. An unclean election is held where there is no
-        leader: it takes a replica that lives, in sync or not, and what that one lacks is lost.
+        The preferred leader is the first replica. An unclean election is held only if there is no
+        leader. It may elect an active replica that is not in sync; the records which that replica
+        lacks are lost.
         """
         first = partition.replicas[0]
         if partition.leader == first or (unclean and partition.leader != NO_LEADER):
@@ -81,7 +82,7 @@ class Elections:
         return ErrorCode.none
 
     def keep(self, partition: Partition, replicas: list[int]) -> None:
-        """Let a partition have these of its replicas, and a leader among them."""
+        """Reduce the replicas to `replicas`; elect a new leader if the old one is removed."""
         partition.replicas = list(replicas)
         partition.in_sync = [node for node in partition.in_sync if node in replicas]
         if partition.leader not in replicas:
@@ -89,10 +90,10 @@ class Elections:
         self._wake(partition)
 
     def move(self, partition: Partition, node: int) -> None:
-        """Make a living node the leader, with all data; it becomes a replica if it was none.
+        """Make an active node the leader, with the full log; it becomes a replica if it is not one.
 
         Raises:
-            KafkaProdError: the node does not live.
+            KafkaProdError: the node is not active.
         """
         if node not in self._nodes or not self._nodes[node].is_active:
             raise KafkaProdError(

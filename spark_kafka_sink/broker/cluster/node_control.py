@@ -1,4 +1,4 @@
-"""Nodes that are stopped, started, paused and resumed while the cluster runs."""
+"""Stopping, starting, pausing and resuming nodes while the cluster runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class NodeSockets(Protocol):
-    """What a server can do with the sockets of one node."""
+    """Operations on the sockets of one node."""
 
     def close_node(self, node: int) -> None:
-        """Stop listening, and close its connections."""
+        """Stop listening, and close the node's connections."""
         ...
 
     def open_node(self, node: int) -> None:
@@ -27,11 +27,11 @@ class NodeSockets(Protocol):
         ...
 
     def mute_node(self, node: int) -> None:
-        """Leave everything open, and read and write nothing."""
+        """Keep all connections open, but stop reading and writing."""
         ...
 
     def unmute_node(self, node: int) -> None:
-        """Go on reading and writing."""
+        """Resume reading and writing."""
         ...
 
 
@@ -63,7 +63,7 @@ class NodeControl:
         self._sockets = sockets
 
     def stop(self, node: int) -> None:
-        """Take a node down: its connections end, its leaderships move; its data stays."""
+        """Stop a node: its connections are closed and its leaderships move; its data is kept."""
         if self._state(node) is NodeState.STOPPED:
             return
         self._nodes.stop(node)
@@ -72,7 +72,7 @@ class NodeControl:
         self._elections.node_lost(node)
 
     def start(self, node: int) -> None:
-        """Bring a stopped or paused node back; it copies what it missed before it is in sync."""
+        """Start a stopped or paused node; it must catch up before it is in sync again."""
         state = self._state(node)
         if state is NodeState.UP:
             return

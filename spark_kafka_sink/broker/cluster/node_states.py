@@ -1,6 +1,6 @@
-"""Which nodes of a cluster are up, paused or stopped, and how far their replicas lag.
+"""Which nodes of a cluster are up, paused, stopped or fenced, and how far their replicas lag.
 
-As Kafka's controller sees brokers: one that hangs is fenced when its session ends (KIP-631).
+As Kafka's controller tracks brokers: a node that hangs is fenced when its session ends (KIP-631).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 
 class NodeState(Enum):
-    """What a node does."""
+    """Whether a node is running."""
 
     UP = auto()
     PAUSED = auto()
@@ -19,7 +19,11 @@ class NodeState(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class NodeStatus:
-    """A node's state; `lag` in seconds; `fence_at` in monotonic seconds while it hangs."""
+    """The state of a node.
+
+    `lag` is the delay of its replication in seconds. `fence_at` is the end of a paused node's
+    session in monotonic seconds.
+    """
 
     state: NodeState = NodeState.UP
     lag: float = 0.0
@@ -28,12 +32,12 @@ class NodeStatus:
 
     @property
     def fetches(self) -> bool:
-        """Whether it fetches from leaders."""
+        """True if the node fetches from leaders."""
         return self.state is NodeState.UP
 
     @property
     def is_active(self) -> bool:
-        """Whether the controller lets it lead and be in sync."""
+        """True if the node may lead partitions and be in sync."""
         return self.state is not NodeState.STOPPED and not self.fenced
 
 
@@ -53,38 +57,38 @@ class NodeStates:
         return node in self._nodes
 
     def active(self) -> list[int]:
-        """Nodes that may lead, by id."""
+        """Return the ids of the nodes that may lead."""
         return [node for node, status in self._nodes.items() if status.is_active]
 
     def set_lags(self, seconds: float) -> None:
-        """Let every node copy so much later."""
+        """Set the replication delay of every node, in seconds."""
         for status in self._nodes.values():
             status.lag = seconds
 
     def stop(self, node: int) -> None:
-        """Note that a node is down."""
+        """Mark a node as stopped."""
         self._nodes[node].state = NodeState.STOPPED
         self._nodes[node].fence_at = None
 
     def pause(self, node: int, now: float) -> None:
-        """Note that a node hangs: it is fenced when its session ends."""
+        """Mark a node as paused; it is fenced when its session ends."""
         self._nodes[node].state = NodeState.PAUSED
         self._nodes[node].fence_at = now + self._session
 
     def start(self, node: int) -> None:
-        """Note that a node is back."""
+        """Mark a node as up."""
         status = self._nodes[node]
         status.state, status.fenced, status.fence_at = NodeState.UP, False, None
 
     def fence(self, now: float) -> list[int]:
-        """Fence the nodes whose session has ended; return them."""
+        """Fence the nodes whose session has ended, and return their ids."""
         due = [n for n, s in self._nodes.items() if s.fence_at is not None and s.fence_at <= now]
         for node in due:
             self._nodes[node].fenced, self._nodes[node].fence_at = True, None
         return due
 
     def next_fence(self) -> float | None:
-        """When the next session ends, None if no node hangs."""
+        """Return when the next session ends, in monotonic seconds, or None if no node is paused."""
         return min(
             (s.fence_at for s in self._nodes.values() if s.fence_at is not None), default=None
         )

@@ -1,15 +1,13 @@
-"""Replicas: in-sync replicas, high watermarks and partition reassignments (KIP-455).
+"""Replication: in-sync replicas, high watermarks and partition reassignments (KIP-455).
 
-Copies between the nodes of a cluster: in-sync replicas and high watermarks.
+In-sync replicas and high watermarks follow Kafka's Partition class. A follower that has not caught
+up for longer than replica.lag.time.max.ms leaves the in-sync replicas; one that has everything
+below the high watermark rejoins them. The high watermark advances only while at least
+min.insync.replicas replicas are in sync (KIP-966).
 
-As Kafka's Partition: a follower that lacks something for longer than replica.lag.time.max.ms
-leaves the in-sync replicas, one that has everything below the high watermark comes back, and the
-high watermark moves only while there are min.insync.replicas of them (KIP-966).
-
-Partitions on their way to other nodes (KIP-455).
-
-As in Kafka's controller: the replicas that come are added first, behind those that stay; once all
-of them are in sync the others go, and one of the rest leads.
+Reassignments follow Kafka's controller: the partition first has both the target replicas and those
+to be removed. When all added replicas are in sync, the removed ones are dropped, and one of the
+remaining replicas leads.
 """
 
 from __future__ import annotations
@@ -31,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class ReplicaManager:
-    """Lets followers copy when their lag has passed; `max_lag` in seconds."""
+    """Replicates partitions: followers copy records after their lag has passed.
+
+    A follower that has not caught up for `max_lag` seconds leaves the in-sync replicas.
+    """
 
     __slots__ = ("_max_lag", "_nodes", "_purgatory", "_topics")
 
@@ -48,13 +49,13 @@ class ReplicaManager:
         self._max_lag = max_lag
 
     def replicated(self) -> Iterable[Partition]:
-        """Every partition that has followers."""
+        """Yield the partitions of all replicated topics."""
         for topic in self._topics.all():
             if topic.is_replicated:
                 yield from topic.partitions
 
     def tick(self, now: float) -> None:
-        """Copy what is due everywhere."""
+        """Replicate what is due in all partitions."""
         for partition in self.replicated():
             states, end = partition.replica_states, partition.log.end_offset
             whole = len(partition.in_sync) == len(partition.replicas)
@@ -62,7 +63,7 @@ class ReplicaManager:
                 self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
-        """Copy what is due of one partition; wake who waits for it."""
+        """Replicate what is due in one partition, and wake the requests that wait for it."""
         if len(partition.replicas) == 1:
             return
         states = partition.replica_states
@@ -85,18 +86,18 @@ class ReplicaManager:
         for node in self._followers(partition):
             lag = self._nodes[node].lag
             if states.end(node) < states.seen_end and states.next_step(node) is None:
-                states.appended(states.seen_end, now)  # It was away: it begins to catch up.
+                states.appended(states.seen_end, now)  # The node was away and starts to catch up.
             states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
         states.forget_before(now - slowest)
 
     def _followers(self, partition: Partition) -> list[int]:
-        """The followers that copy."""
+        """Return the followers that are fetching."""
         others = (node for node in partition.replicas if node != partition.leader)
         return [node for node in others if self._nodes[node].fetches]
 
     def _update_in_sync(self, partition: Partition, now: float) -> None:
-        """Shrink and expand the in-sync replicas; their order is that of the replicas."""
+        """Shrink and expand the in-sync replicas; they keep the order of the replicas."""
         partition.in_sync = [
             node
             for node in partition.replicas
@@ -119,13 +120,13 @@ class ReplicaManager:
         states.high_watermark = max(states.high_watermark, lowest)
 
     def least_in_sync(self, partition: Partition) -> int:
-        """The topic's min.insync.replicas, at most as many as there are replicas."""
+        """Return the topic's min.insync.replicas, limited to the number of replicas."""
         topic = self._topics.named(partition.topic)
         least = topic.config.batch_rules.least_in_sync if topic else 1
         return min(least, len(partition.replicas))
 
     def next_deadline(self) -> float | None:
-        """When a follower copies next, in monotonic seconds; None if none lacks anything."""
+        """Return when a follower copies next, in monotonic seconds, or None if none lags behind."""
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
@@ -137,7 +138,7 @@ class ReplicaManager:
 
 
 class Reassignments:
-    """Those that are going on, by topic and index."""
+    """The ongoing reassignments, by topic and partition index."""
 
     __slots__ = ("_elections", "_ongoing", "_topics")
 
@@ -147,14 +148,14 @@ class Reassignments:
         self._ongoing: dict[tuple[str, int], Partition] = {}
 
     def ongoing(self) -> list[Partition]:
-        """Every partition that is reassigned now."""
+        """Return the partitions that are being reassigned."""
         return [self._ongoing[key] for key in sorted(self._ongoing)]
 
     def begin(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
-        """Let a partition have other replicas, in the order of `target`.
+        """Begin to move a partition to other replicas, in the order of `target`.
 
         Raises:
-            TopicError: there are no such nodes.
+            TopicError: `target` is empty, repeats a node or has an unknown one.
         """
         if problem := self._topics.problem_with_replicas(target):
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)
@@ -169,10 +170,10 @@ class Reassignments:
         self._topics.store.save(topic)
 
     def cancel(self, topic: Topic, partition: Partition) -> None:
-        """Take back what has not ended.
+        """Cancel an ongoing reassignment.
 
         Raises:
-            TopicError: nothing is going on, or nobody could lead.
+            TopicError: no reassignment is in progress, or none of the former replicas is in sync.
         """
         if (partition.topic, partition.index) not in self._ongoing:
             raise TopicError(ErrorCode.no_reassignment_in_progress, "")
@@ -184,7 +185,7 @@ class Reassignments:
         self._end(topic, partition, original)
 
     def tick(self) -> None:
-        """End those whose new replicas have everything."""
+        """Complete the reassignments whose added replicas are all in sync."""
         for partition in self.ongoing():
             topic = self._topics.named(partition.topic)
             if topic is None or topic.partition(partition.index) is not partition:

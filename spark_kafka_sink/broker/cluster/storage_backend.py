@@ -1,4 +1,4 @@
-"""Which storage a broker has: in memory, in a folder, or in Redis."""
+"""Selection of a broker's storage backend: memory, a data folder, or Redis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def is_remote(config: BrokerConfig) -> bool:
-    """Whether the storage is a network away: its requests have a thread of their own then."""
+    """Return True if the storage is accessed over a network.
+
+    Requests are then handled on a thread of their own.
+    """
     return config.storage != LOG
 
 
@@ -30,16 +33,17 @@ def open_backend(
     lock: StateLock | None,
     news: Callable[[TopicPartition], None],
 ) -> StorageBackend:
-    """The storage that the options ask for.
+    """Open the storage backend that the options select.
 
     Args:
-        config: what was asked for.
-        clock: the cluster's.
-        lock: on the cluster's state; a storage that `is_remote` releases it while it waits.
-        news: told of a partition, on any thread, when a storage has news for those who wait.
+        config: the broker's options.
+        clock: the cluster's clock.
+        lock: the lock on the cluster's state; a remote storage releases it while it waits.
+        news: called with a partition, on any thread, when the storage has news for requests that
+            wait for it.
 
     Raises:
-        ConfigError: it can't be used as it was asked for.
+        ConfigError: the storage cannot be used as configured.
         BrokerUnavailableError: Redis does not answer.
     """
     if lock is not None:

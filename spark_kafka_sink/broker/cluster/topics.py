@@ -1,9 +1,8 @@
 """The topics of a cluster: validation, replica assignment, and storage across restarts.
 
-Which nodes hold a partition: the broker's own choice, and what may be asked for.
-
-As ReplicationControlManager.validateManualPartitionAssignment of Kafka: nodes that are down are
-registered still, so they may be named.
+Manual assignments are validated as by Kafka's
+ReplicationControlManager.validateManualPartitionAssignment: nodes that are down are still
+registered, so assignments may name them.
 """
 
 from __future__ import annotations
@@ -34,13 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The nodes of the cluster, and those of them that may lead."""
+    """The registered nodes of the cluster, and those of them that may lead."""
 
     registered: Sequence[int]
     active: Collection[int]
 
     def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """Say why a partition can't have these replicas, None if it can; the others have `size`."""
+        """Return why a partition cannot have these replicas, or None.
+
+        `size` is the number of replicas of the other partitions, None if it does not matter.
+        """
         if not replicas:
             return "The manual partition assignment includes an empty replica list."
         for node in sorted(replicas):
@@ -59,18 +61,18 @@ class Brokers:
         return None
 
     def problem_with_new(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """The same for a new partition, which needs a leader."""
+        """Return the same for a new partition, which also needs an active replica to lead it."""
         problem = self.problem_with(replicas, size)
         if problem is None and not self.living(replicas):
             return "All brokers specified in the manual partition assignment are fenced."
         return problem
 
     def living(self, replicas: Sequence[int]) -> list[int]:
-        """Those of the replicas that may be in sync."""
+        """Return the replicas on active nodes."""
         return [node for node in replicas if node in self.active]
 
     def assign(self, index: int, replication_factor: int) -> list[int]:
-        """Replicas of a partition in turn; nodes that are down come last and lead nothing."""
+        """Return a partition's replicas, round-robin over active nodes; inactive ones come last."""
         living = [node for node in self.registered if node in self.active]
         turn = [living[(index + step) % len(living)] for step in range(len(living))]
         return [*turn, *(node for node in self.registered if node not in self.active)][
@@ -83,15 +85,15 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic may have a name (Kafka's Topic.validate)."""
+    """Return True if the name is valid for a topic (Kafka's Topic.validate)."""
     return name not in {".", ".."} and _NAME.fullmatch(name) is not None
 
 
 class TopicError(Exception):
-    """A topic can't be made or found.
+    """A topic cannot be created, found or changed.
 
     Args:
-        error: Kafka's code for it.
+        error: Kafka's error code.
         message: what is wrong, for the response.
     """
 
@@ -103,9 +105,9 @@ class TopicError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be made; -1 stands for the broker's default.
+    """A topic to be created; -1 stands for the broker's default.
 
-    `assignments` are the nodes of each partition, where they are not left to the broker.
+    `assignments` are the replicas by partition; the broker assigns partitions that have none.
     """
 
     name: str
@@ -119,21 +121,23 @@ LOG = logging.getLogger(__name__)
 TOPIC = "topic"
 LOG_START = "log start"
 REMAINS = "remains"
-"""Partitions, by topic, whose creation or deletion has begun: their data may be deleted, unless the
-journal has them as partitions of a topic."""
+"""Journal kind of partitions, by topic, whose creation or deletion has begun.
+
+Their data may be deleted, unless the journal lists them as partitions of a topic.
+"""
 
 
 def _lasting(partition: Partition) -> list[int]:
-    """The replicas that are left when a reassignment ends: a restart ends it."""
+    """Return the replicas that remain when a reassignment ends; a restart ends it."""
     return [node for node in partition.replicas if node not in partition.removing]
 
 
 class TopicStore:
-    """Makes, finds and drops the logs of topics.
+    """Creates, loads and deletes the logs of topics.
 
     Args:
-        backend: where the logs lie.
-        journal: where names, ids, configs and leaders are kept.
+        backend: stores the logs.
+        journal: stores names, ids, configs and leaders.
     """
 
     __slots__ = ("_backend", "_journal")
@@ -146,10 +150,10 @@ class TopicStore:
     def creating(
         self, topic: str, indexes: range, config: TopicConfig
     ) -> Iterator[list[UnifiedLog]]:
-        """Begin the logs of new partitions; the block has to `save` them.
+        """Create the logs of new partitions; the block must `save` the topic.
 
         Raises:
-            OSError: they can't be created, or the block failed so; none of them is left.
+            OSError: the logs cannot be created, or the block raised it; no log is left.
         """
         self._clear_remains(topic)
         for index in indexes:
@@ -172,10 +176,10 @@ class TopicStore:
         self._journal.put(REMAINS, (topic,), value)
 
     def _clear_remains(self, topic: str) -> None:
-        """Delete the data of partitions that were not created or deleted to the end.
+        """Delete the data of partitions whose creation or deletion was not completed.
 
         Raises:
-            OSError: some is left; it stays noted.
+            OSError: some data is left, and stays in the journal to be deleted later.
         """
         found = self._journal.get(REMAINS, (topic,))
         if found is None:
@@ -195,7 +199,7 @@ class TopicStore:
             LOG.warning("data of the topic %s is left, to be deleted later: %s", topic, error)
 
     def save(self, topic: Topic) -> None:
-        """Keep what is said of a topic, as it is now."""
+        """Store the id, configs, replicas and leaders of a topic."""
         partitions = [
             {"replicas": _lasting(one), "leader": one.leader, "leader_epoch": one.leader_epoch}
             for one in topic.partitions
@@ -204,15 +208,15 @@ class TopicStore:
         self._journal.put(TOPIC, (topic.name,), value)
 
     def save_start(self, partition: Partition) -> None:
-        """Keep the first offset that may be read (DeleteRecords)."""
+        """Store the log start offset of a partition (DeleteRecords)."""
         key = (partition.topic, partition.index)
         self._journal.put(LOG_START, key, partition.log.start_offset)
 
     def remove(self, topic: Topic) -> None:
-        """Delete a topic with its data.
+        """Delete a topic and its data.
 
         Raises:
-            OSError: it can't be deleted; nothing has changed.
+            OSError: the deletion cannot be stored; nothing has changed.
         """
         self._note_remains(topic.name, range(len(topic.partitions)), is_new=False)
         self._journal.put(TOPIC, (topic.name,), None)
@@ -220,7 +224,7 @@ class TopicStore:
         self._try_to_clear(topic.name)
 
     def load(self, nodes: Sequence[int], layers: tuple[Layer, ...]) -> Iterator[Topic]:
-        """The topics that an earlier broker left, led in new leader epochs."""
+        """Yield the topics that an earlier broker stored, with new leader epochs."""
         for (name,) in self._journal.all(REMAINS):
             self._try_to_clear(str(name))
         for (name,), value in self._journal.all(TOPIC).items():
@@ -252,7 +256,7 @@ class TopicStore:
         return partition
 
     def close(self, topics: Sequence[Topic]) -> None:
-        """Flush everything and let go of it."""
+        """Flush and close all logs, the journal and the backend."""
         for topic in topics:
             for partition in topic.partitions:
                 partition.log.storage.close()
@@ -261,7 +265,7 @@ class TopicStore:
 
 
 def _close(logs: Sequence[UnifiedLog]) -> None:
-    """Close logs that are deleted next: it does not matter if the disk is full."""
+    """Close logs that are about to be deleted; errors such as a full disk are ignored."""
     for log in logs:
         with contextlib.suppress(OSError):
             log.storage.close()
@@ -289,30 +293,31 @@ class Topics:
             self._keep(topic)
 
     def set_nodes(self, nodes: list[int]) -> None:
-        """Note which nodes live: they lead new partitions."""
+        """Set the active nodes, which lead new partitions."""
         self._brokers = replace(self._brokers, active=frozenset(nodes))
 
     def all(self) -> list[Topic]:
-        """Every topic, by name."""
+        """Return all topics, ordered by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def logs(self) -> Iterator[UnifiedLog]:
-        """The logs of all partitions."""
+        """Return the logs of all partitions."""
         return (one.log for topic in self._by_name.values() for one in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
-        """Find a topic by its name."""
+        """Return the topic with a name, or None if it does not exist."""
         return self._by_name.get(name) if name is not None else None
 
     def with_id(self, topic_id: UUID | None) -> Topic | None:
-        """Find a topic by its id."""
+        """Return the topic with an id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
 
     def check(self, new: NewTopic) -> None:
-        """See whether a topic could be made.
+        """Raise an error if a topic cannot be created.
 
         Raises:
-            TopicError: it could not.
+            TopicError: its name, partitions, replicas or configs are invalid, or the name is in
+                use.
         """
         if not is_topic_name(new.name):
             raise TopicError(
@@ -339,10 +344,10 @@ class Topics:
             raise TopicError(ErrorCode.invalid_config, wrong)
 
     def create(self, new: NewTopic) -> Topic:
-        """Make a topic; its partitions are led by the nodes in turn.
+        """Create a topic; its partitions are assigned to the nodes in turn.
 
         Raises:
-            TopicError: it can't be made.
+            TopicError: the topic cannot be created.
         """
         self.check(new)
         topic = self.draft(new)
@@ -359,7 +364,7 @@ class Topics:
         return topic
 
     def draft(self, new: NewTopic) -> Topic:
-        """The topic that `create` would make; it is neither registered nor stored."""
+        """Return the topic that `create` would create; it is neither registered nor stored."""
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
@@ -375,14 +380,14 @@ class Topics:
         topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
 
     def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
-        """Say why a partition can't move to these nodes, None if it can."""
+        """Return why a partition cannot move to these nodes, or None if it can."""
         return self._brokers.problem_with(replicas, None)
 
     def check_replicas(self, topic: Topic, replicas: Sequence[int]) -> None:
-        """See whether a new partition of a topic could be on these nodes.
+        """Raise an error if a new partition of a topic cannot have these replicas.
 
         Raises:
-            TopicError: it could not.
+            TopicError: the replicas are invalid, or none of them is active.
         """
         if problem := self._brokers.problem_with_new(replicas, topic.replication_factor):
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)
@@ -390,10 +395,10 @@ class Topics:
     def add_partitions(
         self, topic: Topic, count: int, assignments: Mapping[int, Sequence[int]]
     ) -> None:
-        """Let a topic have `count` partitions, more than it has; some of them on certain nodes.
+        """Increase the partition count of a topic to `count`, with manual assignments for some.
 
         Raises:
-            TopicError: there is no place for them.
+            TopicError: the storage failed.
         """
         factor = topic.replication_factor
         new = NewTopic(name=topic.name, replication_factor=factor, assignments=assignments)
@@ -407,12 +412,12 @@ class Topics:
         topic.partitions += added
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
-        """Replace the configs that a topic sets itself; they count at once."""
+        """Replace the configs that are set for a topic; they take effect immediately."""
         self._take(topic, replace(topic.config, own=dict(own)))
         self.store.save(topic)
 
     def set_broker_layers(self, layers: tuple[Layer, ...]) -> None:
-        """Replace the brokers' part of all topics' configs; it counts at once."""
+        """Replace the broker configs that topics default to; they take effect immediately."""
         self._broker_layers = layers
         for topic in self._by_name.values():
             self._take(topic, replace(topic.config, broker=layers))
@@ -444,10 +449,10 @@ class Topics:
         return partition
 
     def delete(self, topic: Topic) -> None:
-        """Forget a topic and its data.
+        """Delete a topic and its data.
 
         Raises:
-            TopicError: the storage can't; the topic is still there.
+            TopicError: the storage failed; the topic still exists.
         """
         try:
             self.store.remove(topic)
@@ -458,7 +463,7 @@ class Topics:
 
 
 def _misassigned(new: NewTopic, brokers: Brokers) -> TopicError | None:
-    """What is wrong with a topic's assignments, as ReplicationControlManager.createTopic says."""
+    """Return what is wrong with manual assignments (ReplicationControlManager.createTopic)."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(
             ErrorCode.invalid_request,

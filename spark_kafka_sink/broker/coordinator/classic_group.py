@@ -1,11 +1,9 @@
 """One consumer group of the classic protocol: members, rebalances and committed offsets.
 
-One consumer group of the classic protocol: join, sync, heartbeat, leave, and offsets.
-
-As Kafka's ClassicGroup: a rebalance waits until every member has joined again, the leader's
-SyncGroup ends it. There is no initial delay, so that a test's only consumer starts at once. A
-static member (KIP-345) that comes back under its instance id takes the place of its former self;
-that one is fenced, and there is no rebalance.
+As Kafka's ClassicGroup: a rebalance waits until every member has rejoined, and ends with the
+leader's SyncGroup. There is no initial rebalance delay, so the only consumer of a test starts
+immediately. A static member (KIP-345) that rejoins under its instance id replaces its former
+member, which is fenced, without a rebalance.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """Read the topics of a ConsumerProtocolSubscription; None where it is something else.
+    """Return the topics of a ConsumerProtocolSubscription, or None if the bytes are something else.
 
-    All versions begin as version 0 does: the version, then the names.
+    All versions begin like version 0: the version, then the topic names.
     """
     try:
         _, count = _COUNTS.unpack_from(metadata)
@@ -53,14 +51,15 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
 
 
 Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Answers a request that waits, with the response's fields."""
+"""Sends the response to a waiting request, given the response's fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """What a JoinGroup request says; timeouts in seconds.
+    """The contents of a JoinGroup request; timeouts in seconds.
 
-    `needs_known_id` and `may_skip_assignment` are what its version brings along (KIP-394, KIP-814).
+    `needs_known_id` and `may_skip_assignment` depend on the version of the request (KIP-394,
+    KIP-814).
     """
 
     member_id: str
@@ -77,7 +76,11 @@ class JoinRequest:
 
 @dataclass(slots=True, kw_only=True)
 class GroupMember:
-    """A member; `join` and `sync` answer its waiting requests, `expires` is monotonic seconds."""
+    """A group member.
+
+    `join` and `sync` answer its waiting requests. `expires` is the end of its session in monotonic
+    seconds.
+    """
 
     id: str
     joined: JoinRequest
@@ -88,21 +91,21 @@ class GroupMember:
 
     @property
     def waits(self) -> bool:
-        """Whether a request of it is not answered yet: its session does not end meanwhile."""
+        """True while a request of the member is unanswered; its session does not expire then."""
         return self.join is not None or self.sync is not None
 
     def seen(self, now: float) -> None:
-        """Start its session anew."""
+        """Restart the member's session."""
         self.expires = now + self.joined.session_timeout
 
     def answer_join(self, values: Mapping[str, Any]) -> None:
-        """Answer its JoinGroup, if it waits for one."""
+        """Answer the member's JoinGroup request, if one is waiting."""
         reply, self.join = self.join, None
         if reply is not None:
             reply({"member_id": self.id} | dict(values))
 
     def answer_sync(self, values: Mapping[str, Any]) -> None:
-        """Answer its SyncGroup, if it waits for one."""
+        """Answer the member's SyncGroup request, if one is waiting."""
         reply, self.sync = self.sync, None
         if reply is not None:
             reply(values)
@@ -114,9 +117,9 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """Where a group's consumer goes on; -1 where nothing was committed.
+    """The next offset that a group's consumer reads; -1 if nothing was committed.
 
-    `order` grows with each: of two commits the later one stands.
+    `order` increases with each instance: of two commits, the one with the higher `order` is kept.
     """
 
     offset: int = NO_OFFSET
@@ -126,11 +129,11 @@ class CommittedOffset:
 
 
 class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
-    """Offsets by topic and partition; what is set here is there again after a restart.
+    """Committed offsets by topic and partition, stored so that they survive a restart.
 
     Args:
-        journal: where they are kept.
-        group_id: whose they are.
+        journal: where the offsets are stored.
+        group_id: the group that committed them.
     """
 
     __slots__ = ("_group_id", "_journal", "_offsets")
@@ -168,7 +171,7 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
 
 
 class ClassicGroupState(StrEnum):
-    """States of a group, with Kafka's names."""
+    """States of a group, as Kafka names them."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -178,10 +181,11 @@ class ClassicGroupState(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup:
-    """One group; members by id, in the order in which they came.
+    """A consumer group; `members` by id, in the order in which they joined.
 
-    `pending` are ids that were given out and have not joined yet, until when (KIP-394), `unsynced`
-    the members that have not asked for their assignment. Times are monotonic seconds.
+    `pending` are assigned member ids that have not joined yet, with the time at which they expire
+    (KIP-394). `unsynced` are the members that have not sent SyncGroup in this generation. Times are
+    in monotonic seconds.
     """
 
     id: str
@@ -198,7 +202,11 @@ class ClassicGroup:
     offsets: GroupOffsets = field(default_factory=lambda: GroupOffsets(Journal(), ""))
 
     def join(self, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """Take a member in; `reply` comes when the rebalance is over, or at once with an error."""
+        """Add a member or let it rejoin.
+
+        `reply` is called when the rebalance completes, or immediately if no rebalance is needed or
+        the request fails.
+        """
         if error := self._refusal(joining):
             reply({"error_code": error, "member_id": joining.member_id})
         elif joining.member_id in self.members:
@@ -222,7 +230,10 @@ class ClassicGroup:
         return self.identify(joining.member_id, joining.instance_id)
 
     def _give_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """Give a new client its id first: a lost answer leaves no member behind (KIP-394)."""
+        """Assign an id to a new client; it becomes a member when it joins with that id.
+
+        If the response is lost, no member that never joined is left behind (KIP-394).
+        """
         member_id = _new_id(joining)
         self.pending[member_id] = now + joining.session_timeout
         reply({"error_code": ErrorCode.member_id_required, "member_id": member_id})
@@ -252,7 +263,7 @@ class ClassicGroup:
             self._rebalance(now)
 
     def _replace(self, former: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """A static member that starts again takes the place of its former self."""
+        """Replace a static member by a client that rejoins under its instance id."""
         for answer in (former.answer_join, former.answer_sync):
             answer({"error_code": ErrorCode.fenced_instance_id})
         leader = self.leader
@@ -268,11 +279,11 @@ class ClassicGroup:
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
             new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
-        else:  # It would assign anew if it knew that it leads: KAFKA-13435.
+        else:  # Named as leader, the member would assign again: KAFKA-13435.
             new.answer_join(self._joined(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:
-        """Find a static member."""
+        """Return the static member with an instance id, or None."""
         if instance_id is None:
             return None
         found = (m for m in self.members.values() if m.joined.instance_id == instance_id)
@@ -308,9 +319,10 @@ class ClassicGroup:
         self._complete(now)
 
     def _elect(self) -> bool:
-        """Keep the leader or take the first who joined; False where only absent members are left.
+        """Keep the leader if it rejoined, else choose the first member that did.
 
-        Static members may be absent: they stay until their session ends.
+        Return False if only absent members are left: static members, which stay until their session
+        ends.
         """
         joined = [m.id for m in self.members.values() if m.join is not None]
         if joined and self.leader not in joined:
@@ -318,7 +330,7 @@ class ClassicGroup:
         return bool(joined)
 
     def _complete(self, now: float) -> None:
-        """Answer all members that joined; each has to ask for its assignment then."""
+        """Answer the JoinGroup requests of all members; each of them must then send SyncGroup."""
         self.state = ClassicGroupState.COMPLETING_REBALANCE
         self.protocol = self._vote()
         self.unsynced = set(self.members)
@@ -328,14 +340,17 @@ class ClassicGroup:
             member.answer_join(self._joined(shows_members=member.id == self.leader))
 
     def _vote(self) -> str:
-        """Every member votes for the first of its protocols that all of them have."""
+        """Return the protocol with the most votes.
+
+        Every member votes for the first of its protocols that all members support.
+        """
         offers = [list(m.joined.protocols) for m in self.members.values()]
         common = set(offers[0]).intersection(*offers)
         votes = Counter(next(p for p in offer if p in common) for offer in offers)
         return votes.most_common(1)[0][0]
 
     def _joined(self, *, shows_members: bool) -> dict[str, object]:
-        """What a member is told that has joined; the leader sees all of them."""
+        """Return the response fields for a member that joined; only the leader gets the members."""
         shown = self.members.values() if shows_members else ()
         return {
             "generation_id": self.generation,
@@ -353,7 +368,7 @@ class ClassicGroup:
         }
 
     def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Check whether an id is a member's, and not that of a static member that was replaced."""
+        """Return an error if a member id is unknown, or fenced by a newer static member."""
         if instance_id is not None:
             known = self.instance(instance_id)
             if known is not None and known.id != member_id:
@@ -364,20 +379,20 @@ class ClassicGroup:
         return ErrorCode.none if known_id else ErrorCode.unknown_member_id
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether a consumer reads the topic; also where one does not tell what it reads."""
+        """Return True if a member subscribes to the topic, or if a subscription is not readable."""
         if not self.members or not self.protocol:
             return bool(self.members)
         told = [subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()]
         return any(topics is None or topic in topics for topics in told)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
-        """Check whether a member is one of the current generation."""
+        """Return an error unless a member belongs to the current generation."""
         if error := self.identify(member_id, instance_id):
             return error
         return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation
 
     def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
-        """Hand out assignments; the answer comes when the leader has given them."""
+        """Store the leader's assignments and answer waiting SyncGroup requests with them."""
         member = self.members[member_id]
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.rebalance_in_progress
@@ -400,14 +415,14 @@ class ClassicGroup:
         }
 
     def heartbeat(self, member_id: str, now: float) -> ErrorCode:
-        """Keep a member's session; say whether it should join again."""
+        """Extend a member's session; return REBALANCE_IN_PROGRESS if the member should rejoin."""
         if member_id in self.members:
             self.members[member_id].seen(now)
         preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
-        """Let a member go; an administrator names the instance alone (KIP-345)."""
+        """Remove a member; administrators identify it by its instance id alone (KIP-345)."""
         if not member_id:
             found = self.instance(instance_id)
             if found is None:
@@ -422,7 +437,7 @@ class ClassicGroup:
         return ErrorCode.none
 
     def remove(self, member_ids: Iterable[str], now: float) -> None:
-        """Let members go; the others share their partitions."""
+        """Remove members and rebalance the others."""
         gone = [self.members.pop(i) for i in list(member_ids) if i in self.members]
         for member in gone:
             self.unsynced.discard(member.id)
@@ -436,7 +451,7 @@ class ClassicGroup:
             self._finish_join(now)
 
     def tick(self, now: float) -> None:
-        """Remove members that are late, and end a rebalance that took too long."""
+        """Remove expired and unsynced members, and end a rebalance whose timeout has passed."""
         for member_id in [i for i, expires in self.pending.items() if expires <= now]:
             del self.pending[member_id]
             self._pending_gone(now)
@@ -448,7 +463,7 @@ class ClassicGroup:
             self._finish_join(now)
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do, in monotonic seconds; None for never."""
+        """Return when `tick` is next due, in monotonic seconds, or None if nothing is scheduled."""
         due = [*self.pending.values(), *(m.expires for m in self.members.values() if not m.waits)]
         if self.unsynced:
             due.append(self.sync_deadline)

@@ -1,4 +1,4 @@
-"""All consumer groups by id, and their configs."""
+"""All consumer groups by id, their timeouts, and the configs of groups."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ GROUP_KEYS: dict[str, ConfigKey] = {
     "streams.initial.rebalance.delay.ms": _int(3_000, 0, 2**31 - 1),
     "streams.num.standby.replicas": _int(0, 0, 2),
 }
-"""Groups of consumers (KIP-848), of shares (KIP-932) and of Kafka Streams (KIP-1071)."""
+"""Configs of consumer groups (KIP-848), share groups (KIP-932) and Kafka Streams groups (KIP-1071).
+"""
 
 
 def broker_name(name: str) -> str:
-    """The broker's config behind a group's."""
+    """Return the name of the broker config that a group config defaults to."""
     own = {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
     return name if name in own else f"group.{name}"
 
@@ -53,7 +54,7 @@ class GroupCoordinator:
     """Finds and creates consumer groups, and runs their timeouts.
 
     Args:
-        journal: holds the offsets that were committed to an earlier broker.
+        journal: has the offsets that were committed before a restart.
     """
 
     __slots__ = ("_cached_deadline", "_deadline_is_stale", "_groups", "_journal")
@@ -67,21 +68,21 @@ class GroupCoordinator:
             self.get_or_create(group_id)
 
     def all(self) -> list[ClassicGroup]:
-        """Every group."""
+        """Return all groups."""
         self._deadline_is_stale = True
         return list(self._groups.values())
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """Find a group."""
+        """Return a group, or None if it does not exist."""
         self._deadline_is_stale = True
         return self._groups.get(group_id)
 
     def peek(self, group_id: str) -> ClassicGroup:
-        """Find a group, or return a new empty one without storing it."""
+        """Return a group, or a new empty one that is not stored."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Find a group, or create an empty one."""
+        """Return a group; create an empty one if it does not exist."""
         group = self.find(group_id)
         if group is None:
             offsets = GroupOffsets(self._journal, group_id)
@@ -89,11 +90,11 @@ class GroupCoordinator:
         return group
 
     def delete(self, group_id: str) -> None:
-        """Forget a group and its offsets."""
+        """Delete a group and its offsets."""
         self._groups.pop(group_id).offsets.clear()
 
     def forget_topic(self, name: str) -> None:
-        """Drop all groups' offsets of a topic that is deleted."""
+        """Delete the offsets of all groups for a deleted topic."""
         for group in self._groups.values():
             for topic, partition in list(group.offsets):
                 if topic == name:
@@ -109,7 +110,7 @@ class GroupCoordinator:
         self._deadline_is_stale = True
 
     def next_deadline(self) -> float | None:
-        """When the first group has something to do, in monotonic seconds; None for never.
+        """Return when the first group is due, in monotonic seconds, or None if nothing is due.
 
         The value is cached. Callers change a group only after getting it from `find`,
         `get_or_create` or `all`, so these invalidate the cache.

@@ -1,23 +1,18 @@
 """The transaction coordinator: transactional ids, producer ids, markers and pending offsets.
 
-Ends of transactions on their way into the partitions.
-
-As Kafka's TransactionMarkerChannelManager, but without the network between coordinator and leader.
-
-Whether a transaction includes the partition that a producer writes to, asked before it writes.
-
-As Kafka's AddPartitionsToTxnManager (KIP-890): older clients added the partition themselves, newer
-ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
-
-Offsets that are committed inside of transactions: pending until the marker comes (KIP-98).
-
-As the part of Kafka's OffsetMetadataManager that deals with transactions. All groups share one
-partition of the offsets topic; it has no log, only producers and what they left open.
-
-The transaction coordinator: transactional ids, their producers, and how transactions end.
-
-As Kafka's TransactionCoordinator. transaction_transitions.py decides; here the decisions are kept
-and carried out: markers are written at once, and again later where a partition had no leader.
+- `TransactionCoordinator`, as Kafka's class of that name: the transitions of `transaction_state`
+  decide, this class stores and executes the decisions. Markers are written immediately, and retried
+  later for partitions that have no leader.
+- `TransactionMarkerWriter`, as Kafka's TransactionMarkerChannelManager, but without a network
+  between coordinator and leader.
+- `verify`, as Kafka's AddPartitionsToTxnManager (KIP-890): before a producer writes to a partition,
+  check that its transaction includes it. Older clients add partitions themselves; newer ones
+  (Produce 12, TxnOffsetCommit 5) leave that to the broker.
+- `TransactionalOffsets`, as the part of Kafka's OffsetMetadataManager that handles transactions:
+  offsets committed in a transaction are pending until its marker is written (KIP-98). All groups
+  share one partition of the offsets topic, which has no log, only producers and their pending
+  offsets.
+- `ProducerIdManager` and `TransactionStore`: producer ids and transactional ids in the journal.
 """
 
 from __future__ import annotations
@@ -52,7 +47,7 @@ KIND = "transaction"
 
 
 class TransactionStore:
-    """Every transactional id as it was last kept."""
+    """Stores the latest state of every transactional id."""
 
     __slots__ = ("_journal",)
 
@@ -60,17 +55,17 @@ class TransactionStore:
         self._journal = journal
 
     def all(self) -> list[TransactionMetadata]:
-        """What an earlier broker kept."""
+        """Return the states that an earlier broker stored."""
         return [_read(value) for value in self._journal.all(KIND).values()]
 
     def put(self, txn: TransactionMetadata) -> None:
-        """Keep a state."""
+        """Store a state."""
         value = {field.name: getattr(txn, field.name) for field in fields(txn)}
         value["partitions"] = sorted(txn.partitions)
         self._journal.put(KIND, (txn.id,), value)
 
     def drop(self, txn: TransactionMetadata) -> None:
-        """Forget a transactional id."""
+        """Delete a transactional id."""
         self._journal.put(KIND, (txn.id,), None)
 
 
@@ -88,11 +83,11 @@ class TransactionMarkerWriter:
     """Appends transaction markers to partitions.
 
     Args:
-        find_topic: finds a topic by its name.
-        groups: get the offsets of a committed transaction.
-        offsets: takes the markers of the offsets topic.
-        purgatory: told of partitions whose last stable offset may have moved.
-        clock: time of the markers.
+        find_topic: returns a topic by its name.
+        groups: receive the offsets of committed transactions.
+        offsets: process the markers of the offsets topic.
+        purgatory: notified of partitions whose last stable offset may have moved.
+        clock: timestamps of the markers.
     """
 
     __slots__ = ("_clock", "_find_topic", "_groups", "_offsets", "_purgatory")
@@ -112,7 +107,11 @@ class TransactionMarkerWriter:
         self._offsets = offsets
 
     def write(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
-        """Write a marker; False while the partition has no leader. A deleted one needs none."""
+        """Write a marker and return True, or False if the write has to be retried.
+
+        A retry is needed while the partition has no leader or its storage fails. For a deleted
+        partition there is nothing to write.
+        """
         name, index = topic_partition
         if name == OFFSETS_TOPIC:
             self._offsets.end(marker, self._groups)
@@ -132,17 +131,21 @@ class TransactionMarkerWriter:
 
 
 class TransactionSupportedOperation(Enum):
-    """What the client's version of a request can do."""
+    """What the client supports, depending on the version of its request."""
 
     DEFAULT_ERROR = auto()
     GENERIC_ERROR_SUPPORTED = auto()
-    """It knows TRANSACTION_ABORTABLE."""
+    """The client handles TRANSACTION_ABORTABLE."""
     ADD_PARTITION = auto()
-    """It adds partitions by writing to them."""
+    """The client adds partitions to a transaction by writing to them."""
 
     @classmethod
     def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
-        """What a request of this version can do; the others are the first that can do more."""
+        """Return what a request of `version` supports.
+
+        `generic_errors` and `adding` are the first versions that support TRANSACTION_ABORTABLE and
+        adding partitions.
+        """
         if version >= adding:
             return cls.ADD_PARTITION
         return cls.GENERIC_ERROR_SUPPORTED if version >= generic_errors else cls.DEFAULT_ERROR
@@ -150,7 +153,7 @@ class TransactionSupportedOperation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who writes inside a transaction."""
+    """The producer that writes in a transaction."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -160,7 +163,10 @@ class Writer:
 def verify(
     transactions: TransactionCoordinator, writer: Writer, topic_partition: TopicPartition
 ) -> ErrorCode:
-    """Add a partition to the writer's transaction, or see whether it is part of it."""
+    """Add a partition to the writer's transaction, or check that it is part of it.
+
+    Return an error that the client's version handles.
+    """
     if writer.supported_operation is TransactionSupportedOperation.ADD_PARTITION:
         error = transactions.add(writer.transactional_id, writer.producer, [topic_partition])
     else:
@@ -177,13 +183,13 @@ def verify(
 
 FIRST = 1_000
 BLOCK = 1_000
-"""Ids taken at a time, as Kafka does; a broker that ends leaves the rest of its block unused."""
+"""Producer ids allocated at a time, as in Kafka; a restart leaves the rest of the block unused."""
 _KIND = "producer ids"
 _KEY = ("next block",)
 
 
 class ProducerIdManager:
-    """Counts on from where the journal says that an earlier broker may have been."""
+    """Allocates producer ids, after the last block that the journal has."""
 
     __slots__ = ("_end", "_journal", "_next")
 
@@ -192,7 +198,7 @@ class ProducerIdManager:
         self._next = self._end = int(journal.all(_KIND).get(_KEY, FIRST))
 
     def next(self) -> int:
-        """An id that nobody has had."""
+        """Return a new producer id."""
         if self._next == self._end:
             self._end += BLOCK
             self._journal.put(_KIND, _KEY, self._end)
@@ -210,10 +216,10 @@ Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
 
 
 class TransactionalOffsets:
-    """Pending offsets by producer id, and the newest epoch of each.
+    """Pending offsets by producer id, and the newest epoch of each producer.
 
     Args:
-        journal: where they are kept across restarts.
+        journal: where they are stored across restarts.
     """
 
     __slots__ = ("_epochs", "_journal", "_pending")
@@ -227,17 +233,17 @@ class TransactionalOffsets:
             pending[str(group), (str(topic), int(index))] = CommittedOffset(**value)
 
     def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
-        """Whether the producer's transaction has offsets here already."""
+        """Return True if the producer's transaction already includes offsets."""
         same = self._epochs.get(producer.producer_id) == producer.epoch
         return same and producer.producer_id in self._pending
 
     def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
-        """Refuse an epoch that is older than the newest."""
+        """Return INVALID_PRODUCER_EPOCH if the epoch is older than the newest known one."""
         late = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
         return ErrorCode.invalid_producer_epoch if late else ErrorCode.none
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """Let a producer's transaction have offsets here, even none."""
+        """Note that a producer's transaction includes offsets, even if it has none yet."""
         self._set_epoch(producer)
         self._pending.setdefault(producer.producer_id, {})
 
@@ -248,7 +254,7 @@ class TransactionalOffsets:
         topic_partition: TopicPartition,
         offset: CommittedOffset,
     ) -> None:
-        """Keep an offset until its transaction ends."""
+        """Store an offset until its transaction ends."""
         self.begin(producer)
         self._pending[producer.producer_id][group_id, topic_partition] = offset
         value = {
@@ -264,7 +270,10 @@ class TransactionalOffsets:
             self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
 
     def end(self, marker: EndTransactionMarker, groups: GroupCoordinator) -> None:
-        """Apply or drop a producer's offsets; one that was committed later stands."""
+        """Commit or discard a producer's pending offsets.
+
+        An offset that was committed after the pending one is kept.
+        """
         self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
         for (group_id, topic_partition), offset in self._pending.pop(
             marker.producer_id, {}
@@ -277,21 +286,23 @@ class TransactionalOffsets:
             self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)
 
     def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
-        """Whether a transaction that may change an offset is open (KIP-447)."""
+        """Return True if an open transaction may change a committed offset (KIP-447)."""
         return any((group_id, topic_partition) in pending for pending in self._pending.values())
 
 
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
-"""The producer that a request is answered with, or the error."""
+"""The producer id and epoch for the response, or an error."""
 
 LOOK_EVERY_MS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig:
-    """Kafka's transaction.max.timeout.ms and transactional.id.expiration.ms, in milliseconds.
+    """Limits of transactions, in milliseconds.
 
-    With `ends_bump` (transaction.version 2) also the ends that the coordinator decides bump epochs.
+    `max_timeout_ms` is Kafka's transaction.max.timeout.ms and `id_expiration_ms` is
+    transactional.id.expiration.ms. With `ends_bump` (transaction.version 2), transactions that the
+    coordinator aborts bump the epoch as every end of transactions V2 does.
     """
 
     max_timeout_ms: int
@@ -300,14 +311,14 @@ class TransactionConfig:
 
 
 class TransactionCoordinator:
-    """All transactional ids.
+    """All transactional ids and their transactions.
 
     Args:
-        settings: limits.
-        store: has what an earlier broker knew.
+        settings: limits of transactions.
+        store: has the states from before a restart.
         clock: wall time.
-        new_producer_id: gives an id that nobody has had.
-        markers: writes the ends of transactions into partitions.
+        new_producer_id: allocates a producer id.
+        marker_writer: writes transaction markers to partitions.
     """
 
     def __init__(
@@ -332,11 +343,11 @@ class TransactionCoordinator:
                 self._unwritten[txn.id] = set(txn.partitions)
 
     def all(self) -> list[TransactionMetadata]:
-        """Every transactional id, by name."""
+        """Return all transactional ids, ordered by name."""
         return [self._by_id[name] for name in sorted(self._by_id)]
 
     def find(self, transactional_id: str) -> TransactionMetadata | None:
-        """Find a transactional id."""
+        """Return a transactional id, or None if it is unknown."""
         return self._by_id.get(transactional_id)
 
     def _now(self) -> transitions.Now:
@@ -349,10 +360,9 @@ class TransactionCoordinator:
     def initialize(
         self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int
     ) -> ProducerIdOrError:
-        """Give a producer its id and epoch, and fence those before it (KIP-98, KIP-360).
+        """Return a producer's id and epoch, and fence earlier producers (KIP-98, KIP-360).
 
-        A transaction that is still open is aborted first: CONCURRENT_TRANSACTIONS asks the client
-        to come again.
+        An open transaction is aborted first: CONCURRENT_TRANSACTIONS makes the client retry.
         """
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -381,7 +391,7 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         topic_partitions: Iterable[TopicPartition],
     ) -> ErrorCode:
-        """Take partitions into a producer's transaction."""
+        """Add partitions to a producer's transaction; return an error if the producer may not."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -393,7 +403,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition
     ) -> ErrorCode:
-        """Check whether a partition is part of a producer's transaction (KIP-890)."""
+        """Return an error unless a partition is part of a producer's transaction (KIP-890)."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -405,7 +415,10 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool, bumps: bool
     ) -> ProducerIdOrError:
-        """Commit or abort; with `bumps` (transactions V2) the answer has the next epoch."""
+        """Commit or abort a transaction.
+
+        With `bumps` (transactions V2) the result has the next epoch.
+        """
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -448,7 +461,7 @@ class TransactionCoordinator:
         self._keep(transitions.complete(txn, self._now()))
 
     def tick(self) -> None:
-        """Write what waits for a leader, abort what timed out, forget ids that nobody uses."""
+        """Retry unwritten markers, abort transactions that timed out, and expire unused ids."""
         now = self._now()
         if abs(now.ms - self._looked_ms) < LOOK_EVERY_MS:
             return

@@ -1,14 +1,11 @@
 """The state of a transactional id, and its transitions as pure functions (KIP-98, KIP-890).
 
-The state of one transactional id, and which state may follow which (KIP-98, KIP-890).
+As Kafka's TransactionMetadata, TransactionState and TransactionCoordinator. Kafka stores the
+fencing of a producer as a separate state (PrepareEpochFence); here it is a single step, because
+nothing can happen in between.
 
-As Kafka's TransactionMetadata and TransactionState. The fence that Kafka notes as a state of its
-own (PrepareEpochFence) is one step here, as nothing can come between.
-
-What a transaction coordinator decides: pure functions from a transaction to its next state.
-
-As Kafka's TransactionCoordinator. An ErrorCode in place of a transaction is the answer; NONE among
-them says that the request repeats one that was served.
+A transition returns the next state of the transaction, or an ErrorCode for the response; NONE means
+that the request repeats one that has already been served.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ NO_EPOCH = -1
 NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
-"""The highest epoch that a producer gets; the one above it is kept for the coordinator's fence."""
+"""The highest epoch of a producer; the next one is reserved for fencing by the coordinator."""
 
 
 _AT_REST = frozenset(
@@ -53,12 +50,15 @@ BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.PREPARE_EPOCH_FENCE: frozenset(),
     TransactionState.UNKNOWN: frozenset(),
 }
-"""From which states each may be entered. An abort at rest is one of transactions V2 (KIP-890)."""
+"""For each state, the states from which it may be entered.
+
+Transactions V2 may abort without an open transaction (KIP-890).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdAndEpoch:
-    """Who a request says that it comes from."""
+    """The producer id and epoch of a request or response."""
 
     producer_id: int
     epoch: int
@@ -66,10 +66,11 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMetadata:
-    """What the coordinator knows about a transactional id; times in milliseconds since 1970.
+    """The state of a transactional id; times in milliseconds since 1970.
 
-    `last_epoch` is the epoch that its producer knew before the last bump that it asked for,
-    `next_producer_id` takes over when a transaction ends whose epoch can't be bumped any more.
+    `last_epoch` is the epoch that the producer had before the last bump that it requested.
+    `next_producer_id` replaces the producer id when a transaction ends whose epoch is exhausted,
+    and `previous_producer_id` is the one replaced last.
     """
 
     id: str
@@ -86,24 +87,24 @@ class TransactionMetadata:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left."""
+        """True if the producer id has no epochs left."""
         return self.epoch >= LAST_EPOCH
 
     @property
     def is_prepared(self) -> bool:
-        """Whether its end is decided and markers are on their way."""
+        """True if the end of the transaction is decided and its markers are being written."""
         return self.state in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is open."""
+        """True if no transaction is open."""
         return self.state in _AT_REST
 
     def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
-        """The next state.
+        """Return the next state.
 
         Raises:
-            ValueError: no such transition exists.
+            ValueError: the transition is not allowed.
         """
         if self.state not in BEFORE[state]:
             raise ValueError(f"transactional id {self.id!r} can't go from {self.state} to {state}")
@@ -111,12 +112,12 @@ class TransactionMetadata:
 
 
 Decision: TypeAlias = TransactionMetadata | ErrorCode
-"""The next state, or the answer."""
+"""The next state, or the error for the response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What a decision takes from outside: milliseconds since 1970, and producer ids."""
+    """External inputs of a decision: the time in milliseconds since 1970, and new producer ids."""
 
     ms: int
     new_producer_id: Callable[[], int]
@@ -125,9 +126,9 @@ class Now:
 def initialize(
     txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
 ) -> Decision:
-    """Decide about an InitProducerId of an id at rest: a new epoch, or a new producer id.
+    """Decide on InitProducerId for an id at rest: a new epoch, or a new producer id.
 
-    `expected` is the producer id and epoch that the request names (KIP-360).
+    `expected` is the producer id and epoch that the request has (KIP-360).
     """
     settled = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
     settled["updated_ms"] = now.ms
@@ -150,7 +151,7 @@ def initialize(
 
 
 def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
-    """Check whether an InitProducerId may be served: its producer, and the transaction's state."""
+    """Return an error if an InitProducerId has the wrong producer or an end is in progress."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
         if expected.producer_id != txn.producer_id and not rotated:
@@ -159,7 +160,7 @@ def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None
 
 
 def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
-    """Check whether a producer is the current one and no end is under way."""
+    """Return an error if a producer is not the current one or an end is in progress."""
     if txn is None or txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -170,7 +171,7 @@ def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch
 def add(
     txn: TransactionMetadata, topic_partitions: Iterable[TopicPartition], now: Now
 ) -> TransactionMetadata:
-    """Take partitions into the transaction, or begin it with them."""
+    """Add partitions to the open transaction, or begin one with them."""
     added = frozenset(topic_partitions)
     if txn.state is TransactionState.ONGOING:
         if added <= txn.partitions:
@@ -186,7 +187,7 @@ def add(
 def end_v1(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Decide about an EndTxn of transactions V1: the epoch stays, a repetition changes nothing."""
+    """Decide on EndTxn of transactions V1: the epoch is kept, and a retry changes nothing."""
     if txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -202,9 +203,10 @@ def end_v1(
 def end_v2(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Decide about an EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
+    """Decide on EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
 
-    So the same epoch never ends two transactions, and the epoch before is a repetition.
+    The same epoch therefore never ends two transactions, and a request with the previous epoch is a
+    retry.
     """
     overflowed = (
         txn.previous_producer_id == producer.producer_id
@@ -239,7 +241,7 @@ def _is_epoch_of_v2(
 
 
 def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
-    """An empty transaction that is aborted begins and ends at once."""
+    """Return the prepared state; an abort without an open transaction ends an empty one."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
     return txn.to(
         _prepared(commit=commit),
@@ -252,10 +254,10 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
 
 
 def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
-    """Abort an ongoing transaction that timed out, or whose id a new producer initializes.
+    """Abort an open transaction that timed out, or whose id a new producer initializes.
 
-    The epoch is bumped, so that the markers fence its producer. With `bumps` (transactions V2) that
-    is the bump of every end, and its producer may ask for the new epoch (KIP-360).
+    The epoch is bumped so that the markers fence the producer. With `bumps` (transactions V2) the
+    bump is the same as at every end, and the producer may request the new epoch (KIP-360).
     """
     if bumps:
         return _prepare_v2(txn, now, commit=False)
@@ -268,7 +270,7 @@ def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMeta
 
 
 def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
-    """All markers are written."""
+    """Return the state after all markers are written."""
     rotates = txn.next_producer_id != NO_ID
     return txn.to(
         _completed(txn.state),

@@ -1,13 +1,13 @@
 """AlterConfigs and IncrementalAlterConfigs (KIP-339).
 
-AlterConfigs 0-2: all configs of a topic, broker or group at once; those left out go.
+Both change configs of topics, brokers (KIP-226) and groups; IncrementalAlterConfigs also changes
+the levels of the broker's loggers (KIP-412). Changes take effect immediately. Configs that the
+broker was started with cannot be changed, except those that topic configs default to.
 
-Older clients have nothing else; IncrementalAlterConfigs replaced it (KIP-339).
+AlterConfigs 0-2: replace all configs of a resource; configs left out of the request are reset.
+Older clients only know this API; IncrementalAlterConfigs replaced it.
 
-IncrementalAlterConfigs 0-1 (KIP-339): set, delete, append to and subtract from configs.
-
-Of topics, brokers (KIP-226), groups and of the broker's loggers (KIP-412). Changes count at once.
-What a broker was started with is fixed, but for what stands behind configs of topics.
+IncrementalAlterConfigs 0-1: set, delete, append to and subtract from single configs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ ALTER_CONFIGS = Handler(api=ApiKey.ALTER_CONFIGS, versions=VersionRange(0, 2), h
 
 
 class Operation(IntEnum):
-    """What to do with a config, with the numbers of the request."""
+    """Operations on a config, numbered as in the request."""
 
     SET = 0
     DELETE = 1

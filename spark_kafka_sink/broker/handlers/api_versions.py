@@ -1,8 +1,8 @@
-"""ApiVersions 0-4 (KIP-35, KIP-511): what this broker serves.
+"""ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker serves.
 
-An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this API, so
-that the client comes again lower. Of Kafka's features (KIP-584) this broker has
-transaction.version, which tells clients of transactions V2 (KIP-890).
+A request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the version
+range of this API, so that the client retries with a lower version. Of Kafka's features (KIP-584)
+this broker has transaction.version, which announces transactions V2 to clients (KIP-890).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LEVEL_0_VERSION = 4
 TRANSACTION_VERSION = 2
 NO_FEATURES_EPOCH = -1
 FEATURES_EPOCH = 1
-"""Features never change here."""
+"""The epoch of the finalized features, which never change here."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""As ApiVersionsRequest.SUPPORTED_CLIENT_SOFTWARE_PATTERN."""
+"""Kafka's ApiVersionsRequest.SUPPORTED_CLIENT_SOFTWARE_PATTERN."""
 
 
 def entry(api: ApiKey, versions: VersionRange) -> Values:
-    """One API as ApiVersions names it."""
+    """Return the entry of one API in the response."""
     return {
         "api_key": int(api),
         "min_version": versions.lowest,
@@ -42,7 +42,10 @@ def entry(api: ApiKey, versions: VersionRange) -> Values:
 
 
 def _features(context: RequestContext) -> Values:
-    """Up to version 3 clients can't read that a feature may be at level 0, so it is left out."""
+    """Return the fields of supported and finalized features.
+
+    Supported features are left out up to version 3: those clients cannot read a minimum level of 0.
+    """
     config = context.cluster.config
     if not config.has_transaction_version:
         return {"finalized_features_epoch": NO_FEATURES_EPOCH}
@@ -57,16 +60,16 @@ def _features(context: RequestContext) -> Values:
 
 
 def unsupported_version(served: VersionRange) -> dict[str, Any]:
-    """The answer to a version that is not served; it has to be written as version 0.
+    """Return the response to an unsupported version, which must be encoded in version 0.
 
-    Releases that lack version 3 don't name the range either.
+    Releases without version 3 do not include the version range.
     """
     own = [entry(ApiKey.API_VERSIONS, served)] if served.highest >= NAMED_VERSION else []
     return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
 
 
 def make(others: Iterable[Handler], versions: VersionRange = VERSIONS) -> Handler:
-    """Make the handler that announces the others and itself."""
+    """Return the handler that announces itself and the other handlers."""
     announced = {handler.api: handler.announced or handler.versions for handler in others}
     announced[ApiKey.API_VERSIONS] = versions
     keys = [entry(api, announced[api]) for api in sorted(announced)]

@@ -1,8 +1,6 @@
-"""Resources with configs: topics, brokers, groups and loggers.
+"""Resources that have configs: topics, brokers, groups and loggers, found by type and name.
 
-What has configs that can be changed: topics, brokers, groups; found by type and name.
-
-As Kafka's ConfigAdminManager and ControllerConfigurationValidator judge them.
+Values are validated as by Kafka's ConfigAdminManager and ControllerConfigurationValidator.
 """
 
 from __future__ import annotations
@@ -46,14 +44,14 @@ _NAMES = {number: name for name, number in reversed(LEVELS.items())} | {logging.
 
 
 def levels() -> dict[str, str]:
-    """The level in force of every logger, by its name."""
+    """Return the effective level of every logger of the broker, by name."""
     known = logging.root.manager.loggerDict
     own = {ROOT, *(name for name in known if name.startswith(f"{ROOT}."))}
     return {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in sorted(own)}
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Give a logger a level; None is that of its parent."""
+    """Set the level of a logger; None inherits the parent's level."""
     logging.getLogger(name).setLevel(logging.NOTSET if level is None else LEVELS[level])
 
 
@@ -63,7 +61,7 @@ def _name(number: int) -> str:
 
 
 class ResourceType(IntEnum):
-    """Kinds of resources, with the numbers of the requests."""
+    """Types of resources, numbered as in the requests."""
 
     TOPIC = 2
     BROKER = 4
@@ -73,15 +71,15 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource.
+    """A resource that has configs.
 
     Args:
-        own: what was set of it.
-        key: the config of a name, None where there is none.
-        value: what is in force.
-        check: raises TopicError where some of these values can't be set.
-        apply: replaces what was set of it.
-        unknown_operation: Kafka's code for an operation that it does not know.
+        own: the configs that are set for the resource.
+        key: returns the definition of a config, or None if it is unknown.
+        value: returns the effective value of a config.
+        check: raises TopicError if some of the given values cannot be set.
+        apply: replaces the configs that are set for the resource.
+        unknown_operation: Kafka's error code for an unknown operation on this resource.
     """
 
     own: Mapping[str, str]
@@ -93,15 +91,15 @@ class Resource:
 
 
 def invalid_request(message: str) -> TopicError:
-    """The error of most that is wrong."""
+    """Return an INVALID_REQUEST error, which most failures use."""
     return TopicError(ErrorCode.invalid_request, message)
 
 
 def find_resource(context: RequestContext, kind: int, name: str) -> Resource:
-    """Find what is to be changed.
+    """Return a resource whose configs can be changed.
 
     Raises:
-        TopicError: there is no such resource, or none that can be changed.
+        TopicError: the resource does not exist, or its type has no configs that can be changed.
     """
     if kind == ResourceType.TOPIC:
         return _topic(context, name)
@@ -113,14 +111,14 @@ def find_resource(context: RequestContext, kind: int, name: str) -> Resource:
 
 
 def broker_settings(context: RequestContext) -> list[Setting]:
-    """The configs that the asked node was started with."""
+    """Return the configs that the node which received the request was started with."""
     node = context.cluster.node(context.node)
     address = node.host, node.port
     return list(settings_of(context.cluster.config, node.id, node.bound, address))
 
 
 def check_node(context: RequestContext, name: str) -> None:
-    """See whether a name is that of the node that was asked.
+    """Check that a resource name is the id of the node that received the request.
 
     Raises:
         TopicError: it is not.
@@ -215,6 +213,6 @@ def _group(context: RequestContext, name: str) -> Resource:
 
 
 def is_list(resource: Resource, name: str) -> bool:
-    """Whether a config holds several values."""
+    """Return True if the type of a config is LIST."""
     key = resource.key(name)
     return key is not None and key.type is ConfigType.LIST

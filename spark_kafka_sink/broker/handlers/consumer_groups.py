@@ -1,19 +1,17 @@
 """Membership, description and deletion of classic consumer groups.
 
-JoinGroup 0-9: classic consumer groups.
+JoinGroup 0-9: the response is sent after all members have rejoined. A new member first receives its
+member id since version 4 (KIP-394). Static members exist since version 5 (KIP-345); since version 9
+a static member that rejoins as leader may skip the assignment (KIP-814).
 
-The member id is given first since version 4 (KIP-394); static members since version 5 (KIP-345),
-and a leader among them that comes back may skip its assignment since version 9 (KIP-814). The
-answer waits until all members have joined again.
+SyncGroup 0-5: distributes the leader's assignments to all members. Since version 5 a member must
+name the protocol that it expects (KIP-559).
 
-SyncGroup 0-5: the leader's assignments go out to all members.
+Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2.
 
-Since version 5 a member has to name the protocol that it knows (KIP-559).
-
-ConsumerGroupHeartbeat 0-1: refused, as a Kafka does whose feature group.version is 0 (KIP-848).
-
-It is announced nevertheless: librdkafka waits for ever where it is not, and fails at once where it
-is told UNSUPPORTED_VERSION.
+ConsumerGroupHeartbeat 0-1 is refused with UNSUPPORTED_VERSION, as by Kafka if its feature
+group.version is 0 (KIP-848). ApiVersions announces it nevertheless: without it librdkafka waits
+forever, while it fails immediately on UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ NO_GENERATION = -1
 
 
 def check_coordinator(context: RequestContext) -> ErrorCode:
-    """Check whether the node that was asked coordinates the group."""
+    """Return an error unless the node that received the request coordinates the group."""
     group_id = context.request.group_id
     if not group_id:
         return ErrorCode.invalid_group_id
@@ -50,9 +48,9 @@ def check_coordinator(context: RequestContext) -> ErrorCode:
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
-    """Check whether a request's member belongs to the group's generation.
+    """Return an error unless the request's member belongs to the group's generation.
 
-    A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
+    A static member that was replaced by a newer one gets FENCED_INSTANCE_ID (KIP-345).
     """
     return group.check(
         context.request.member_id, generation, context.get("group_instance_id", None)
@@ -62,9 +60,10 @@ def check_member(context: RequestContext, group: ClassicGroup, generation: int) 
 def may_commit(
     context: RequestContext, generation: int, *, in_transaction: bool = False
 ) -> ErrorCode:
-    """Check whether offsets may be committed: by a member, or by anyone while there is none.
+    """Return an error unless offsets may be committed.
 
-    As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
+    Members may commit, and anyone if the group has no members. As
+    OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
     member are not checked, and a rebalance in progress does not reject the commit.
     """
     group = context.cluster.group_coordinator.find(context.request.group_id)
@@ -245,7 +244,7 @@ def _describe(context: RequestContext, group_id: str) -> Values:
 
 
 def _member(member: GroupMember, group: ClassicGroup) -> Values:
-    """What a member subscribes to is told while the group is stable."""
+    """Return a member's description, with its subscription only while the group is stable."""
     stable = group.state is ClassicGroupState.STABLE
     return {
         "member_id": member.id,

@@ -1,14 +1,13 @@
 """DescribeConfigs and ListConfigResources (KIP-1142).
 
-DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers.
+DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. Synonyms list
+the sources of a value, the one with the highest precedence first. A broker's configs must be
+requested from that broker; an empty broker name returns what is set for all brokers. Other resource
+types fail with INVALID_REQUEST.
 
-With synonyms, the strongest first: what stands behind a value. A broker's configs are asked of that
-broker; an empty name has what was set for all of them. Other resources are INVALID_REQUEST.
-
-ListConfigResources 0-1 (KIP-1142): what DescribeConfigs can be asked about.
-
-Version 0 is of client metrics alone, of which there are none. Groups are those that have configs of
-their own.
+ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. Version 0 lists only
+client metrics, which this broker does not have. Groups are listed if they have configs of their
+own.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def _topic(context: RequestContext, name: str) -> TopicConfig:
 
 
 def _is_wanted(config: Values, keys: Any) -> bool:
-    """Kafka takes an empty list of keys as all of them."""
+    """Return True if a config is requested; as in Kafka, an empty list of keys requests all."""
     return not keys or config["name"] in keys
 
 
@@ -115,13 +114,16 @@ def _synonyms(name: str, config: TopicConfig) -> Iterable[Values]:
 
 
 def _defaults(name: str) -> list[Values]:
-    """Where a broker config has its default from, at most one entry."""
+    """Return the synonym that provides a broker config's default, as a list of at most one."""
     found = default_synonym(name)
     return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
 
 
 def _broker_configs(context: RequestContext) -> Iterable[Values]:
-    """What the broker was started with, under what was set of it since, and of all of them."""
+    """Yield the configs of the node that received the request.
+
+    Values set for the broker override those set for all brokers, which override its start values.
+    """
     dynamic = context.cluster.dynamic_configs
     own, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, own), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
@@ -132,7 +134,7 @@ def _broker_configs(context: RequestContext) -> Iterable[Values]:
 
 
 def _broker_entry(name: str, started: Setting | None, said: list[Values]) -> Values:
-    """One config; the value of one with an unknown name is not told, as in Kafka."""
+    """Return one config; as in Kafka, the values of unknown configs are hidden."""
     if started is None:
         first = said[0]
         entry = _entry(name, None, UNKNOWN_TYPE, first["source"])

@@ -1,4 +1,4 @@
-"""DescribeLogDirs 1-5: the sizes of logs, and of the volume they lie on where there is one."""
+"""DescribeLogDirs 1-5: log sizes, and the size of the volume that holds the data folder, if any."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 IN_MEMORY = "/memory"
-"""The folder that is named where there is none."""
+"""The reported folder of a broker without a data folder."""
 
 
 def describe_log_dirs(context: RequestContext) -> Answer:

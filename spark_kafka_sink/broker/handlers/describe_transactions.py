@@ -1,9 +1,11 @@
 """DescribeTransactions, ListTransactions and DescribeProducers (KIP-664).
 
-ListTransactions 0-2: the transactional ids that the asked node coordinates (KIP-664).
+ListTransactions 0-2: the transactional ids that the node coordinates which received the request.
+Filters by state and producer id; since version 1 by how long transactions have been open (KIP-994);
+since version 2 by a regular expression that must match the whole id (KIP-1152).
 
-Filters by state and producer id, since version 1 by how long they are open (KIP-994), since
-version 2 by a regular expression that has to match the whole id (KIP-1152).
+DescribeTransactions 0 returns the state of transactional ids, DescribeProducers 0 the producers of
+partitions that have a replica on the node.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Fetch 4-17: batches as they lie in the log.
+"""Fetch 4-17: batches as they are stored in the log.
 
-Waits for min.bytes until max.wait; batches behind the high watermark are not there yet. The first
-batch comes whatever its size (KIP-74). There are no fetch sessions (KIP-227): session id 0 tells
-the client to name all partitions each time, and only a request that does is served. Leader epochs
-are checked (KIP-320), topics come by id since version 13 (KIP-516). Read-committed readers get
-batches below the last stable offset and are told which of them belong to aborted transactions
-(KIP-98).
+A request waits for min.bytes until max.wait has passed; batches above the high watermark are not
+returned. The first batch is returned whatever its size (KIP-74). There are no fetch sessions
+(KIP-227): session id 0 makes clients name all partitions in each request, and incremental requests
+are refused. Leader epochs are checked (KIP-320), and topics are identified by id since version 13
+(KIP-516). read_committed consumers receive the batches below the last stable offset and the list of
+aborted transactions (KIP-98).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 NO_OFFSET = -1
 FULL_EPOCHS = frozenset({0, -1})
-"""Session epochs of requests that name all partitions; the session id means nothing there."""
+"""Session epochs of full fetch requests, which name all partitions; their session id is ignored."""
 INDEX_INTERVAL = 4096
-"""Bytes between two entries of an index, as index.interval.bytes."""
+"""Bytes between two index entries: the default of index.interval.bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """One partition of a request: what is asked, and the error that it meets."""
+    """A requested partition, and its error if there is one."""
 
     asked: Any
     partition: Partition | None
@@ -53,7 +53,7 @@ class PartitionFetch:
     committed: bool
 
     def waiting_bytes(self, enough: int) -> int:
-        """Bytes that could be sent."""
+        """Return the number of bytes that could be sent; counting may stop at `enough`."""
         if self.partition is None or self.error:
             return 0
         limit = min(enough, self.asked.partition_max_bytes)
@@ -173,7 +173,10 @@ def _partition(one: PartitionFetch, data: list[memoryview]) -> Values:
 
 
 def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) -> list[Values]:
-    """As Kafka's, the list reaches to the next entry of the index behind the data."""
+    """Return the aborted transactions of a response.
+
+    As in Kafka, the list extends to the next index entry after the data.
+    """
     start, log = one.asked.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):
         return []

@@ -1,19 +1,16 @@
 """OffsetCommit, OffsetFetch and OffsetDelete.
 
-OffsetCommit 2-10: by a member of the current generation, or by anyone while there is none.
+OffsetCommit 2-10: accepted from members of the current generation, or from anyone while the group
+has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than 4,096
+characters fails with OFFSET_METADATA_TOO_LARGE.
 
-Topics by id since version 10 (KIP-848). Metadata of more than 4,096 characters is
-OFFSET_METADATA_TOO_LARGE.
+OffsetFetch 1-10: the committed offsets of a group; of several groups since version 8 (KIP-709).
+Topics are identified by id since version 10 (KIP-848). A request for stable offsets (KIP-447,
+version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction may change one of them.
 
-OffsetFetch 1-10: where a group goes on; several groups at once since version 8 (KIP-709).
-
-Topics by id since version 10 (KIP-848). A request for stable offsets (KIP-447, version 7) gets
-UNSTABLE_OFFSET_COMMIT while a transaction may change one.
-
-OffsetDelete 0 (KIP-496): committed offsets of a group go, one by one.
-
-Those of a topic that a member subscribes to stay: GROUP_SUBSCRIBED_TO_TOPIC. A group that has
-members and is not one of consumers is NON_EMPTY_GROUP.
+OffsetDelete 0 (KIP-496): deletes single committed offsets of a group. Offsets of a topic that a
+member subscribes to are kept, with GROUP_SUBSCRIBED_TO_TOPIC. A group with members whose protocol
+type is not "consumer" fails with NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MAX_METADATA = 4_096
-"""Kafka's offset.metadata.max.bytes, counted in characters there too."""
+"""Kafka's offset.metadata.max.bytes, which counts characters in Kafka as well."""
 
 
 def offset_commit(context: RequestContext) -> Answer:
@@ -121,7 +118,11 @@ def _group(context: RequestContext, item: Any) -> Values:
 def _asked(
     context: RequestContext, group: ClassicGroup | None, topics: Any
 ) -> list[tuple[str | None, UUID | None, list[int]]]:
-    """Topics by name, if they are known, and by id, if they are asked for by it."""
+    """Return the name, id and partition indexes of the requested topics.
+
+    If the request names no topics, these are all topics with committed offsets. The name is None if
+    a topic id is unknown.
+    """
     if topics is not None:
         return [
             (

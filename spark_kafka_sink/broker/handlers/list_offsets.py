@@ -1,14 +1,19 @@
 """ListOffsets and OffsetForLeaderEpoch.
 
-ListOffsets 1-10: the offset for a time.
+ListOffsets 1-10: the offset for a timestamp, or for one of these values:
 
--1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734, version 7), -4 earliest
-local (KIP-405, version 8), -5 latest tiered (KIP-1005, version 9; there is none). For
-read-committed readers the latest is the last stable offset, and nothing behind it is found.
+| timestamp | offset |
+|---|---|
+| -1 | latest; for read_committed consumers the last stable offset |
+| -2 | earliest |
+| -3 | the record with the largest timestamp (KIP-734, since version 7) |
+| -4 | earliest local (KIP-405, since version 8) |
+| -5 | latest tiered (KIP-1005, since version 9); always -1, as there is no tiered storage |
 
-OffsetForLeaderEpoch 2-4: where a leader epoch, or the newest below it, ended (KIP-320).
+Records above the high watermark, or the last stable offset for read_committed, are not found.
 
-An epoch that nobody knows of yet is answered with epoch and offset -1. The client's own leader
+OffsetForLeaderEpoch 2-4: the end offset of a leader epoch, or of the newest epoch below it
+(KIP-320). For an epoch newer than all known ones, epoch and offset are -1. The client's own leader
 epoch is checked: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 """
 
@@ -79,13 +84,13 @@ def _partition(context: RequestContext, item: Any, asked: Any) -> Values:
 
 
 def _lowest(version: int) -> int:
-    """The lowest timestamp that has a meaning in a version."""
+    """Return the lowest timestamp that has a meaning in a version of the request."""
     since = {LATEST_TIERED: 9, EARLIEST_LOCAL: 8, MAX_TIMESTAMP: 7}
     return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 
 
 def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
-    """What lies behind the end that the reader sees is not there yet."""
+    """Return the offset for a timestamp; records at or above `end` are not visible."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

@@ -1,24 +1,22 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster and FindCoordinator.
 
-What a client may do with a resource, as bit fields (KIP-430): everything that is not denied.
+Metadata 0-13: brokers, topics, and the leader of each partition. All topics are returned if the
+request's list is null (in version 0 also if it is empty). Topics may be requested by id since
+version 10 (KIP-516). An unknown topic is created if the broker and, since version 4, the client
+allow it. A partition whose in-sync replicas are all down has no leader: LEADER_NOT_AVAILABLE.
 
-The operations of a resource type are those of Kafka's AclEntry.supportedOperations, a bit is the
-code of its AclOperation.
+DescribeTopicPartitions 0 (KIP-966): partitions in order of topic names, in pages. All topics are
+returned if the request names none. A page has at most response_partition_limit partitions, and
+never more than 2,000; the cursor names the first partition of the next page.
 
-Metadata 0-13: brokers, topics, and who leads each partition.
+DescribeCluster 0-2: the brokers, the controller and the cluster id.
 
-All topics where none are named (null, and in version 0 also an empty list). Topics by id since
-version 10 (KIP-516). An unknown topic is created where the broker and, since version 4, the client
-allow it. A partition whose replicas in sync are all down has no leader: LEADER_NOT_AVAILABLE.
+FindCoordinator 0-6: the node that coordinates a consumer group or, since version 1, a transactional
+id. Several keys per request since version 4 (KIP-699). Other key types fail with INVALID_REQUEST.
 
-DescribeTopicPartitions 0 (KIP-966): partitions by topic name, page by page.
-
-All topics where none are named. A page has at most response_partition_limit partitions (2,000 at
-the most); the cursor names the first one of the next page.
-
-FindCoordinator 0-6: the node for a consumer group or, since version 1, a transactional id.
-
-Many keys at once since version 4 (KIP-699). Other key types are INVALID_REQUEST.
+Authorized operations (KIP-430) are bit fields of all operations that are not denied to the client.
+The operations of a resource type are those of Kafka's AclEntry.supportedOperations, and the bit of
+an operation is the code of its AclOperation.
 """
 
 from __future__ import annotations
@@ -69,26 +67,26 @@ NOT_ASKED: Final = -(2**31)
 
 
 def of_topic(context: RequestContext, topic: str | None) -> int:
-    """Operations on a topic, where Metadata is asked for them."""
+    """Return the authorized operations on a topic, if Metadata requests them."""
     if not context.get("include_topic_authorized_operations", False):
         return NOT_ASKED
     return allowed_on_topic(context, topic)
 
 
 def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
-    """Operations on a topic."""
+    """Return the authorized operations on a topic."""
     return _allowed(context, TOPIC_OPERATIONS, ResourceType.TOPIC, topic or "")
 
 
 def of_group(context: RequestContext, group: str) -> int:
-    """Operations on a group, where DescribeGroups is asked for them."""
+    """Return the authorized operations on a group, if DescribeGroups requests them."""
     if not context.get("include_authorized_operations", False):
         return NOT_ASKED
     return _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
 
 
 def of_cluster(context: RequestContext) -> int:
-    """Operations on the cluster, where Metadata or DescribeCluster is asked for them."""
+    """Return the authorized operations on the cluster, if the request asks for them."""
     if not context.get("include_cluster_authorized_operations", False):
         return NOT_ASKED
     return _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -164,7 +162,7 @@ def _describe(context: RequestContext, topic: Topic) -> Values:
 
 
 def describe_partition(context: RequestContext, partition: Partition) -> Values:
-    """One partition, as Metadata and DescribeTopicPartitions name it."""
+    """Return a partition's fields in Metadata and DescribeTopicPartitions."""
     led = partition.leader in context.cluster.nodes
     return {
         "error_code": ErrorCode.none if led else ErrorCode.leader_not_available,

@@ -1,26 +1,24 @@
-"""Produce 3-13, with the requests that wait for acks=all.
+"""Produce 3-13, including the requests that wait for acks=all.
 
-What a Produce request wants written, each partition once.
+ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but they are
+refused.
 
-A request may name a partition twice. Kafka keeps its records in a map: of those that look like one
-batch the last ones count, and those that do not are what the answer tells of
-(``KafkaApis.handleProduceRequest``).
+acks may be -1, 0 or 1; other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
+response, and an error closes the connection. With acks=-1 the response waits for all in-sync
+replicas, at most for the request's timeout. As in Kafka's purgatory of DelayedProduce, waiting
+requests are indexed by topic-partition and rechecked if the high watermark or the in-sync replicas
+of one of them change.
 
-Produce requests with acks=all that wait until enough replicas have their records.
+Each partition takes one batch of format 2 (partition/log_validator.py), and sequences of idempotent
+producers are checked (partition/producer_state.py). A request may name a partition more than once.
+As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended, but if another
+one is invalid the response reports its error.
 
-As Kafka's DelayedProduce in its purgatory: kept by topic-partition, looked at again when the
-high watermark or the in-sync replicas of one of them change, answered at the latest when the
-request's timeout has passed.
+A transactional batch requires that its partition is part of the transaction
+(coordinator/transaction_coordinator.py); since version 12 the batch adds it (KIP-890).
 
-Produce 3-13; 0-2 are announced, as librdkafka needs that (KAFKA-18659), but refused.
-
-Acks -1, 0 and 1; others are INVALID_REQUIRED_ACKS. With acks=0 there is no answer, and an error
-ends the connection; acks=-1 waits for all replicas in sync, at most for the request's timeout
-(delayed_produce.py). One batch of format 2 per partition (partition/log_validator.py); idempotent
-sequences (partition/producer_state_manager.py). Single records are named since version 8 (KIP-467),
-the leader to go to since version 10 (KIP-951), topics by id since version 13 (KIP-516). Batches of
-a transaction need its partition to be part of it (coordinator/transaction_verification.py), since
-version 12 they make it so (KIP-890).
+Responses name invalid records since version 8 (KIP-467) and the current leader since version 10
+(KIP-951). Topics are identified by id since version 13 (KIP-516).
 """
 
 from __future__ import annotations
@@ -68,7 +66,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProduceData:
-    """The records to append, and why others for the same partition can't be."""
+    """The records to append to a partition.
+
+    `refused` is the error of other, invalid records in the request for the same partition. The
+    response reports it, although `records` are appended.
+    """
 
     index: int
     records: memoryview | None
@@ -76,14 +78,14 @@ class PartitionProduceData:
 
 
 class TopicProduceData(NamedTuple):
-    """A topic's item of the request, which names it, and its partitions."""
+    """A topic's item of the request, which identifies it, and the data of its partitions."""
 
     item: Any
     partitions: list[PartitionProduceData]
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
-    """The topics of a request, in its order."""
+    """Return the topics of a request, in its order, each partition once."""
     if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
         return [_only(topic_data[0])]
     items: dict[object, Any] = {}
@@ -103,7 +105,7 @@ def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
 
 
 def _only(item: Any) -> TopicProduceData:
-    """A topic with one partition, which can't be named twice."""
+    """Return a topic with one partition, the common case, without checking for duplicates."""
     data = item.partition_data[0]
     only = PartitionProduceData(index=data.index, records=data.records)
     return TopicProduceData(item=item, partitions=[only])
@@ -124,7 +126,11 @@ def _chosen(index: int, all_records: list[memoryview | None]) -> PartitionProduc
 
 
 class Unconfirmed(NamedTuple):
-    """Records that wait: high watermark and leader that they need, and their part of the answer."""
+    """Appended records that wait for replication.
+
+    They need `required_offset` as high watermark, and `leader` to remain the leader. `response` is
+    their partition's part of the response.
+    """
 
     partition: Partition
     required_offset: int
@@ -133,12 +139,12 @@ class Unconfirmed(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int]:
-        """The topic-partition, as the purgatory knows it."""
+        """The topic-partition, as the purgatory's key."""
         return self.partition.topic, self.partition.index
 
 
 class DelayedProduce:
-    """The unconfirmed parts of one request."""
+    """The unconfirmed partitions of one request."""
 
     __slots__ = ("_least", "_waiting")
 
@@ -148,11 +154,11 @@ class DelayedProduce:
 
     @property
     def keys(self) -> tuple[tuple[str, int], ...]:
-        """The topic-partitions that it waits for."""
+        """The topic-partitions that the request waits for."""
         return tuple(one.key for one in self._waiting)
 
     def try_complete(self) -> bool:
-        """Settle what can be settled; return whether nothing waits any longer."""
+        """Settle the partitions that are replicated or failed; return True if none is left."""
         self._waiting = [one for one in self._waiting if not self._settled(one)]
         return not self._waiting
 
@@ -170,7 +176,7 @@ class DelayedProduce:
         return True
 
     def expire(self) -> None:
-        """The time has passed: what is still unconfirmed is REQUEST_TIMED_OUT."""
+        """Fail the partitions that are still unconfirmed with REQUEST_TIMED_OUT."""
         if not self.try_complete():
             for one in self._waiting:
                 one.response["error_code"] = ErrorCode.request_timed_out
@@ -215,7 +221,7 @@ def _when_replicated(
 def _topic(
     context: RequestContext, one: TopicProduceData, unconfirmed: list[Unconfirmed]
 ) -> dict[str, Any]:
-    """Append to the partitions of a topic; what is in their logs now joins `unconfirmed`."""
+    """Append to the partitions of a topic; add those that were written to `unconfirmed`."""
     topic = topic_of(context, one.item)
     answers = []
     for data in one.partitions:
@@ -225,7 +231,7 @@ def _topic(
         if partition is not None and answer["error_code"] is ErrorCode.none:
             unconfirmed.append(_unconfirmed(context, partition, data, answer))
     return {
-        "name": topic.name if topic else name_of(one.item),  # for the log also where ids are used
+        "name": topic.name if topic else name_of(one.item),  # for the log even if ids are used
         "topic_id": id_of(one.item),
         "partition_responses": answers,
     }
@@ -237,7 +243,7 @@ def _unconfirmed(
     data: PartitionProduceData,
     answer: dict[str, Any],
 ) -> Unconfirmed:
-    """What was appended waits for the high watermark behind its last record."""
+    """Return appended records, which wait until the high watermark is above their last offset."""
     last = answer["base_offset"] + last_offset_delta(data.records or b"")
     return Unconfirmed(
         partition=partition,
@@ -269,7 +275,7 @@ def _partition(
 
 
 def _verify(context: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
-    """Ask the coordinator about a batch of a transaction; a client must say which one it is."""
+    """Check a transactional batch with the coordinator; it requires a transactional id."""
     header = transactional_header(records)
     if header is None:
         return ErrorCode.none

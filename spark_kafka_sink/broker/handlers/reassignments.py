@@ -1,12 +1,14 @@
 """Partition reassignments (KIP-455) and leader elections (KIP-460).
 
-AlterPartitionReassignments 0-1 (KIP-455): partitions get other replicas, null takes it back.
+AlterPartitionReassignments 0-1: assign other replicas to partitions; null cancels an ongoing
+reassignment. The response is sent as soon as the reassignment has begun. Version 1 can forbid a
+change of the replication factor.
 
-The answer comes when it has begun. Version 1 can forbid another number of replicas.
+ListPartitionReassignments 0: the ongoing reassignments.
 
-ElectLeaders 0-2: preferred leaders lead again; since version 1 also unclean elections (KIP-460).
-
-Of all partitions where none are named; those that need no election are not told of then.
+ElectLeaders 0-2: elect preferred leaders and, since version 1, hold unclean elections (KIP-460). If
+the request names no partitions, it applies to all of them, and the response leaves out partitions
+that need no election.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every API that is served, and from which version to which; add new ones here."""
+"""All APIs that the broker serves and their versions; register new handlers in `_SERVED`."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ _SERVED = [
 HANDLERS: dict[int, Handler] = {
     int(handler.api): handler for handler in (*_SERVED, api_versions.make(_SERVED))
 }
-"""Everything that is served, by API key."""
+"""All handlers, by API key."""
 
 
 def handlers_of(release: str | None) -> Mapping[int, Handler]:
-    """What a broker serves that answers as a release of Kafka does; None is for all of it."""
+    """Return the handlers of a broker that imitates a release of Kafka, or all for None."""
     if release is None:
         return HANDLERS
     spans = releases()[release]

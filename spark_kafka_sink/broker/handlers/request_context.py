@@ -1,4 +1,4 @@
-"""The context of one request in a handler, and lookups that handlers share."""
+"""The context that a handler receives, its possible results, and lookups that handlers share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """What a handler may return instead of a response's fields."""
+    """Results of a handler other than the fields of a response."""
 
     LATER = "the answer follows through RequestContext.reply"
     SILENT = "there is no answer"
@@ -31,25 +31,25 @@ class Outcome(Enum):
 
 
 REASON: Final = "reason"
-"""A key of an answer's values for the broker's log alone: no response has such a field."""
+"""A key of a response's values for the broker's log only; it is not a field of any response."""
 
 Answer: TypeAlias = Values | Outcome
-"""A handler's result; field names as in the newest version of the response."""
+"""The result of a handler; field names as in the newest version of the response."""
 
 
 class RequestContext(NamedTuple):
-    """A request with all that its handler may use.
+    """A request and everything that its handler may use.
 
     Args:
-        cluster: the state.
-        node: id of the node that was asked.
+        cluster: the state of the cluster.
+        node: id of the node that received the request.
         version: the request's version.
         request: kio's request of that version.
-        client_id: the client's name for itself, "" if it has none.
+        client_id: the client id, "" if the client has none.
         client_host: the client's address.
-        user: who the client is, ANONYMOUS where it is not asked.
-        reply: gives the answer of a handler that returned LATER.
-        is_closed: whether the client has gone meanwhile.
+        user: the authenticated user, ANONYMOUS without authentication.
+        reply: sends the response of a handler that returned LATER.
+        is_closed: returns True if the client has disconnected.
     """
 
     cluster: Cluster
@@ -63,7 +63,7 @@ class RequestContext(NamedTuple):
     is_closed: Callable[[], bool]
 
     def get(self, field: str, default: Any) -> Any:
-        """A field that not all versions of the request have."""
+        """Return a field of the request, or `default` if its version does not have the field."""
         return getattr(self.request, field, default)
 
     def wait(
@@ -73,9 +73,9 @@ class RequestContext(NamedTuple):
         answer: Callable[[], Values],
         keys: tuple[TopicPartition, ...] = (),
     ) -> Outcome:
-        """Answer when `try_complete` says so, at the latest after `time`.
+        """Answer once `try_complete` returns True, at the latest after `time`.
 
-        Only a change of one of `keys`, if there are any, may complete it.
+        Only changes of the topic-partitions in `keys` are checked; without keys, all changes are.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(
@@ -92,7 +92,10 @@ class RequestContext(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """How one API is served; `announced` is what ApiVersions says where that differs."""
+    """The versions of an API, and the function that handles its requests.
+
+    `announced` are the versions in ApiVersions, if they differ from `versions`.
+    """
 
     api: ApiKey
     versions: VersionRange
@@ -101,7 +104,7 @@ class Handler:
 
 
 def topic_of(context: RequestContext, item: Any) -> Topic | None:
-    """The topic that an item of a request names or, in newer versions, has the id of."""
+    """Return the topic that an item of a request names or, in newer versions, identifies by id."""
     if hasattr(item, "topic_id"):
         found = context.cluster.topics.with_id(item.topic_id)
         if found is not None:
@@ -110,46 +113,46 @@ def topic_of(context: RequestContext, item: Any) -> Topic | None:
 
 
 def name_of(item: Any) -> str | None:
-    """The topic's name in an item; Fetch calls it `topic`."""
+    """Return the topic name in an item; Fetch calls the field `topic`."""
     name: str | None = getattr(item, "name", getattr(item, "topic", None))
     return name
 
 
 def id_of(item: Any) -> UUID | None:
-    """The topic's id in an item, None in versions that name it."""
+    """Return the topic id in an item, or None in versions that use the name."""
     found: UUID | None = getattr(item, "topic_id", None)
     return found
 
 
 def missing(item: Any) -> ErrorCode:
-    """The error for a topic that is not there."""
+    """Return the error for an item whose topic does not exist."""
     by_id = id_of(item) is not None
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
 def check_transaction_coordinator(context: RequestContext, transactional_id: str) -> ErrorCode:
-    """Check whether the node that was asked coordinates a transactional id."""
+    """Return an error unless the node that received the request coordinates a transactional id."""
     here = not transactional_id or context.cluster.coordinator(transactional_id).id == context.node
     return ErrorCode.none if here else ErrorCode.not_coordinator
 
 
 def reads_committed(context: RequestContext) -> bool:
-    """Whether a reader wants decided transactions only; versions that can't say so do not."""
+    """Return True if the request is read_committed; versions without an isolation level are not."""
     return int(context.get("isolation_level", 0)) == 1
 
 
 def visible_end(partition: Partition, *, committed: bool) -> int:
-    """Where a reader's view of a partition ends."""
+    """Return the offset up to which a consumer may read a partition."""
     return partition.last_stable_offset if committed else partition.high_watermark
 
 
 def current_leader(partition: Partition) -> Values:
-    """Where to go instead (KIP-951)."""
+    """Return the fields that tell a client the current leader (KIP-951)."""
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
 
 
 def endpoints(context: RequestContext, node_ids: set[int]) -> list[Values]:
-    """Addresses of nodes that an answer sends clients to (KIP-951)."""
+    """Return the addresses of nodes that a response refers clients to (KIP-951)."""
     if not node_ids:
         return []
     living = context.cluster.nodes

@@ -1,14 +1,11 @@
-"""SaslHandshake and SaslAuthenticate.
+"""SaslHandshake and SaslAuthenticate outside of authentication.
 
-SaslHandshake 0-1: the choice of a mechanism (KIP-43).
+SaslHandshake 0-1 selects a mechanism (KIP-43). SaslAuthenticate 0-2 carries the mechanism's
+messages (KIP-152) and the session lifetime (KIP-368).
 
-Answered before authentication (net/sasl_gate.py). Here it comes without SASL, or too late, and is
-ILLEGAL_SASL_STATE as in KafkaApis.
-
-SaslAuthenticate 0-2: a mechanism's messages (KIP-152), the session's length (KIP-368).
-
-Answered before authentication (net/sasl_gate.py). Here it comes without SASL, or too late, and is
-ILLEGAL_SASL_STATE as in KafkaApis.
+net/sasl_gate.py answers both during authentication. They reach these handlers only if the listener
+has no SASL or the client is already authenticated, and fail with ILLEGAL_SASL_STATE, as in
+KafkaApis.
 """
 
 from __future__ import annotations

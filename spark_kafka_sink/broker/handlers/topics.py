@@ -1,19 +1,18 @@
 """CreateTopics, CreatePartitions, DeleteTopics and DeleteRecords.
 
-CreateTopics 2-7: partition count, replication factor, explicit assignments.
+CreateTopics 2-7: partition count, replication factor, explicit assignments. Unknown or invalid
+configs are refused (topic_config.py). The response has the configs of the new topic since version 5
+(KIP-525) and its id since version 7.
 
-Unknown or invalid configs are refused (topic_config.py). Versions 5 and later tell the configs of
-the new topic (KIP-525), version 7 its id.
+CreatePartitions 0-3: add partitions to a topic, optionally on given nodes. A count that is not
+larger fails with INVALID_PARTITIONS, a topic named twice with INVALID_REQUEST, and a wrong number
+of assignments or an assignment to unknown nodes with INVALID_REPLICA_ASSIGNMENT.
 
-CreatePartitions 0-3: a topic gets more partitions, on the nodes that are asked for.
+DeleteTopics 1-6: topics by name, since version 6 also by id.
 
-A count that is not larger is INVALID_PARTITIONS, a topic named twice INVALID_REQUEST. A wrong
-number of assignments, or one to other nodes than there are, is INVALID_REPLICA_ASSIGNMENT.
-
-DeleteRecords 0-2: the log starts at an offset from now on; -1 is the high watermark.
-
-An offset behind the high watermark is OFFSET_OUT_OF_RANGE; a topic that is compacted only refuses
-with POLICY_VIOLATION. Space is freed in whole segments.
+DeleteRecords 0-2: move the log start offset forward; -1 is the high watermark. An offset above the
+high watermark fails with OFFSET_OUT_OF_RANGE, a topic whose cleanup policy is only "compact" with
+POLICY_VIOLATION. Disk space is freed in whole segments.
 """
 
 from __future__ import annotations

@@ -1,38 +1,31 @@
 """InitProducerId, the transaction APIs of producers, and WriteTxnMarkers.
 
-InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98).
+InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98). With one, its
+producer id at the next epoch, which fences older producers. A transaction that they left open is
+aborted first, and CONCURRENT_TRANSACTIONS makes the client retry. Since version 3 a producer may
+send its current id and epoch (KIP-360), and is refused if a newer one exists; without a
+transactional id they are ignored.
 
-With a transactional id: its producer id at the next epoch, which fences its older producers. A
-transaction that they left open is aborted first, and CONCURRENT_TRANSACTIONS asks to come again.
-Since version 3 a producer may name the id and epoch that it has (KIP-360): it is refused if
-there is a newer one. Without a transactional id that is ignored.
+AddPartitionsToTxn 0-5: add partitions to a transaction before they are written to. Clients use
+versions up to 3, with one transaction per request. Since version 4 a request may have several, and
+`verify_only` checks whether the partitions are already part of the transaction (KIP-890). If one
+partition does not exist, none is added, and the others fail with OPERATION_NOT_ATTEMPTED.
 
-AddPartitionsToTxn 0-5: partitions become part of a transaction before they are written to.
+AddOffsetsToTxn 0-4: add a group's offsets to a transaction (KIP-98). Clients that use transactions
+V2 do not send it: their TxnOffsetCommit does the same.
 
-Versions up to 3 are the clients', for one transaction. Since version 4 there may be many, and
-`verify_only` asks whether the partitions are part of it already (KIP-890). If one partition does
-not exist none is added: OPERATION_NOT_ATTEMPTED for the others.
+TxnOffsetCommit 0-5: offsets that take effect when the transaction is committed (KIP-98). Since
+version 3 the request may name a group member and its generation, which are then checked (KIP-447).
+Up to version 4 the client sends AddOffsetsToTxn first; version 5 implies it (KIP-890).
 
-AddOffsetsToTxn 0-4: a group's offsets become part of a transaction (KIP-98).
+EndTxn 0-5: commit or abort. Version 5 belongs to transactions V2 (KIP-890): every end bumps the
+epoch, and the response has the new epoch, with a new producer id if the epochs are exhausted; a
+retry gets the same response. In older versions the epoch does not change.
 
-Clients of transactions V2 leave it out: their TxnOffsetCommit does it.
-
-TxnOffsetCommit 0-5: offsets that count once the transaction is committed (KIP-98).
-
-Since version 3 the request may name a group member and its generation, which are checked then
-(KIP-447). Up to version 4 the client sends AddOffsetsToTxn first; version 5 implies it (KIP-890).
-
-EndTxn 0-5: commit or abort.
-
-Version 5 is that of transactions V2 (KIP-890): every end bumps the epoch, and the answer has it,
-with a new producer id once the epochs are used up; a repetition gets the same answer. In older
-versions the epoch stays.
-
-WriteTxnMarkers 1-2: writes transaction markers into partitions that the node leads.
-
-The embedded coordinator writes markers directly. This API serves `kafka-transactions abort`, which
-ends hanging transactions (KIP-664). Since version 2 a marker carries the transaction version: with
-transactions V2 its epoch must be newer than that of the records (KIP-1228).
+WriteTxnMarkers 1-2: write transaction markers to partitions that the node leads. The embedded
+coordinator writes markers directly; this API serves `kafka-transactions abort`, which ends hanging
+transactions (KIP-664). Since version 2 a marker carries the transaction version: with transactions
+V2 its epoch must be newer than that of the records (KIP-1228).
 """
 
 from __future__ import annotations
@@ -75,7 +68,7 @@ if TYPE_CHECKING:
 
 
 _INIT_FENCED_VERSION = 4
-"""Since then clients know PRODUCER_FENCED."""
+"""The first version whose clients handle PRODUCER_FENCED."""
 
 
 def init_producer_id(context: RequestContext) -> Answer:
@@ -116,7 +109,7 @@ INIT_PRODUCER_ID = Handler(
 
 
 _ADD_PARTITIONS_FENCED_VERSION = 2
-"""Since then clients know PRODUCER_FENCED."""
+"""The first version whose clients handle PRODUCER_FENCED."""
 BATCHED_VERSION = 4
 
 
@@ -172,7 +165,7 @@ def _topic_partitions(topics: Any) -> list[TopicPartition]:
 def _unservable(
     context: RequestContext, transactional_id: str, topic_partitions: list[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Errors that keep all from being added; empty if there are none."""
+    """Return the errors if the partitions cannot be added; empty if they can."""
     found = {name: context.cluster.topics.named(name) for name, _ in topic_partitions}
     missing = {
         (name, index)
@@ -209,7 +202,7 @@ ADD_PARTITIONS_TO_TXN = Handler(
 
 
 _ADD_OFFSETS_FENCED_VERSION = 2
-"""Since then clients know PRODUCER_FENCED."""
+"""The first version whose clients handle PRODUCER_FENCED."""
 
 
 def add_offsets_to_txn(context: RequestContext) -> Answer:
@@ -233,7 +226,7 @@ ADD_OFFSETS_TO_TXN = Handler(
 ABORTABLE_VERSION = 4
 ADDING_VERSION = 5
 MAX_METADATA = 4096
-"""Kafka's offset.metadata.max.bytes; it counts characters."""
+"""Kafka's offset.metadata.max.bytes, which counts characters."""
 
 
 def txn_offset_commit(context: RequestContext) -> Answer:
@@ -264,7 +257,10 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 
 
 def _join_transaction(context: RequestContext) -> ErrorCode:
-    """Add the offsets partition to the transaction; the error for all offsets if that fails."""
+    """Add the offsets partition to the transaction.
+
+    Return the error for all offsets of the request if that fails.
+    """
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)
     error = check_coordinator(context)
@@ -315,7 +311,7 @@ TXN_OFFSET_COMMIT = Handler(
 
 
 _END_TXN_FENCED_VERSION = 2
-"""Since then clients know PRODUCER_FENCED."""
+"""The first version whose clients handle PRODUCER_FENCED."""
 BUMPING_VERSION = 5
 
 

@@ -1,7 +1,14 @@
-"""From sockets to handlers and back: what Kafka's SocketServer and RequestChannel do.
+"""The network layer: from sockets to request handlers and back (Kafka's SocketServer).
 
-Reading order: server (the loop), socket_server and connection (bytes in and out), frame_buffer
-(bytes to frames), dispatcher (a frame to its handler), response_channel (an answer to its
-connection). request_handler and loop_sockets are for storages that are a network away; error_log,
-repeat_log and message_shapes log what was refused.
+All sockets belong to one thread, the one that runs the event loop of `server`. Requests that may
+wait for a remote storage are handled on a second thread (`RequestHandler` in `dispatcher`).
+
+In reading order:
+
+- `server`: the event loop; `LoopSockets` for callers on other threads
+- `socket_server`: listeners and connections of all nodes, selector, timers
+- `connection`: one client connection: frame assembly, response channel, error log
+- `tls_socket`: a non-blocking TLS socket
+- `sasl_gate`: SASL authentication in front of the request handlers
+- `dispatcher`: decoding of requests and their dispatch; `RequestHandler`, the thread for requests
 """

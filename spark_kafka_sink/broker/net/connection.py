@@ -1,14 +1,14 @@
 """One client connection: frames in, one request at a time, responses out, errors logged.
 
-Received bytes of one connection, put together to frames with as little copying as there can be.
+`FrameBuffer` assembles frames with as little copying as possible. Small frames arrive in a buffer
+that all connections share, many per read, and are copied out of it. A large frame that is
+incomplete gets its own buffer, and the socket writes the rest of the frame directly into that.
 
-Small frames come many at a time through a buffer that all connections share, and are copied out of
-it. A frame that did not fit gets a buffer of its own, into which the socket writes the rest.
+`Connection` queues received requests and unsent responses, `ResponseChannel` carries the response
+of one request.
 
-Every refused request is logged: what was refused, to whom, and why.
-
-Errors that are part of the protocol's ordinary course, such as a rebalance, are logged as
-information; all others are warnings.
+`ErrorLog` logs every rejected request: what was rejected, for which client, and why. Errors that
+occur in normal operation, such as a rebalance, are logged at level INFO, all others as warnings.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 
 _FIRST_ROOM = 4 * 1024 * 1024
-"""Bytes: room for the rest of a frame before more of it has come; then it grows fourfold."""
+"""Initial buffer size beyond the received bytes of a large frame; it grows fourfold (bytes)."""
 _DIRECT_FROM = 64 * 1024
-"""Bytes: a smaller frame is cheaper to join than to receive by itself."""
+"""Minimum number of missing bytes for a separate buffer; joining chunks is cheaper below it."""
 
 
 class FrameBuffer:
-    """Collects bytes that a socket writes into `room`, and hands out whole frames.
+    """Collects the bytes that a socket writes into `room`, and returns complete frames.
 
-    A frame's memory grows with the bytes that come: a size alone, which anybody can claim, is
-    worth a few MiB, and the system gives those page by page.
+    A frame's buffer grows with the bytes received: the frame size, which any client can claim,
+    causes an allocation of a few MiB at most, and the system provides those page by page.
     """
 
     __slots__ = ("_at", "_frame", "_reader", "_size")
@@ -68,18 +68,18 @@ class FrameBuffer:
         self._size = 0
 
     def set_limit(self, limit: int) -> None:
-        """Take larger or smaller frames from now on."""
+        """Change the maximum size of the frames to come (bytes)."""
         self._reader.set_limit(limit)
 
     def room(self, shared: memoryview) -> memoryview:
-        """Where the next bytes belong: a large frame's own memory, or the shared buffer."""
+        """Return the buffer for the next bytes: a large frame's own buffer, or the shared one."""
         return shared if self._frame is None else self._frame[self._at :]
 
     def received(self, room: memoryview, count: int) -> list[memoryview]:
-        """Take `count` bytes that were written into `room`; return the frames that are complete.
+        """Take `count` bytes that were written into `room`; return the complete frames.
 
         Raises:
-            ProtocolError: a size is negative or above the limit; the stream is lost then.
+            ProtocolError: a size is negative or above the limit; the stream is unusable then.
         """
         if self._frame is None:
             frames = self._reader.feed(bytes(room[:count]))
@@ -109,21 +109,21 @@ class FrameBuffer:
 
 
 def _memory(size: int) -> memoryview:
-    """Bytes that nobody has touched yet: a bytearray would begin by filling itself with zeros."""
+    """Return uninitialized memory: unlike a bytearray, it is not filled with zeros first."""
     return np.empty(size, np.uint8).data
 
 
 MAX_UNSENT = 4 * 1024 * 1024
-"""Bytes waiting for a slow reader before its next request is looked at."""
+"""Unsent response bytes from which a connection's next request has to wait (slow reader)."""
 MAX_PARTS = 256
-"""Buffers for one gathering write, below every system's limit."""
+"""Maximum number of buffers for one gathering write, below the limit of every system."""
 
 
 class Connection:
-    """Frames that were received, and answers that are not sent yet.
+    """Received frames that are not served yet, and responses that are not sent yet.
 
-    Like Kafka's, it looks at one request at a time, so answers keep their order even when one has
-    to wait.
+    Like a connection of Kafka's broker, it serves one request at a time, so responses keep the
+    order of the requests even if one is delayed.
     """
 
     __slots__ = (
@@ -153,16 +153,16 @@ class Connection:
         self.watched = 0
         self.is_encrypted = False
         self.authenticator: SaslServerAuthenticator | None = None
-        """What every request has to pass; None where it is not asked for."""
+        """Checks every request; None without SASL."""
         self.user: str | None = ANONYMOUS
-        """Who the client is; None as long as that is open."""
+        """The client's principal name; None until the client is authenticated."""
         self._frames = FrameBuffer()
         self._outgoing: deque[memoryview] = deque()
 
     def begin_securely(
         self, authenticator: SaslServerAuthenticator | None, *, is_encrypted: bool
     ) -> None:
-        """Have the client prove who it is by SASL or a certificate; by SASL in small frames."""
+        """Require authentication by SASL or a certificate; limit the frame size until SASL ends."""
         self.is_encrypted, self.authenticator, self.user = is_encrypted, authenticator, None
         if authenticator is not None:
             self._frames.set_limit(MAX_RECEIVE_BYTES)
@@ -170,53 +170,60 @@ class Connection:
             self.user = ANONYMOUS
 
     def authenticated(self, user: str) -> None:
-        """Note who the client is."""
+        """Store the authenticated user and allow frames of the usual size."""
         self.user = user
         self._frames.set_limit(MAX_FRAME)
 
     @property
     def wants_input(self) -> bool:
-        """Whether there is room for more requests; a waiting one still notices a disconnect."""
+        """True if the socket should be read.
+
+        While a request is being served, reading continues, so that a disconnect is noticed.
+        """
         return not self.backlog and self.unsent < MAX_UNSENT
 
     def room(self, shared: memoryview) -> memoryview:
-        """Where the socket should write the next bytes; see `FrameBuffer`."""
+        """Return the buffer for the next bytes; see `FrameBuffer`."""
         return self._frames.room(shared)
 
     def received(self, room: memoryview, count: int) -> None:
-        """Take bytes written into `room`; raises ProtocolError when they can't be Kafka's."""
+        """Take bytes written into `room`.
+
+        Raises:
+            ProtocolError: they are not a valid Kafka frame.
+        """
         self.backlog.extend(self._frames.received(room, count))
 
     @property
     def is_finished(self) -> bool:
-        """Whether it was to end once everything is sent, and everything is."""
+        """True if the connection was to end after its last response, and that was sent."""
         return self.ending and not self.unsent
 
     @property
     def may_go_on(self) -> bool:
-        """Whether a request that is there may be served: after a write no event may tell."""
+        """True if a pending request may be served now, which no socket event announces."""
         return not self.busy and not self.closed and self.unsent < MAX_UNSENT
 
     def take_request(self) -> memoryview | None:
-        """Take the request to serve now, if any; the next one waits until it is answered."""
+        """Return the request to serve now, if any; the next one waits until it is answered."""
         if not self.backlog or not self.may_go_on:
             return None
         self.busy = True
         return self.backlog.popleft()
 
     def answered(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Queue an answer (of no parts where there is none); the next request may come."""
+        """Queue a response (no parts if there is none) and allow the next request."""
         self.busy = False
         for part in parts:
             self._outgoing.append(memoryview(part))
             self.unsent += len(part)
 
     def to_send(self) -> list[memoryview]:
-        """Parts for one gathering write."""
+        """Return the buffers for one gathering write."""
         return [self._outgoing[i] for i in range(min(len(self._outgoing), MAX_PARTS))]
 
     def sent(self, count: int) -> None:
-        """Drop what was written."""
+        """Drop the first `count` bytes of the unsent responses."""
         self.unsent -= count
         while count:
             first = self._outgoing[0]
@@ -238,11 +245,11 @@ class _Said:
 
 
 class RepeatLog:
-    """Logs the first message of a kind, and then one in `QUIET_SECONDS` with the number between.
+    """Logs the first message of a kind, then at most one per `QUIET_SECONDS`, with a repeat count.
 
     Args:
-        log: where to.
-        now: seconds of a monotonic clock.
+        log: the underlying logger.
+        now: returns the seconds of a monotonic clock.
     """
 
     __slots__ = ("_log", "_now", "_said")
@@ -253,7 +260,7 @@ class RepeatLog:
         self._said: dict[Hashable, _Said] = {}
 
     def log(self, level: int, kind: Hashable, message: str, *args: object) -> None:
-        """Log a message with its arguments, unless one of its kind was logged a moment ago."""
+        """Log a message with its arguments, unless one of its kind was logged recently."""
         if not self._log.isEnabledFor(level):
             return
         now, said = self._now(), self._said.get(kind)
@@ -315,14 +322,14 @@ class ErrorLog:
             )
 
     def disconnected(self, connection: Connection, why: object) -> None:
-        """Log that a connection is ended because what came through it can't be served."""
+        """Log that a connection is closed because its requests cannot be served."""
         kind = ("disconnected", type(why), str(why))
         text = "%s is disconnected: %s"
         self._log.log(logging.WARNING, kind, text, connection.peer, why)
 
 
 def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
-    """The failed parts of a response, each with the name of what failed."""
+    """Yield the failed parts of a response, each with the name of the resource that failed."""
     if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
         yield "", values
     shape = BY_PARTITION.get(api)
@@ -355,13 +362,13 @@ def _name_of(item: Values) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What answers need of the event loop.
+    """What responses need from the event loop.
 
     Args:
-        answered: told when a connection may go on, outside of its turn.
-        deliver: runs on the loop's thread what touches a connection.
-        call_later: runs a function on the loop's thread so many seconds later; called from there.
-        error_log: where errors in answers are logged.
+        answered: called when a connection may continue, outside of its turn.
+        deliver: runs a function that accesses a connection on the loop's thread.
+        call_later: runs a function after the given seconds; for the loop's thread only.
+        error_log: logs the errors in responses.
     """
 
     answered: Callable[[Connection], None]
@@ -371,10 +378,11 @@ class Network:
 
 
 class ResponseChannel:
-    """Hands a request to its handler, and the answer to its connection.
+    """Passes a request to its handler, and the response to its connection.
 
-    Faults use `changes`, which alter the answer's values, `cut`, after which many bytes of it the
-    connection ends, and `lost`: the connection never says anything again.
+    Fault injection uses `changes`, which alter the response's values, `cut`, the number of bytes of
+    the response after which the connection is closed, and `lost`: there is no response, and the
+    connection serves no more requests.
     """
 
     __slots__ = (
@@ -417,7 +425,7 @@ class ResponseChannel:
         """Serve the request.
 
         Raises:
-            ProtocolError: the connection has to end.
+            ProtocolError: the connection must be closed.
         """
         if context.cluster.denials.is_active:
             answer = authorization.handle(self._handler, context)
@@ -431,28 +439,28 @@ class ResponseChannel:
             self.send(answer)
 
     def reply(self, values: Values) -> None:
-        """Give the answer of a handler that returned LATER."""
+        """Send the response of a handler that returned LATER."""
         self.send(values)
         self.went_on()
 
     def let_go(self) -> None:
-        """Let the connection go on before the request is handled, as it gets no answer."""
+        """Let the connection continue before the request is handled, as it has no response."""
         self._let_go = True
         self._connection.answered(())
 
     def went_on(self) -> None:
-        """Let the connection go on, outside of its turn."""
+        """Let the connection continue, outside of its turn."""
         self._deliver(lambda: self._answered(self._connection))
 
     def end(self) -> None:
-        """End the connection once everything is sent."""
+        """Close the connection once everything is sent."""
         self._deliver(self._end)
 
     def _end(self) -> None:
         self._connection.ending = True
 
     def send(self, values: Values) -> None:
-        """Queue the answer."""
+        """Queue the response."""
         if self._connection.closed or self.lost:
             return
         self._error_log.log_errors(self.api, self._connection, values)

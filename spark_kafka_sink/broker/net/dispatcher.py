@@ -1,10 +1,9 @@
-"""Decode request frames and dispatch them to handlers, in the loop or beside it.
+"""Decode request frames and dispatch them to handlers, on the event loop or on a second thread.
 
-Requests beside the event loop: for a storage that is a network away, such as Redis.
-
-As Kafka's KafkaRequestHandler stands beside its network Processor, here with one thread: requests
-that may wait for the storage come one after the other, the sockets and requests about the cluster
-alone go on meanwhile.
+The second thread, `RequestHandler`, is used with a remote storage such as Redis, as Kafka's
+KafkaRequestHandler threads work next to its network Processor threads. It handles the requests
+that may wait for the storage one after the other. The event loop meanwhile serves the sockets and
+the requests that only need cluster metadata.
 """
 
 from __future__ import annotations
@@ -47,23 +46,23 @@ _WITHOUT_STORAGE: Final = frozenset(
 
 
 def expects_no_response(api: int, context: RequestContext) -> bool:
-    """Whether it is a Produce request with acks=0."""
+    """Return True for a Produce request with acks=0."""
     return api == ApiKey.PRODUCE and context.request.acks == 0
 
 
 class RequestInterceptor(Protocol):
-    """Sits between requests and their handlers; fault injection implements it."""
+    """Receives requests ahead of their handlers; implemented by fault injection."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it may do anything but forward requests."""
+        """True if it may do anything other than forward requests."""
         ...
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request by `ResponseChannel.handle`, or do something else to it.
+        """Handle a request with `ResponseChannel.handle`, or do something else with it.
 
         Raises:
-            ProtocolError: the connection has to end.
+            ProtocolError: the connection must be closed.
         """
         ...
 
@@ -73,8 +72,8 @@ class Dispatcher:
 
     Args:
         cluster: the state that handlers work on.
-        network: takes responses.
-        interceptor: every request passes through it.
+        network: receives responses.
+        interceptor: receives every request before its handler.
     """
 
     __slots__ = ("_cluster", "_gate", "_handlers", "_interceptor", "_network")
@@ -90,12 +89,13 @@ class Dispatcher:
     def read(
         self, frame: memoryview, connection: Connection
     ) -> tuple[ResponseChannel, RequestContext] | None:
-        """Decode a request; None if it was answered here.
+        """Decode a request; return None if it was answered here.
 
-        That is ApiVersions of an unknown version, and what authenticates the client.
+        Answered here are ApiVersions requests of an unknown version, and SASL authentication.
 
         Raises:
-            ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
+            ProtocolError: the request is invalid or not supported; the connection must be closed
+                (as in Kafka).
         """
         if connection.authenticator is not None and not self._gate.admits(frame, connection):
             return None
@@ -127,12 +127,16 @@ class Dispatcher:
         """Serve a request.
 
         Raises:
-            ProtocolError: the connection has to end.
+            ProtocolError: the connection must be closed.
         """
         self._interceptor.serve(channel, context)
 
     def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
-        """Whether a request may have to wait for the storage; cluster requests never do."""
+        """Return True if a request may wait for the storage.
+
+        Requests for cluster metadata never do, except for Metadata requests that name unknown
+        topics (they may create them).
+        """
         if channel.api not in _WITHOUT_STORAGE or self._interceptor.is_active:
             return True
         topics = self._cluster.topics
@@ -159,14 +163,14 @@ LOG = logging.getLogger(__name__)
 LONGEST_WAIT: Final = 0.1
 STOP_SECONDS: Final = 10.0
 MOST_WAITING: Final = 64
-"""Requests: what waits for a slow storage is memory."""
+"""Queue length (requests) from which acks=0 requests also wait; limits memory use."""
 
 
 class RequestHandler:
-    """Runs what it is given, and the cluster's tick, holding the lock on its state.
+    """Runs queued functions and the cluster's tick on its own thread, holding the state lock.
 
     Args:
-        lock: on the cluster's state.
+        lock: the lock on the cluster's state.
     """
 
     __slots__ = ("_queue", "_stopping", "_thread", "lock")
@@ -178,7 +182,7 @@ class RequestHandler:
         self._thread: threading.Thread | None = None
 
     def start(self, cluster: Cluster) -> None:
-        """Begin the thread; what was submitted before runs on it."""
+        """Start the thread; it also runs what was submitted before."""
         self._thread = threading.Thread(
             target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
         )
@@ -186,7 +190,7 @@ class RequestHandler:
 
     @property
     def has_room(self) -> bool:
-        """Whether so few requests wait that those without an answer may be put aside."""
+        """True if connections may continue before their acks=0 requests are handled."""
         return self._queue.qsize() < MOST_WAITING
 
     def submit(self, job: Callable[[], None]) -> None:
@@ -194,7 +198,7 @@ class RequestHandler:
         self._queue.put(job)
 
     def stop(self) -> None:
-        """Finish what runs, leave the rest."""
+        """Finish the running function and discard the rest."""
         self._stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:

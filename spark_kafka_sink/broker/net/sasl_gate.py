@@ -1,4 +1,4 @@
-"""Requests of clients that are not authenticated: what stands before the handlers."""
+"""SASL authentication of connections, ahead of the request handlers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class SaslGate:
     """Authenticates connections that have an authenticator.
 
     Args:
-        handlers: all that are served, by API key.
-        network: takes responses.
-        clock: the brokers'.
-        failure_delay: seconds before a client hears that it is refused, against guessing
+        handlers: handlers of the supported APIs, by API key.
+        network: receives responses.
+        clock: the brokers' clock.
+        failure_delay: seconds before a failed authentication is answered, against password guessing
             (connection.failed.authentication.delay.ms).
     """
 
@@ -48,10 +48,10 @@ class SaslGate:
         self._failure_delay = failure_delay
 
     def admits(self, frame: memoryview, connection: Connection) -> bool:
-        """Whether a request goes on to its handler; all others are answered here.
+        """Return True if a request may be passed to its handler; answer all others here.
 
         Raises:
-            ProtocolError: the connection has to end.
+            ProtocolError: the connection must be closed.
         """
         authenticator = connection.authenticator
         if authenticator is None:
@@ -111,7 +111,7 @@ class SaslGate:
     def _take_token(
         self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
     ) -> None:
-        """Answer a message that came without a request round it (SaslHandshake 0)."""
+        """Answer a SASL message without a request header (SaslHandshake version 0)."""
         challenge = authenticator.token(bytes(frame), self._moment())
         if challenge is None:
 

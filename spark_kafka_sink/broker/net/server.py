@@ -1,8 +1,9 @@
-"""The broker's event loop: requests to handlers, responses back, scheduled work.
+"""The broker's event loop: receive requests, dispatch them to handlers, send the responses.
 
-Sockets of nodes for those who are not on the event loop's thread: asked there, waited for here.
-
-Used where requests are handled beside the loop.
+`Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
+remote storage, requests that may wait for it run on a second thread (`RequestHandler`), and
+`LoopSockets` lets that thread close, open, mute and unmute nodes: it runs the call on the loop's
+thread and waits for the result.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ LONGEST_SECONDS: Final = 10.0
 
 
 class LoopSockets:
-    """`NodeSockets` whose calls are made on the loop's thread.
+    """A `NodeSockets` for other threads: its calls run on the loop's thread, callers wait for them.
 
     Args:
-        sockets: those of the server.
+        sockets: the server's sockets, used on the loop's thread only.
         on_loop: runs a function on the loop's thread.
-        lock: on the cluster's state; let go of meanwhile, as the loop may want it.
+        lock: the lock on the cluster's state; released while waiting, as the loop may need it.
     """
 
     __slots__ = ("_lock", "_on_loop", "_sockets")
@@ -76,7 +77,7 @@ class LoopSockets:
             try:
                 function()
                 done.set_result(None)
-            except Exception as error:  # noqa: BLE001 - it belongs to the caller's thread
+            except Exception as error:  # noqa: BLE001 - it is raised in the caller's thread
                 done.set_exception(error)
 
         self._on_loop(run)
@@ -87,20 +88,21 @@ class LoopSockets:
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
 REQUESTS_IN_A_TURN: Final = 64
-"""Of one connection: one that sends thousands at once is no reason for the others to wait."""
+"""Maximum number of requests of one connection per turn, so that it does not starve the others."""
 
 
 class Server:
-    """Serves the connections of all nodes until it is told to stop.
+    """Serves the connections of all nodes until `stop` is called.
 
-    `stop` may be called from other threads; all else belongs to the thread that runs the loop. It
-    owns the cluster's state, too, unless there is a thread for requests.
+    `stop` may be called from any thread; everything else belongs to the thread that runs the loop.
+    This thread also owns the cluster's state, unless there is a thread for requests.
 
     Args:
-        cluster: the state.
-        sockets: of all nodes.
-        requests: a thread for requests that may wait for a storage; None handles all here.
-        interceptor: every request passes through it.
+        cluster: the cluster's state.
+        sockets: the sockets of all nodes.
+        requests: the thread for requests that may wait for a storage; None to handle all requests
+            on the loop's thread.
+        interceptor: receives every request before its handler.
     """
 
     def __init__(
@@ -134,12 +136,12 @@ class Server:
             self._sockets.call_soon(function)
 
     def stop(self) -> None:
-        """End the loop soon."""
+        """Make the loop end soon."""
         self._stopping = True
         self._sockets.call_soon(lambda: None)
 
     def run(self) -> None:
-        """Serve until `stop`; then close every socket."""
+        """Serve until `stop` is called, then close every socket."""
         self._thread = threading.get_ident()
         try:
             while not self._stopping:
@@ -175,7 +177,7 @@ class Server:
         return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
 
     def _advance(self, connection: Connection) -> None:
-        """Serve a turn's share of the requests that are there, send what can be sent."""
+        """Serve some of the connection's pending requests and send as much as possible."""
         sockets = self._sockets
         if not sockets.is_served(connection):
             return
@@ -198,7 +200,7 @@ class Server:
                 request = self._dispatcher.read(frame, connection)
                 if request is not None:
                     self._dispatch(connection, *request)
-            except Exception as error:  # noqa: BLE001 - one client's request ends no other's
+            except Exception as error:  # noqa: BLE001 - it must not affect other clients
                 self._failed(connection, error)
                 return False
         return True
@@ -220,10 +222,10 @@ class Server:
     def _serve_beside(
         self, connection: Connection, channel: ResponseChannel, context: RequestContext
     ) -> None:
-        """Serve a request on the thread of requests, and tell the loop."""
+        """Serve a request on the thread for requests; resume or close its connection afterwards."""
         try:
             self._dispatcher.serve(channel, context)
-        except Exception as error:  # noqa: BLE001 - one client's request ends no other's
+        except Exception as error:  # noqa: BLE001 - it must not affect other clients
             self._failed(connection, error)
             self._sockets.call_soon(lambda: self._sockets.close(connection))
         else:

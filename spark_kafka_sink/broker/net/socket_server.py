@@ -1,9 +1,7 @@
-"""The sockets of all nodes, and the timers of the event loop.
+"""The sockets of all nodes (listeners and connections), and the timers of the event loop.
 
-The sockets of all nodes: listeners, connections, and what they are ready for.
-
-As Kafka's SocketServer with its Acceptor and Processor, on one thread: the one that runs the loop
-of `Server`. Only `call_soon` may be called from others.
+Kafka's SocketServer with its Acceptor and Processor, on one thread: the one that runs the loop
+of `Server`. Only `call_soon` may be called from other threads.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """Functions by the time when they are due; for one thread, which looks often enough."""
+    """Functions by due time, for use by one thread, which calls `run` often enough."""
 
     __slots__ = ("_heap", "_now", "_number")
 
@@ -43,11 +41,11 @@ class Timers:
         return bool(self._heap)
 
     def add(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call a function once, so much later."""
+        """Call a function once, after the given number of seconds."""
         heapq.heappush(self._heap, (self._now() + seconds, next(self._number), function))
 
     def run(self) -> None:
-        """Call what is due."""
+        """Call the functions that are due."""
         now = self._now()
         while self._heap and self._heap[0][0] <= now:
             heapq.heappop(self._heap)[2]()
@@ -57,25 +55,29 @@ LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
-"""Seconds without accepting connections after running out of file descriptors."""
+"""Pause of accepting connections after the process ran out of file descriptors (seconds)."""
 FAREWELL_SECONDS: Final = 1.0
-"""Seconds that a client whose handshake failed has to read why."""
+"""Time for a client whose handshake failed to read the reason (seconds)."""
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket; OSError if the port is taken."""
+    """Open a listening socket.
+
+    Raises:
+        OSError: the port is in use.
+    """
     listener = socket.create_server((host, port), backlog=BACKLOG)
     listener.setblocking(False)
     return listener
 
 
 class SocketServer:
-    """Listening sockets by node id, and the connections that came through them.
+    """Listening sockets by node id, and the connections that they accepted.
 
     Args:
-        listeners: open and not blocking, by node id.
-        addresses: host and port to listen on again when a node comes back.
+        listeners: open, non-blocking sockets by node id.
+        addresses: host and port by node id, to listen on again when a node is restarted.
         security: TLS and SASL of all listeners.
     """
 
@@ -111,38 +113,38 @@ class SocketServer:
         self._calls.append(function)
         try:
             self._wake_in.send(b"\0")
-        except OSError:  # Full: it is awake anyway. Closed: it has ended.
+        except OSError:  # Full: it is awake anyway. Closed: the loop has ended.
             LOG.debug("the broker's loop needs no waking")
 
     @property
     def open_connections(self) -> int:
-        """How many clients are connected, to all nodes together."""
+        """Number of open connections, of all nodes together."""
         return len(self._sockets)
 
     def resume(self, connection: Connection) -> None:
-        """Have a connection looked at again although its socket is ready for nothing."""
+        """Schedule a connection to be advanced although its socket has no event."""
         self._resumed[connection] = None
 
     @property
     def has_resumed(self) -> bool:
-        """Whether a connection is to be looked at again."""
+        """True if a connection is scheduled by `resume`."""
         return bool(self._resumed)
 
     def take_resumed(self) -> Iterator[Connection]:
-        """The connections to be looked at again; one that resumes once more is not among them."""
+        """Yield the scheduled connections; those scheduled meanwhile wait for the next turn."""
         for connection in list(self._resumed):
             del self._resumed[connection]
             yield connection
 
     def run_calls(self) -> None:
-        """Run the functions that `call_soon` got."""
+        """Run the functions passed to `call_soon`."""
         while self._calls:
             self._calls.popleft()()
 
     def poll(self, timeout: float) -> Iterator[Connection]:
-        """Wait for events, accept who connects, and read what has come.
+        """Wait for events, accept new connections, read received bytes, and run due timers.
 
-        Connections come out one by one: those that may go on, as they can be read or written.
+        Yields the connections that can make progress as their socket is readable or writable.
         """
         for key, events in self._selector.select(timeout):
             if isinstance(key.data, Connection):
@@ -187,7 +189,7 @@ class SocketServer:
             self._secure(connection, client)
 
     def _secure(self, connection: Connection, client: socket.socket) -> None:
-        """Begin with TLS or SASL on a new connection, which has a time to be done with them."""
+        """Start TLS or SASL on a new connection, and a timer that limits the time for both."""
         tls = self._security.tls
         if tls is not None:
             self._sockets[connection] = TlsSocket(client, tls.context, self._encrypted)
@@ -207,7 +209,7 @@ class SocketServer:
             self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
-        """Gone before it was accepted, or no file descriptor is left: then wait for one."""
+        """Log a failed accept; if no file descriptor is left, pause accepting."""
         self._log.log(
             logging.WARNING,
             ("accept", error.errno),
@@ -226,7 +228,7 @@ class SocketServer:
             self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
     def _receive(self, connection: Connection) -> bool:
-        """Read once; False when the connection has to end."""
+        """Read once; return False if the connection must be closed."""
         client = self._sockets[connection]
         try:
             room = connection.room(self._shared)
@@ -249,7 +251,7 @@ class SocketServer:
         return count > 0
 
     def _receive_rest(self, connection: Connection, client: TlsSocket, count: int) -> int:
-        """Read what is decrypted or can be: the selector knows of the socket's bytes alone."""
+        """Read all buffered bytes; the selector only sees those still in the socket."""
         if connection.user is None and connection.authenticator is None:
             connection.user = client.principal or ANONYMOUS
         while count and client.has_more:
@@ -259,16 +261,16 @@ class SocketServer:
         return count
 
     def _dismiss(self, connection: Connection, client: TlsSocket) -> None:
-        """Let a client read why it is refused: closing on unread bytes would take that away."""
+        """Let a client read why it is rejected: closing with unread input discards the alert."""
         client.refuse()
         self.timers.add(FAREWELL_SECONDS, lambda: self.close(connection))
 
     def is_served(self, connection: Connection) -> bool:
-        """Whether a connection is open, and its node reads and writes."""
+        """Return True if a connection is open and its node is not paused."""
         return not connection.closed and connection.node not in self._muted
 
     def flush(self, connection: Connection) -> None:
-        """Send what can be sent, and wait for what is missing; close what is to end."""
+        """Send as much as possible, and watch for what is missing; close a finished connection."""
         if not self._send(connection) or connection.is_finished:
             self.close(connection)
             return
@@ -308,7 +310,7 @@ class SocketServer:
         connection.watched = events
 
     def close(self, connection: Connection) -> None:
-        """Close a connection; harmless when it is closed."""
+        """Close a connection; no effect if it is closed."""
         if connection.closed:
             return
         connection.closed = True

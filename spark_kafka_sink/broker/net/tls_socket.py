@@ -1,7 +1,7 @@
-"""A socket that never blocks and speaks TLS, with the methods of one that does not.
+"""A non-blocking TLS socket with the methods of a plain non-blocking socket.
 
-The handshake goes on with each read: as long as it lasts there is nothing to read, and a client
-that leaves it in the middle costs its memory alone.
+Each read advances the handshake; until it is complete there is no data to read. A client that
+abandons its handshake only costs the memory of its connection.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WRITE_BYTES: Final = 64 * 1024
-"""Bytes encrypted at a time: four of TLS's records."""
+"""Bytes encrypted at a time: four TLS records."""
 _ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
-"""TLS's alert internal_error, as Java answers to what is not TLS."""
+"""TLS alert internal_error, which Java also sends in response to input that is not TLS."""
 
 
 class TlsSocket:
-    """The server's side of one connection.
+    """The server's side of one TLS connection.
 
     Args:
-        client: not blocking; closed with this.
-        context: the listener's.
-        shared: where encrypted bytes are received; nobody else may use it meanwhile.
+        client: the non-blocking socket; closed with this object.
+        context: the listener's TLS context.
+        shared: receive buffer for encrypted bytes; only used during a call.
     """
 
     __slots__ = (
@@ -54,9 +54,9 @@ class TlsSocket:
         self._accepted = 0
         self._is_refused = False
         self.is_ready = False
-        """Whether the handshake is done."""
+        """True after the handshake."""
         self.principal: str | None = None
-        """Kafka's name for the client by its certificate; None without one."""
+        """Kafka principal name from the client's certificate; None without one."""
 
     def fileno(self) -> int:
         """See `socket.socket`."""
@@ -64,20 +64,20 @@ class TlsSocket:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether encrypted bytes wait for the socket to take them."""
+        """True if encrypted bytes wait for the socket to take them."""
         return bool(self._outbox)
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to read before the socket has more."""
+        """True if more can be read without new bytes from the socket."""
         return self._incoming.pending > 0 or self._tls.pending() > 0
 
     def recv_into(self, room: memoryview) -> int:
-        """Read what the client has sent; 0 at its end.
+        """Read what the client has sent; return 0 at the end of the stream.
 
         Raises:
-            BlockingIOError: there is nothing yet.
-            TlsError: the handshake failed; `refuse` lets the client read why.
+            BlockingIOError: there is nothing to read yet.
+            TlsError: the handshake failed; call `refuse` so that the client can read the reason.
             OSError: the connection is lost.
         """
         if self._is_refused:
@@ -124,7 +124,7 @@ class TlsSocket:
         self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
 
     def _push(self) -> None:
-        """Send what TLS itself has to say, as far as it goes."""
+        """Send TLS's own messages (handshake, alerts) as far as the socket takes them."""
         if self._outgoing.pending:
             self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
         if self._outbox:
@@ -136,12 +136,12 @@ class TlsSocket:
             self._outbox = self._outbox[self._socket.send(self._outbox) :]
 
     def send(self, data: bytes | memoryview) -> int:
-        """Encrypt and send the first bytes; return how many.
+        """Encrypt and send the first bytes; return their number.
 
-        After a BlockingIOError it wants to be called again with the same bytes, as OpenSSL does.
+        After a BlockingIOError, call it again with the same bytes, as OpenSSL requires.
 
         Raises:
-            BlockingIOError: the socket takes no more.
+            BlockingIOError: the socket takes no more bytes.
             OSError: the connection is lost.
         """
         self._flush()
@@ -166,13 +166,13 @@ class TlsSocket:
         return self.send(b"".join(together))
 
     def refuse(self) -> None:
-        """Say that nothing more will come, and read on without looking at it."""
+        """Close the write side, and ignore further input."""
         self._is_refused = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Say goodbye to the client, and close the socket."""
+        """Send TLS's close_notify if possible, and close the socket."""
         if self.is_ready and not self._outbox:
             with contextlib.suppress(OSError):
                 self._tls.unwrap()
@@ -185,7 +185,7 @@ class TlsSocket:
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """OpenSSL's reason in words, such as "tlsv1 alert unknown ca"."""
+    """Return OpenSSL's reason in lower case, such as "tlsv1 alert unknown ca"."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return (error.reason or str(error)).lower().replace("_", " ")

@@ -1,7 +1,10 @@
-"""One topic-partition: which batches may be appended, its log, its producers and transactions.
+"""One topic-partition: validation of appends, its log, its producers and its transactions.
 
-Reading order: topic, partition (what its leader does), log_validator and record_validator with
-append_options and refused_batch (may a batch enter?), recompression, producer_state_manager
-(idempotence), partition_transactions (transactions), unified_log and leader_epoch_cache
-(where batches get their offsets), replica_states (how far followers are).
+In reading order:
+
+- `partition`: `Topic` and `Partition`, what a partition's leader does; positions of the followers
+- `log_validator`: validation of produced batches and their records, and recompression
+- `producer_state`: idempotence (sequence numbers and producer epochs) and open or aborted
+  transactions
+- `unified_log`: assignment of offsets and leader epochs, reads, lookups by timestamp
 """

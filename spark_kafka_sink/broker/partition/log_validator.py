@@ -1,18 +1,15 @@
-"""Validate produced batches and records as Kafka's LogValidator does, and recompress them.
+"""Validate produced batches and records, and recompress them, as Kafka's LogValidator does.
 
-Whether each record of a produced batch may enter a log, as Kafka's LogValidator decides.
+`validate` is the entry point. It checks the batch first (count, size, checksum, header; Kafka's
+ProduceRequest and LogValidator), then its records (`check_records`). Records are read as columns
+(records/decoder.py), and errors name the rejected records (KIP-467).
 
-Records are read as columns (records/decoder.py); those that are refused are named
-(KIP-467). Kafka takes a failure to decompress for an error of its own, and does not compare the
-sizes of compressed records with their content, which is refused here.
+`as_topic_wants` recompresses a batch for a topic with its own compression.type, whatever codec the
+producer used. Only topics with a codec other than "producer" have this cost, once per batch.
 
-Records in the codec that the topic wants (compression.type), whatever the producer chose.
-
-As Kafka's LogValidator: only a topic with a codec of its own has this work, per batch.
-
-Whether a produced batch may enter a log, as Kafka's ProduceRequest and LogValidator decide.
-
-Counts, sizes and the checksum are checked here, records in record_validator.py.
+Differences from Kafka: Kafka reports a failed decompression as an error of the broker
+(UNKNOWN_SERVER_ERROR, as here), and does not compare the sizes of compressed records with their
+content; here a mismatch is rejected.
 """
 
 from __future__ import annotations
@@ -57,15 +54,17 @@ _EARLY = {
 
 
 class RefusedBatchError(Exception):
-    """A batch that must not enter the log.
+    """A batch that must not be appended to the log.
 
     Args:
-        error: Kafka's code for it.
-        message: what is wrong, for the response's error_message.
-        records: what is wrong with single records, by their index in the batch (KIP-467).
-        is_told: whether Kafka sends the message along.
-        is_early: whether Kafka refuses it before it looks at the log, whose start it then
-            does not tell.
+        error: Kafka's error code.
+        message: what is wrong, for error_message in the response.
+        records: what is wrong with individual records, by their index in the batch (KIP-467).
+
+    Attributes:
+        is_told: True if Kafka sends the message to the client.
+        is_early: True if Kafka rejects the batch before it accesses the log; the response then has
+            no log start offset.
     """
 
     def __init__(self, error: ErrorCode, message: str, records: dict[int, str] | None = None):
@@ -78,7 +77,7 @@ class RefusedBatchError(Exception):
 
     @classmethod
     def early(cls, message: str) -> RefusedBatchError:
-        """What can't be records at all: INVALID_RECORD of the request, not of a record."""
+        """Return the error for bytes that are no batch: INVALID_RECORD without record errors."""
         refused = cls(ErrorCode.invalid_record, message)
         refused.is_early = True
         return refused
@@ -87,7 +86,8 @@ class RefusedBatchError(Exception):
 class AppendOptions(NamedTuple):
     """The topic's configs, the Produce request's version, and the time in milliseconds since 1970.
 
-    `verified` says that the coordinator knows the partition as part of the batch's transaction.
+    `verified` is True if the coordinator has confirmed that the partition is part of the
+    transaction.
     """
 
     config: TopicConfig
@@ -103,10 +103,10 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     """Check every record of a batch.
 
     Returns:
-        The largest time of the records, in milliseconds since 1970; -1 if all are negative.
+        The largest record timestamp in milliseconds since 1970; -1 if all are negative.
 
     Raises:
-        RefusedBatchError: some may not be appended, or can't be read.
+        RefusedBatchError: records may not be appended, or cannot be read.
     """
     section = _section(records, header)
     try:
@@ -122,7 +122,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
 def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
     try:
         return records_section(records, header)
-    except ProtocolError as error:  # Kafka's readers of codecs fail, which it takes for its own.
+    except ProtocolError as error:  # Kafka reports codec errors as its own errors.
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
@@ -141,7 +141,7 @@ def _check_fields(fields: FieldColumns, header: BatchHeader, options: AppendOpti
 
 
 def _check_only(record: RecordFields, header: BatchHeader, options: AppendOptions) -> int:
-    """As `_check_fields`: for one record columns cost more than all else."""
+    """Check a single record like `_check_fields`, without the overhead of columns."""
     if _has_to_be_numbered(header, options):
         _check_numbers(in_order=record.offset_delta == 0)
     time = as_int64(header.base_timestamp + record.time_delta)
@@ -152,13 +152,13 @@ def _check_only(record: RecordFields, header: BatchHeader, options: AppendOption
 
 
 def _has_to_be_numbered(header: BatchHeader, options: AppendOptions) -> bool:
-    """Whether Kafka looks at offset deltas: it takes records that stay compressed as they are."""
+    """Return True if Kafka checks offset deltas: if compressed records are appended unchanged."""
     codec = header.codec
     return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
 
 
 def _check_numbers(*, in_order: bool) -> None:
-    """Kafka fails at compressed records that are not numbered from 0, and tells no reason."""
+    """Reject compressed records not numbered from 0, for which Kafka gives no reason."""
     if not in_order:
         raise RefusedBatchError(
             ErrorCode.unknown_server_error, "Compressed records that are not numbered from 0"
@@ -166,7 +166,7 @@ def _check_numbers(*, in_order: bool) -> None:
 
 
 def _all_timely(span: tuple[int, int], options: AppendOptions) -> bool:
-    """Whether the smallest and the largest time say that no record is out of KIP-937's limits."""
+    """Return True if the smallest and the largest timestamp are within KIP-937's limits."""
     limits, (lowest, largest) = options.config.batch_rules, span
     if limits.stamps_records:
         return True
@@ -182,7 +182,7 @@ def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> N
 
 
 def _untimely(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
-    """Which records are out of the limits of KIP-937; no time (-1) is within."""
+    """Return a mask of the records outside KIP-937's limits; no timestamp (-1) is always valid."""
     limits = options.config.batch_rules
     if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
@@ -212,7 +212,7 @@ def _refused_records(
 def with_largest_time(
     records: memoryview | bytes, header: BatchHeader, largest: int
 ) -> tuple[memoryview | bytes, BatchHeader]:
-    """A batch whose header tells its records' largest time, and that the producer set them."""
+    """Return the batch with its largest record timestamp and CreateTime in the header."""
     if header.max_timestamp == largest and not header.is_log_append_time:
         return records, header
     attributes = header.attributes & ~LOG_APPEND_TIME
@@ -232,10 +232,10 @@ _LEVELS = {
 def as_topic_wants(
     batch: memoryview | bytes, header: BatchHeader, config: TopicConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
-    """The batch in the topic's codec; the same one where that is the producer's.
+    """Return the batch in the topic's codec; unchanged if the producer used that codec.
 
     Raises:
-        RefusedBatchError: its records do not decompress, or are too large now.
+        RefusedBatchError: its records cannot be decompressed, or are too large in the new codec.
     """
     codec = config.batch_rules.codec
     if codec is None or header.is_control or codec is header.codec:
@@ -268,19 +268,19 @@ ZSTD_FROM_VERSION = 7
 _SMALLEST_LENGTH = 14
 _LENGTH = slice(8, 12)
 _MAGIC_AT = 16
-"""Where all three formats have their length and number."""
+"""Byte offset of the magic number; this and `_LENGTH` are the same in all message formats."""
 
 
 def validate(
     records: memoryview | bytes | None, options: AppendOptions
 ) -> tuple[memoryview | bytes, BatchHeader]:
-    """Check the records of one partition of a Produce request: exactly one good batch.
+    """Validate the records of one partition of a Produce request: exactly one valid batch.
 
     Returns:
-        The batch to append, with the largest time of its records in its header, and that header.
+        The batch to append, with its largest record timestamp in its header, and that header.
 
     Raises:
-        RefusedBatchError: they may not be appended.
+        RefusedBatchError: the records may not be appended.
     """
     header = single_batch(records)
     records = records or b""
@@ -309,7 +309,7 @@ def validate(
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:
-    """The header of records that look like one batch of a transaction, None for all else."""
+    """Return the header of what looks like one transactional batch, otherwise None."""
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     header = BatchHeader.parse(records)
@@ -322,10 +322,10 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
 
 
 def single_batch(records: memoryview | bytes | None) -> BatchHeader:
-    """The header of what looks like one batch, as ``ProduceRequest.validateRecords`` checks.
+    """Return the header of exactly one batch, as ``ProduceRequest.validateRecords`` checks it.
 
     Raises:
-        RefusedBatchError: it is none, or more than one.
+        RefusedBatchError: there is no batch, or more than one.
     """
     if not records:
         raise RefusedBatchError.early(
@@ -351,14 +351,14 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
 
 
 def _is_older(records: memoryview | bytes) -> bool:
-    """Whether these look like messages of format 0 or 1; one of them may be short."""
+    """Return True for messages of format 0 or 1, which may be shorter than a batch header."""
     if len(records) <= _MAGIC_AT or records[_MAGIC_AT] >= MAGIC:
         return False
     return int.from_bytes(records[_LENGTH], signed=True) >= _SMALLEST_LENGTH
 
 
 def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
-    """The error for bytes behind a batch: another batch, or anything else."""
+    """Return the error for bytes after a batch: a second batch, or anything else."""
     header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
     if header is not None and header.length >= _SMALLEST_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")
@@ -368,7 +368,7 @@ def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
 def _codec(header: BatchHeader) -> Codec:
     try:
         return header.codec
-    except ProtocolError as error:  # Kafka's own reader fails at it, and tells so.
+    except ProtocolError as error:  # Kafka also reports this as its own error.
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 

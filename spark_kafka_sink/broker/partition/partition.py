@@ -1,9 +1,8 @@
-"""A partition as its leader sees it: log, producers and replica states; and its topic.
+"""A topic and its partitions as their leaders see them: log, producers and replica states.
 
-How far the followers of a partition have copied its leader's log, and what consumers may see.
-
-As Kafka's Replica and Partition: a follower's end offset, the time when it last had everything,
-and the high watermark. There is one log in memory; a follower is a position in it.
+`ReplicaStates` tracks how far the followers have copied the leader's log, as Kafka's Replica and
+Partition do: the end offset of each follower, the time when it was last caught up, and the high
+watermark. There is only one copy of the log; a follower is a position in it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 
 
 MAX_STEPS = 10_000
-"""Appends remembered for a follower that lags; beyond that the newest ones are taken together."""
+"""Maximum number of appends remembered for followers that lag; beyond it the newest are merged."""
 
 
 class ReplicaStates:
-    """Positions of the followers by node id; times are monotonic seconds."""
+    """Positions of the followers by node id; all times are monotonic seconds."""
 
     __slots__ = ("_caught_up", "_steps", "ends", "high_watermark", "seen_end")
 
@@ -56,7 +55,7 @@ class ReplicaStates:
         self._caught_up: dict[int, float] = {}
 
     def appended(self, end: int, now: float) -> None:
-        """Note where the leader's log ends now."""
+        """Record an append: the leader's log ends at `end` at the time `now`."""
         for node, copied in self.ends.items():
             if copied >= self.seen_end:
                 self._caught_up[node] = now
@@ -66,7 +65,7 @@ class ReplicaStates:
         self._steps.append((now, end))
 
     def copy(self, node: int, upto: float, now: float) -> None:
-        """Let a follower have what the leader had at the time `upto`."""
+        """Advance a follower to what the leader's log had at the time `upto`."""
         end = self.ends.get(node, 0)
         for time, step in self._steps:
             if time > upto:
@@ -77,50 +76,50 @@ class ReplicaStates:
         self._caught_up[node] = max(caught_up, self._caught_up.get(node, now))
 
     def forget_before(self, time: float) -> None:
-        """Drop the steps that every follower that copies has made."""
+        """Drop the appends up to a time, once every fetching follower has copied them."""
         while self._steps and self._steps[0][0] <= time:
             self._steps.popleft()
 
     def next_step(self, node: int) -> float | None:
-        """When the leader appended what a follower lacks first; None if it lacks nothing."""
+        """Return the time of the first append that a follower lacks; None if it lacks nothing."""
         end = self.ends.get(node, 0)
         return next((time for time, step in self._steps if step > end), None)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are steps that a follower has not made yet."""
+        """True if there are appends that a follower has not copied yet."""
         return bool(self._steps)
 
     def track(self, node: int, now: float) -> None:
-        """Begin to count how long a follower lacks something."""
+        """Start measuring how long a follower has been behind."""
         self._caught_up.setdefault(node, now)
 
     def is_late(self, node: int, now: float, allowed: float) -> bool:
-        """Whether a follower lacks something and has for longer than `allowed` seconds."""
+        """Return True if a follower has been behind for more than `allowed` seconds."""
         if self.ends.get(node, 0) >= self.seen_end:
             return False
         return now - self._caught_up.get(node, now) > allowed
 
     def end(self, node: int) -> int:
-        """The end of a follower's copy."""
+        """Return the end offset of a follower's copy."""
         return self.ends.get(node, 0)
 
     def catch_up(self, node: int, end: int) -> None:
-        """Let a follower have everything at once."""
+        """Set the end offset of a follower, without delay."""
         self.ends[node] = end
 
     def begin(self, end: int) -> None:
-        """Begin to have followers: what the leader alone had is committed."""
+        """Initialize for the first followers: everything that the leader alone had is committed."""
         self.seen_end = self.high_watermark = end
         self._steps.clear()
 
     def forget(self, node: int) -> None:
-        """Drop the copy of a node that is no replica any more."""
+        """Drop the state of a node that is no longer a replica."""
         self.ends.pop(node, None)
         self._caught_up.pop(node, None)
 
     def truncate(self, end: int) -> None:
-        """Forget what lies behind `end`: its leader has gone with it."""
+        """Drop everything from offset `end` on: it was lost with the leader that had it."""
         self.seen_end = end
         self._steps.clear()
         self.high_watermark = min(self.high_watermark, end)
@@ -131,7 +130,7 @@ NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """Where a batch lies; `append_time` in milliseconds, -1 where the producer's time stands."""
+    """Where a batch was appended; `append_time` in milliseconds, -1 for CreateTime."""
 
     base_offset: int
     append_time: int
@@ -139,10 +138,11 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    """One partition; `replicas` and `in_sync` are node ids, all data is in one place.
+    """One partition; `replicas` and `in_sync` are node ids, all its data is stored once.
 
-    While it is reassigned, `adding` and `removing` are those of the replicas that come and go.
-    `leader` is -1 while no node in sync lives; `replica_states` say how far the followers are.
+    During a reassignment, `adding` and `removing` are the node ids of the replicas that are added
+    and removed. `leader` is -1 while no in-sync replica is alive; `replica_states` tracks the
+    followers.
     """
 
     topic: str
@@ -160,20 +160,20 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind the last record that all replicas in sync have."""
+        """The end offset of what all in-sync replicas have copied."""
         return self.replica_states.high_watermark if len(self.replicas) > 1 else self.log.end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which every transaction is decided."""
+        """The offset below which every transaction is committed or aborted."""
         return self.transactions.stable_offset(self.high_watermark)
 
     def begin_leader_epoch(self) -> None:
-        """Note that the leader's epoch begins at the log's end (Partition.makeLeader of Kafka)."""
+        """Start the leader epoch at the log's end (Partition.makeLeader of Kafka)."""
         self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop what a new leader does not have, and what producers are remembered for it."""
+        """Drop the records that a new leader lacks, and rebuild producer state from the rest."""
         self.log.truncate(offset)
         self.replica_states.truncate(self.log.end_offset)
         self.forget_producers()
@@ -181,10 +181,10 @@ class Partition:
             self.replay(batch.data)
 
     def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
-        """Validate a batch and append it, or find it again where it is a repetition.
+        """Validate a batch and append it; return the original result for a duplicate batch.
 
         Raises:
-            RefusedBatchError: it was not appended.
+            RefusedBatchError: the batch was not appended.
         """
         batch, header = validate(records, options)
         if header.producer_id < 0:
@@ -201,7 +201,7 @@ class Partition:
     def _check_transaction(
         self, header: BatchHeader, verdict: ErrorCode, *, verified: bool
     ) -> ErrorCode:
-        """Check a batch of a transaction, or one beside it."""
+        """Check a batch against the transaction of its producer."""
         if header.is_transactional and not (verified or self.is_ongoing(header)):
             return ErrorCode.invalid_txn_state
         if verdict:
@@ -220,7 +220,7 @@ class Partition:
             self.transactions.begin(header.producer_id, result.base_offset)
 
     def is_ongoing(self, header: BatchHeader) -> bool:
-        """Whether a batch's transaction has records here already."""
+        """Return True if the transaction of a batch already has records in this partition."""
         entry = self.producers.entries.get(header.producer_id)
         is_open = header.producer_id in self.transactions.ongoing
         return is_open and entry is not None and entry.epoch == header.producer_epoch
@@ -228,7 +228,7 @@ class Partition:
     def end_transaction(
         self, marker: EndTransactionMarker, config: TopicConfig, now_ms: int
     ) -> None:
-        """Append a marker: its transaction is decided here; `now_ms` since 1970."""
+        """Append a transaction marker; `now_ms` is milliseconds since 1970."""
         batch = control_batch(marker, now_ms)
         options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
@@ -242,9 +242,9 @@ class Partition:
         self.transactions.forget_before(self.log.start_offset)
 
     def replay(self, batch: memoryview | bytes) -> None:
-        """Learn about producers and transactions from a batch in the log.
+        """Restore producer and transaction state from a batch in the log.
 
-        Of a batch of records its header suffices, a control batch has to be whole.
+        The header of a data batch is sufficient; a control batch must be complete.
         """
         header = BatchHeader.parse(batch)
         if header.producer_id < 0:
@@ -256,12 +256,12 @@ class Partition:
             self._end(marker, header.base_offset, header.max_timestamp)
 
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
-        """Open the log that an earlier broker left, and learn from its batches.
+        """Open the log that an earlier broker left, and restore the state from its batches.
 
         Every replica has all of it, as the nodes share one process.
 
         Args:
-            load: opens it, and calls what it gets with each batch.
+            load: opens the log, and calls its argument with each batch.
             start_offset: the first offset that may be read.
         """
         epochs = LeaderEpochCache()
@@ -278,7 +278,7 @@ class Partition:
         self.transactions.replicated(self.high_watermark)
 
     def forget_producers(self) -> None:
-        """Begin a replay of the log."""
+        """Reset producer and transaction state, before a replay of the log."""
         self.producers = ProducerStateManager()
         self.transactions = PartitionTransactions()
 
@@ -297,7 +297,7 @@ class Partition:
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:
-        """Check whether `node` may answer for the partition at the client's leader epoch (KIP-320).
+        """Check whether `node` may serve the partition at the client's leader epoch (KIP-320).
 
         A negative epoch is not checked.
         """
@@ -329,13 +329,13 @@ class Topic:
     config: TopicConfig
     partitions: list[Partition]
     is_replicated: bool = False
-    """Whether a partition has, or has had, more than one replica."""
+    """True if a partition has, or has had, more than one replica."""
 
     @property
     def replication_factor(self) -> int:
-        """How many nodes appear to hold each partition."""
+        """Number of nodes that appear to have a copy of each partition."""
         return len(self.partitions[0].replicas)
 
     def partition(self, index: int) -> Partition | None:
-        """Find a partition."""
+        """Return the partition with an index, or None if there is none."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None

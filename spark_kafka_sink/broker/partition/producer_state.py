@@ -1,13 +1,11 @@
 """State of idempotent producers and of transactions in one partition (KIP-98).
 
-What a partition remembers about idempotent producers (KIP-98).
+`ProducerStateManager`, as Kafka's class of that name, keeps the last five batches of each producer
+id. A duplicate batch is detected by its epoch and its first and last sequence; its content is
+never compared.
 
-As Kafka's ProducerStateManager: the last five batches of each producer id. A repeated batch is
-known by its epoch and its first and last sequence; its content is never compared.
-
-The transactions of one partition: open ones, aborted ones, and how far all is decided.
-
-As the transactional part of Kafka's ProducerStateManager, with its TransactionIndex.
+`PartitionTransactions`, the transactional part of Kafka's ProducerStateManager with its
+TransactionIndex, keeps the open and the aborted transactions and determines the last stable offset.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ NO_SEQUENCE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMetadata:
-    """A batch in the log: its sequences, first offset, and append time in milliseconds or -1."""
+    """A batch in the log: its sequences, base offset, and append time in milliseconds or -1."""
 
     first_sequence: int
     last_sequence: int
@@ -40,15 +38,15 @@ class BatchMetadata:
 
 
 Verdict: TypeAlias = BatchMetadata | ErrorCode
-"""The batch that this one repeats, or the error; ErrorCode.none means: append it."""
+"""The batch that a batch duplicates, or the error; ErrorCode.none if it may be appended."""
 
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """One producer id: its newest epoch and that epoch's last batches.
+    """State of one producer id: its newest epoch and the last batches of that epoch.
 
-    There are none behind a marker that began the epoch. `last_timestamp` in milliseconds;
-    `coordinator_epoch` is that of the last marker, -1 before the first.
+    There are no batches after a marker that started the epoch. `last_timestamp` is in milliseconds;
+    `coordinator_epoch` is that of the last marker, -1 before the first one.
     """
 
     epoch: int
@@ -58,12 +56,12 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of its last record, -1 where the epoch has none."""
+        """The sequence of the last record, -1 if the epoch has none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
 class ProducerStateManager:
-    """Producer ids of one partition."""
+    """The producer ids of one partition."""
 
     __slots__ = ("entries",)
 
@@ -71,11 +69,11 @@ class ProducerStateManager:
         self.entries: dict[int, ProducerStateEntry] = {}
 
     def check_sequence(self, header: BatchHeader) -> Verdict:
-        """Decide about a batch with a producer id before it is appended.
+        """Check a batch with a producer id before it is appended.
 
-        INVALID_PRODUCER_EPOCH is an epoch older than the newest; OUT_OF_ORDER_SEQUENCE_NUMBER a
-        gap, or a new epoch that does not begin at 0. An id that nobody remembers may begin
-        anywhere, as its history may be gone.
+        Returns INVALID_PRODUCER_EPOCH for an epoch older than the newest one, and
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or for a new epoch that does not start at 0. An
+        unknown producer id may start at any sequence, as its state may have been deleted.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -91,7 +89,7 @@ class ProducerStateManager:
         return _unless(follows(entry.last_sequence, header.base_sequence))
 
     def remember(self, header: BatchHeader, base_offset: int, append_time: int) -> None:
-        """Note a batch that was appended."""
+        """Store a batch that was appended."""
         entry = self._entry(header.producer_id, header.producer_epoch)
         entry.last_timestamp = header.max_timestamp
         entry.batches.append(
@@ -104,7 +102,7 @@ class ProducerStateManager:
         )
 
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
-        """Note a marker: its epoch is the newest, and a new one begins at sequence 0."""
+        """Store a marker: its epoch is the newest now; a new epoch starts at sequence 0."""
         entry = self._entry(marker.producer_id, marker.epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
@@ -119,7 +117,7 @@ class ProducerStateManager:
         return entry
 
     def truncate(self, end_offset: int) -> None:
-        """Forget the batches from an offset on, and producers of which nothing is left."""
+        """Drop the batches from an offset on, and producers left without batches."""
         for producer_id, entry in list(self.entries.items()):
             kept = [batch for batch in entry.batches if batch.base_offset < end_offset]
             entry.batches = deque(kept, maxlen=REMEMBERED)
@@ -132,18 +130,18 @@ def _unless(in_order: bool) -> ErrorCode:
 
 
 def last_sequence(header: BatchHeader) -> int:
-    """Sequence of a batch's last record; behind 2^31-1 comes 0."""
+    """Return the sequence of a batch's last record; 2^31-1 is followed by 0."""
     return (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
 
 
 def follows(last: int, first: int) -> bool:
-    """Whether sequence `first` comes right behind `last`."""
+    """Return True if sequence `first` directly follows `last`."""
     return first == (last + 1) & MAX_SEQUENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTransaction:
-    """From its first record to its marker."""
+    """A transaction that has ended; its offsets span its first record to its marker."""
 
     producer_id: int
     first_offset: int
@@ -152,9 +150,9 @@ class EndedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The first batch of a producer about which the coordinator was asked (KIP-890).
+    """The first batch of a producer whose verification by the coordinator is pending (KIP-890).
 
-    Batches behind it may not overtake it when it has to be sent again.
+    If this batch must be sent again, later batches of the producer must not be appended before it.
     """
 
     epoch: int
@@ -162,7 +160,7 @@ class Verification:
     starts_at_zero: bool
 
     def admits(self, header: BatchHeader, producers: ProducerStateManager) -> bool:
-        """Whether a batch comes in its turn; in transactions V2 a new producer begins at 0."""
+        """Return True if a batch is in order; a new producer of transactions V2 starts at 0."""
         first = header.base_sequence
         if header.producer_epoch == self.epoch and first > self.lowest_sequence:
             return False
@@ -183,11 +181,11 @@ class PartitionTransactions:
         self._unreplicated: list[EndedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Note a transactional batch; only the first of a transaction matters."""
+        """Store a transactional batch; has an effect only for the first one of a transaction."""
         self.ongoing.setdefault(producer_id, first_offset)
 
     def end(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """Note a marker; one without records before it changes nothing."""
+        """Store a marker; a marker of a transaction without records has no effect."""
         first = self.ongoing.pop(producer_id, None)
         if first is None:
             return
@@ -199,7 +197,7 @@ class PartitionTransactions:
             self._aborted.append(ended)
 
     def stable_offset(self, high_watermark: int) -> int:
-        """The last stable offset: below it every transaction has its marker, on all replicas."""
+        """Return the last stable offset: below it, every transaction has a replicated marker."""
         firsts = (
             ended.first_offset
             for ended in self._unreplicated
@@ -208,20 +206,20 @@ class PartitionTransactions:
         return min((high_watermark, *self.ongoing.values(), *firsts))
 
     def aborted_between(self, start: int, end: int) -> list[EndedTransaction]:
-        """Aborted transactions that touch offsets from `start` up to `end`, in order of markers."""
+        """Return the aborted transactions that overlap [`start`, `end`), in marker order."""
         first = bisect_left(self._aborted, start, key=lambda ended: ended.last_offset)
         return [ended for ended in self._aborted[first:] if ended.first_offset < end]
 
     def replicated(self, high_watermark: int) -> None:
-        """Drop the ended transactions whose markers are on all replicas."""
+        """Drop the ended transactions whose markers are fully replicated."""
         self._unreplicated = [t for t in self._unreplicated if t.last_offset >= high_watermark]
 
     def forget_before(self, offset: int) -> None:
-        """Drop the aborted transactions that lie before the log's start."""
+        """Drop the aborted transactions that ended before the log's start."""
         del self._aborted[: bisect_left(self._aborted, offset, key=lambda ended: ended.last_offset)]
 
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
-        """Note that the coordinator is asked about a batch."""
+        """Record that the verification of a batch by the coordinator is pending."""
         noted = self.verifying.get(header.producer_id)
         lowest = header.base_sequence
         if noted is not None and noted.epoch == header.producer_epoch:

@@ -29,21 +29,21 @@ UNDEFINED = -1
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch and its first offset."""
+    """A leader epoch and its start offset."""
 
     epoch: int
     offset: int
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch and the offset where the next one begins; both -1 if unknown."""
+    """A leader epoch and the start offset of the next one; both -1 if unknown."""
 
     epoch: int
     offset: int
 
 
 class LeaderEpochCache:
-    """The leader epochs of one log; epochs and offsets both grow."""
+    """The leader epochs of one log; epochs and offsets are both ascending."""
 
     __slots__ = ("_starts",)
 
@@ -52,27 +52,27 @@ class LeaderEpochCache:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 if there was none."""
+        """The newest epoch, -1 if there is none."""
         return self._starts[-1].epoch if self._starts else UNDEFINED
 
     def entries(self) -> list[EpochEntry]:
-        """From the oldest epoch to the newest."""
+        """Return the epochs from the oldest to the newest."""
         return list(self._starts)
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Begin an epoch, unless it has begun; those that wrote nothing are forgotten."""
+        """Start an epoch unless it has started; drop epochs that wrote nothing."""
         if epoch <= self.latest:
             return
         self.truncate(offset)
         self._starts.append(EpochEntry(epoch, offset))
 
     def truncate(self, offset: int) -> None:
-        """The log ends at an offset now: forget what began there or later."""
+        """Drop the epochs that started at the log's new end offset or later."""
         while self._starts and self._starts[-1].offset >= offset:
             self._starts.pop()
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEnd:
-        """Find where an epoch ended, or the newest one below it, in a log with this end."""
+        """Return the end of an epoch, or of the newest below it; the log ends at `end_offset`."""
         if epoch == self.latest:
             return EpochEnd(epoch, end_offset)
         after = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
@@ -93,7 +93,7 @@ _MAX_TIMESTAMP_OFFSET = 35
 
 
 class Stamp(NamedTuple):
-    """What the leader writes into a batch that it takes; `append_time` in milliseconds."""
+    """What the leader writes into a batch that it appends; `append_time` in milliseconds."""
 
     leader_epoch: int
     append_time: int | None = None
@@ -101,7 +101,7 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimedOffset:
-    """An offset and the timestamp of its record, in milliseconds."""
+    """An offset and the timestamp of its record in milliseconds."""
 
     timestamp: int
     offset: int
@@ -111,8 +111,8 @@ class UnifiedLog:
     """Batches in offset order.
 
     Args:
-        storage: where they lie; in memory if nothing else is said.
-        epochs: which leader wrote what is in the storage.
+        storage: stores the batches; in memory by default.
+        epochs: the leader epochs of the batches in the storage.
     """
 
     __slots__ = ("_start_offset", "end_offset", "epochs", "storage")
@@ -139,10 +139,10 @@ class UnifiedLog:
         return self.storage.size
 
     def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
-        """Stamp a validated batch and keep it at the end; return its base offset.
+        """Stamp a validated batch and append it; return its base offset.
 
         Raises:
-            OSError: the storage can't; nothing has changed then.
+            OSError: the storage failed; nothing has changed then.
         """
         base, view = self.storage.next_offset(), memoryview(batch)
         head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
@@ -164,21 +164,21 @@ class UnifiedLog:
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, end: int = END
     ) -> list[memoryview]:
-        """Whole batches from the one that holds `offset` on, of at most `max_bytes` bytes.
+        """Return whole batches, starting with the one that contains `offset`, up to `max_bytes`.
 
-        A piece may hold several of them. With `at_least_one` the first batch comes whatever its
-        size (KIP-74). Only batches that end before offset `end` are read.
+        One memoryview may contain several batches. With `at_least_one`, the first batch is returned
+        regardless of its size (KIP-74). Only batches that end before offset `end` are read.
         """
         found = self.storage.read(offset, end, max(max_bytes, 0))
         return found if found or not at_least_one else self.storage.read(offset, end, -1)
 
     def bytes_from(self, offset: int, enough: int, end: int = END) -> int:
-        """Bytes that a reader at `offset` would get; counting may stop at `enough`."""
+        """Return the bytes a reader at `offset` would get; counting may stop at `enough`."""
         del enough
         return self.storage.bytes_between(offset, end)
 
     def first_at(self, timestamp: int) -> TimedOffset | None:
-        """Find the first record that is not older than `timestamp` (ListOffsets)."""
+        """Return the first record whose timestamp is at least `timestamp` (ListOffsets)."""
         batch = self.storage.first_at(timestamp)
         if batch is None:
             return None
@@ -195,17 +195,17 @@ class UnifiedLog:
         return TimedOffset(int(times[first]), header.base_offset + delta)
 
     def newest(self) -> TimedOffset | None:
-        """Find the first record with the largest timestamp of all (KIP-734)."""
+        """Return the first record with the largest timestamp of the log (KIP-734)."""
         batch = self.storage.newest()
         return None if batch is None else self.first_at(batch.max_timestamp)
 
     def delete_records(self, offset: int) -> None:
-        """Let nobody read what lies before an offset; its space is freed in whole segments."""
+        """Advance the start offset; the space before it is freed in whole segments."""
         self._start_offset = max(self._start_offset, offset)
         self.storage.delete_before(self._start_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches from the one that holds `offset` on."""
+        """Drop the batches from the one that contains `offset` on."""
         self.storage.truncate(offset)
         self.end_offset = self.storage.end_offset
         self.epochs.truncate(self.end_offset)

@@ -1,6 +1,11 @@
-"""Where batches lie when the storage is a Redis: a partition is a stream, a record an entry.
+"""Redis as storage: each partition is a Redis Stream, each record a stream entry.
 
-Reading order: location (the URL), backend, log_storage (the `LogStorage`), streams (the two streams
-of a partition), entries and batches (records to entries and back), entry_ids (offsets and ids),
-connection, replicas (WAIT), journal.
+In reading order:
+
+- `backend`: `RedisBackend`, the `StorageBackend`, and the broker's journal as a Redis hash
+- `log_storage`: `RedisLogStorage`, the `LogStorage` of one partition
+- `streams`: the two streams of a partition (records and batch headers), batches built from their
+  entries, and waiting for Redis replicas (WAIT)
+- `entries`: conversion of records to stream entries and back, and of offsets to entry ids
+- `connection`: `RedisLocation`, the parsed storage URL, and one pipelined connection
 """

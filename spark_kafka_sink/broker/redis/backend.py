@@ -1,4 +1,4 @@
-"""Topic-partitions as Redis Streams: the storage backend of ``--storage redis://…``."""
+"""Partitions as Redis Streams: the storage backend of ``--storage redis://…``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 FORMAT: Final = ("format", 1)
-"""A hash without fields does not exist: this one shows that the prefix is a broker's."""
+"""Field that marks the prefix as a broker's, as Redis has no empty hashes."""
 _SHOWN: Final = 5
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Give another prefix, as in redis://host:port/db?prefix=name, or rename "
@@ -40,11 +40,11 @@ _ANOTHER_PREFIX: Final = (
 
 
 class RedisJournal(Journal):
-    """A `Journal` whose lines are fields of a hash: [kind, key…] in JSON, and the value in JSON.
+    """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is JSON as well.
 
     Raises:
-        ConfigError: the prefix has data, but not a journal of this broker.
-        OSError: Redis can't be asked.
+        ConfigError: the prefix has data, but no journal of this broker.
+        OSError: Redis failed.
     """
 
     __slots__ = ("_connection", "_hash")
@@ -73,7 +73,11 @@ class RedisJournal(Journal):
                 raise _not_a_journal(self._hash, f"its field {field!r} can't be read") from error
 
     def put(self, kind: str, key: Key, value: Any) -> None:
-        """See `Journal`; OSError when Redis does not take it."""
+        """See `Journal`.
+
+        Raises:
+            OSError: Redis failed.
+        """
         field = json.dumps([kind, *key])
         if value is None:
             self._connection.call("HDEL", self._hash, field)
@@ -82,14 +86,14 @@ class RedisJournal(Journal):
         self._take(kind, key, value)
 
     def close(self) -> None:
-        """Nothing: the connection is not the journal's alone."""
+        """Do nothing: the connection is shared."""
 
 
 def _refuse_foreign(connection: RedisConnection, location: RedisLocation) -> None:
     """Check that no key has the prefix, as there is no journal.
 
     Raises:
-        ConfigError: there are some.
+        ConfigError: there are such keys.
     """
     found: list[str] = []
     for key in _keys(connection, location.pattern):
@@ -125,14 +129,14 @@ class RedisBackend:
 
     Args:
         url: see `RedisLocation.parse`.
-        clock: tells the time that offsets begin with.
-        lock: on the cluster's state; released while Redis is waited for.
-        news: told of a partition, on another thread, when Redis's replicas have more of it.
+        clock: the clock that offsets are derived from.
+        lock: the lock on the cluster's state; released while waiting for Redis.
+        news: called with a partition, on another thread, when Redis's replicas have more of it.
 
     Raises:
-        ConfigError: the URL is wrong, redis-py is missing, another broker uses the prefix, or it
-            has data that is not of this broker.
-        BrokerUnavailableError: Redis does not answer.
+        ConfigError: the URL is invalid, redis-py is missing, another broker uses the prefix, or the
+            prefix has data that this broker did not write.
+        BrokerUnavailableError: Redis does not respond.
     """
 
     __slots__ = ("_allocator", "_connection", "_journal", "_location", "_replicas")
@@ -175,7 +179,11 @@ class RedisBackend:
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
     ) -> RedisLogStorage:
-        """See `StorageBackend`; ConfigError if a key is not a stream."""
+        """See `StorageBackend`.
+
+        Raises:
+            ConfigError: a key is not a stream.
+        """
         streams = self._streams(topic, partition)
         storage = self._storage((topic, partition), streams, config)
         try:
@@ -199,7 +207,7 @@ class RedisBackend:
         return RedisLogStorage(streams, self._allocator, config, replicas)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """See `StorageBackend`: keys that are no streams stay."""
+        """See `StorageBackend`: keys that are not streams are kept."""
         self._streams(topic, partition).drop(only_if_empty=only_if_empty)
 
     def close(self) -> None:

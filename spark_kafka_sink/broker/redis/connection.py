@@ -1,4 +1,4 @@
-"""Redis URLs, and one pipelined connection to Redis."""
+"""The storage URL of a Redis (`RedisLocation`), and one pipelined connection to it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _ESCAPED: Final = r"\\\g<0>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLocation:
-    """A Redis and the names of the keys in it.
+    """The address of a Redis, and the names of the broker's keys in it.
 
     Args:
-        url: as redis-py takes it; it may hold a password, so it is never shown.
+        url: the URL for redis-py; never shown, as it may contain a password.
         address: the URL without user, password and query, for messages.
-        prefix: what all keys begin with.
-        ids: how offsets and entry ids correspond.
-        replicas: Redis replicas that acks=all waits for (the command WAIT).
-        timeout_ms: how long one answer of Redis may take.
+        prefix: the prefix of all keys.
+        ids: the mapping of offsets and entry ids.
+        replicas: number of Redis replicas that acks=all waits for (the command WAIT).
+        timeout_ms: timeout of one reply of Redis in milliseconds.
     """
 
     url: str = field(repr=False)
@@ -48,12 +48,12 @@ class RedisLocation:
 
     @classmethod
     def parse(cls, url: str) -> RedisLocation:
-        """Read ``redis://host:port/db?prefix=…&sequence_bits=…&replicas=…&timeout_ms=…``.
+        """Parse ``redis://host:port/db?prefix=…&sequence_bits=…&replicas=…&timeout_ms=…``.
 
-        Other parameters of the query are left to redis-py.
+        Other query parameters are passed to redis-py.
 
         Raises:
-            ConfigError: it is no such URL.
+            ConfigError: the URL is invalid.
         """
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES:
@@ -80,21 +80,24 @@ class RedisLocation:
         )
 
     def stream(self, topic: str, partition: int) -> str:
-        """The stream of a partition's records."""
+        """Return the key of the stream of a partition's records."""
         return f"{self.prefix}:{topic}:{partition}"
 
     def batches(self, topic: str, partition: int) -> str:
-        """The stream of the headers of a partition's batches: no topic has an empty name."""
+        """Return the key of the stream of a partition's batch headers.
+
+        It cannot collide with a stream of records, as no topic has an empty name.
+        """
         return f"{self.prefix}::batches:{topic}:{partition}"
 
     @property
     def journal(self) -> str:
-        """The hash of what the cluster knows besides its logs."""
+        """The key of the hash of cluster metadata (everything besides the logs)."""
         return f"{self.prefix}::journal"
 
     @property
     def pattern(self) -> str:
-        """What matches all keys, for SCAN."""
+        """The pattern of all keys, for SCAN."""
         return f"{_GLOB.sub(_ESCAPED, self.prefix)}:*"
 
 
@@ -112,11 +115,11 @@ _NAME = "kafkaprod-broker"
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _CLAIM_SECONDS = 0.02
 REST_SECONDS = 0.5
-"""After a timeout, commands fail at once for so long."""
+"""How long commands fail immediately after a timeout (seconds)."""
 
 
 class RedisFailedError(OSError):
-    """Redis can't be reached, does not answer in time, or refuses a command."""
+    """Redis cannot be reached, does not reply in time, or rejects a command."""
 
 
 class OtherBrokerError(RedisFailedError):
@@ -126,17 +129,17 @@ class OtherBrokerError(RedisFailedError):
 
 
 class RedisConnection:
-    """Sends commands over one connection, made when it is needed and again after a failure.
+    """Sends commands over one connection, opened on first use and reopened after a failure.
 
-    It is used by one thread, which lets go of the lock on the cluster's state while it waits for
-    replies. Commands are never repeated: the caller decides.
+    It is used by one thread, which releases the lock on the cluster's state while it waits for
+    replies. Commands are never retried: the caller decides.
 
-    A connection that was claimed has the broker's name in Redis (CLIENT SETNAME) and sends nothing
-    while an older connection has the name of another broker with the same prefix: like a lock on a
-    file, a name ends with its process.
+    A claimed connection has the broker's name in Redis (CLIENT SETNAME). It sends nothing while an
+    older connection has the name of another broker with the same prefix. Like a file lock, a name
+    is released when its process ends.
 
     Raises:
-        ConfigError: redis-py is not installed, or it can't use the URL.
+        ConfigError: redis-py is not installed, or does not accept the URL.
     """
 
     __slots__ = (
@@ -161,10 +164,10 @@ class RedisConnection:
         self._connection, self._errors = _prepare(location)
 
     def call(self, *words: RedisValue) -> Any:
-        """One command's reply.
+        """Return the reply to one command.
 
         Raises:
-            RedisFailedError: there is none, or it is an error.
+            RedisFailedError: there is no reply, or it is an error.
         """
         (reply,) = self.pipeline([words])
         if isinstance(reply, Exception):
@@ -172,16 +175,16 @@ class RedisConnection:
         return reply
 
     def claim(self) -> None:
-        """Make sure, now and after each failure, that no other broker uses the prefix.
+        """Ensure, now and after each reconnect, that no other broker uses the prefix.
 
         Raises:
-            ConfigError: another one does.
-            RedisFailedError: Redis can't be asked.
+            ConfigError: another broker does.
+            RedisFailedError: Redis failed.
         """
         self._name = f"{_NAME}:{quote(self._location.prefix, safe='')}:{secrets.token_hex(8)}"
-        # Redis may not have noticed yet that a broker has ended which had the name.
+        # Redis may not have noticed yet that a broker with the name has ended.
         deadline = time.monotonic() + self._location.timeout_ms / 1000
-        self._is_failing = True  # The caller reports what fails.
+        self._is_failing = True  # The caller reports failures.
         while True:
             try:
                 self.call("PING")
@@ -194,10 +197,10 @@ class RedisConnection:
         self._is_failing = False
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """The replies to commands that are sent together; an error is in its command's place.
+        """Return the replies to commands sent together; the reply of a failed one is an error.
 
         Raises:
-            RedisFailedError: not all replies came.
+            RedisFailedError: not all replies were received.
         """
         if time.monotonic() < self._resting_until:
             raise RedisFailedError(f"{self._address} did not answer in time a moment ago")
@@ -224,10 +227,10 @@ class RedisConnection:
         return [self._reply() for _ in commands]
 
     def _open(self) -> None:
-        """Connect if there is no connection, and check that no other broker uses the prefix.
+        """Connect if not connected, and check that no other broker uses the prefix.
 
         Raises:
-            OtherBrokerError: one does.
+            OtherBrokerError: another broker does.
         """
         if self._is_open:
             return
@@ -235,7 +238,7 @@ class RedisConnection:
         if self._name is not None:
             commands = [("CLIENT", "SETNAME", self._name), ("CLIENT", "ID"), ("CLIENT", "LIST")]
             _, own_id, clients = self._exchange(commands)
-            # A user without the right to ask is believed to be the only broker.
+            # A user without the permission to ask is assumed to be the only broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 _check_alone(self._location, self._name, own_id, clients.decode(errors="replace"))
         self._is_open = True
@@ -245,7 +248,7 @@ class RedisConnection:
         self._connection.disconnect()
 
     def _failed(self, why: str) -> RedisFailedError:
-        """Log the first failure in a row: clients are told a code alone, and come again soon."""
+        """Log the first of consecutive failures; clients only get an error code and retry soon."""
         self._warn(f"{self._address} {why}")
         return RedisFailedError(f"{self._address} {why}")
 
@@ -255,10 +258,10 @@ class RedisConnection:
         self._is_failing = True
 
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
-        """The same, but all commands are applied at once or none is (MULTI, EXEC).
+        """Execute commands atomically (MULTI, EXEC) and return their replies.
 
         Raises:
-            RedisFailedError: also where Redis refused to apply any.
+            RedisFailedError: not all replies were received, or Redis applied none of the commands.
         """
         replies = self.pipeline([("MULTI",), *commands, ("EXEC",)])
         done = replies[-1]
@@ -275,12 +278,12 @@ class RedisConnection:
             return error
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._disconnect()
 
 
 def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> None:
-    """Look for an older connection with the name of another broker.
+    """Check that no older connection has the name of another broker.
 
     Raises:
         OtherBrokerError: there is one.
@@ -303,7 +306,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
 
 
 def _prepare(location: RedisLocation) -> tuple[Any, Any]:
-    """A connection of redis-py that is not open yet, and its errors."""
+    """Return an unopened connection of redis-py, and its errors."""
     try:
         import redis
         from redis import exceptions

@@ -1,11 +1,9 @@
 """Convert Kafka records to Redis Stream entries and back, and offsets to entry ids.
 
-Stream entries and Kafka records, each made from the other.
-
 An entry has the fields ``key``, ``value``, ``timestamp`` (decimal milliseconds) and
-``header.<name>``, in this order, headers in theirs. What is null has no field, so a null key or
-value differs from an empty one; a header with a null value is an empty field
-``null-header.<name>``. A name may be repeated, as Redis keeps repeated fields.
+``header.<name>``, in this order; headers keep their own order. A null key or value has no field,
+which distinguishes it from an empty one. A header with a null value is an empty field
+``null-header.<name>``. Field names may be repeated, as Redis keeps repeated fields.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ MAX_SEQUENCE_BITS = 20
 class EntryIds:
     """The mapping ``offset = (milliseconds << sequence_bits) | sequence`` and its inverse.
 
-    Offsets are allocated, ids follow from them: counting beyond the last sequence of a millisecond
-    carries into the next one, so no rate of records overflows.
+    Offsets are allocated, and ids are derived from them: counting beyond the last sequence of a
+    millisecond carries into the next one, so no record rate overflows.
 
     Raises:
         ConfigError: `sequence_bits` is not 1 to 20.
@@ -52,26 +50,34 @@ class EntryIds:
             )
 
     def offset(self, milliseconds: int, sequence: int) -> int:
-        """The offset of an id; ValueError if its sequence needs more bits than there are."""
+        """Return the offset of an id.
+
+        Raises:
+            ValueError: the sequence needs more than `sequence_bits` bits.
+        """
         if not 0 <= sequence < 1 << self.sequence_bits:
             raise ValueError(f"sequence {sequence} needs more than {self.sequence_bits} bits")
         return milliseconds << self.sequence_bits | sequence
 
     def parts(self, offset: int) -> tuple[int, int]:
-        """Milliseconds and sequence of an offset."""
+        """Return the milliseconds and the sequence of an offset."""
         return offset >> self.sequence_bits, offset & (1 << self.sequence_bits) - 1
 
     def text(self, offset: int) -> bytes:
-        """The id as Redis reads it."""
+        """Return the id of an offset as Redis expects it."""
         return b"%d-%d" % self.parts(offset)
 
     def read(self, text: bytes) -> int:
-        """The offset of an id that Redis wrote; ValueError as in `offset`."""
+        """Return the offset of an id that Redis returned.
+
+        Raises:
+            ValueError: see `offset`.
+        """
         milliseconds, _, sequence = text.partition(b"-")
         return self.offset(int(milliseconds), int(sequence))
 
     def next_offset(self, end: int, now_ms: int) -> int:
-        """Where the next batch begins: now, but never before `end`, the offset behind the last."""
+        """Return the next base offset: the current time, but at least `end`, the end offset."""
         return max(end, now_ms << self.sequence_bits)
 
 
@@ -82,13 +88,13 @@ HEADER = b"header."
 NULL_HEADER = b"null-header."
 
 Fields: TypeAlias = list[bytes]
-"""Names and contents in turn, as Redis sends them."""
+"""Alternating field names and values, as Redis returns them."""
 
 _HEADERS = pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
 def write_fields(record: Record) -> Fields:
-    """The fields of a record's entry."""
+    """Return the fields of a record's entry."""
     fields: Fields = []
     if record.key is not None:
         fields += (KEY, record.key)
@@ -104,7 +110,7 @@ def write_fields(record: Record) -> Fields:
 
 
 class _Row(NamedTuple):
-    """An entry's content; fields that are not Kafka's are left out."""
+    """The content of an entry; fields that are not Kafka's are ignored."""
 
     key: bytes | None
     value: bytes | None
@@ -131,10 +137,10 @@ def _read_fields(fields: Fields) -> _Row:
 
 
 def read_columns(entries: Sequence[Fields]) -> Columns:
-    """The records of n entries, with their timestamps.
+    """Return the records of n entries, with their timestamps.
 
     Raises:
-        ValueError: a timestamp is no number.
+        ValueError: a timestamp is not a number.
     """
     names = entries[0][::2] if entries else []
     is_plain = TIMESTAMP in names and {KEY, VALUE, TIMESTAMP}.issuperset(names)
@@ -151,7 +157,7 @@ def read_columns(entries: Sequence[Fields]) -> Columns:
 
 
 def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
-    """The same for entries that all have these fields: five times as fast."""
+    """Return the columns of entries that all have these fields: five times as fast."""
 
     def column(name: bytes) -> pa.BinaryArray | None:
         if name not in names:

@@ -1,4 +1,4 @@
-"""A partition's log in Redis Streams: one entry per record, its id is the record's offset."""
+"""A partition's log in Redis Streams: one entry per record, with the record's offset as its id."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 READ_BYTES = 1 << 20
-"""So much is read at a time, if the first batch is not larger: the event loop waits for it."""
+"""Bytes read at a time, unless the first batch is larger: the reading thread waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAllocator:
-    """Where offsets come from: the clock, and how they correspond to entry ids."""
+    """Allocates offsets from the clock, by the mapping of offsets to entry ids."""
 
     ids: EntryIds
     clock: Clock
 
     def next_offset(self, end: int) -> int:
-        """Where a batch begins that may not begin before `end`."""
+        """Return the base offset of a batch that may not start before `end`."""
         return self.ids.next_offset(end, self.clock.wall_ms())
 
 
 class RedisLogStorage:
-    """A `LogStorage` in Redis Streams; this broker is the only one that writes them.
+    """A `LogStorage` in Redis Streams; this broker is the only one that writes to them.
 
-    In memory there are 24 bytes a batch: where it ends, how large it is, and its newest record.
+    Each batch takes 24 bytes of memory: its last offset, its end position, and the largest
+    timestamp up to it.
 
     Args:
-        streams: where the records lie.
-        allocator: where offsets come from.
+        streams: the partition's streams.
+        allocator: allocates offsets.
         config: what to keep.
-        replicas: whether Redis's replicas have it; None where nobody waits for them.
+        replicas: the state of Redis's replicas; None if acks=all does not wait for them.
     """
 
     __slots__ = ("_allocator", "_first", "_replicas", "_start", "_streams", "_table", "config")
@@ -72,10 +73,10 @@ class RedisLogStorage:
         self._first = self._start = 0
 
     def load(self, on_batch: OnBatch) -> None:
-        """Read the headers of all batches that are there.
+        """Read the headers of all existing batches.
 
         Raises:
-            OSError: Redis can't, or its streams are not as this broker writes them.
+            OSError: Redis failed, or the streams are not in this broker's format.
         """
         first: int | None = None
         for note in self._streams.notes():
@@ -87,7 +88,7 @@ class RedisLogStorage:
 
     @property
     def start_offset(self) -> int:
-        """See `LogStorage`; 0 until something is dropped, although offsets begin far above."""
+        """See `LogStorage`; 0 until something is dropped, although offsets start much higher."""
         return self._start
 
     @property
@@ -98,11 +99,11 @@ class RedisLogStorage:
 
     @property
     def size(self) -> int:
-        """See `LogStorage`; as if nothing was compressed."""
+        """See `LogStorage`; the uncompressed size."""
         return self._table.size - self._table.position(self._first)
 
     def next_offset(self) -> int:
-        """See `LogStorage`: the time of day, shifted, or what follows the last offset."""
+        """See `LogStorage`: the shifted wall-clock time, or the end offset if that is larger."""
         return self._allocator.next_offset(max(self.end_offset, self._streams.reserved))
 
     def request_replication(self, offset: int) -> bool:
@@ -113,7 +114,8 @@ class RedisLogStorage:
         """See `LogStorage`.
 
         Raises:
-            ProtocolError: the records can't be read.
+            OSError: Redis failed.
+            ProtocolError: the records cannot be read.
         """
         stamped = b"".join(parts)
         header = BatchHeader.parse(stamped)
@@ -145,17 +147,17 @@ class RedisLogStorage:
         return found
 
     def _within(self, first: int, max_bytes: int) -> int:
-        """The number behind the last batch to read at once, from `first` on."""
+        """Return the number after the last batch to read at once, from `first` on."""
         number = self._table.within(first, min(max_bytes, READ_BYTES))
         return max(number, min(first + 1, self._table.within(first, max_bytes)))
 
     def _between(self, start: int, end: int) -> tuple[int, int]:
-        """The numbers of the first batch between two offsets, and of the one behind the last."""
+        """Return the number of the first batch between two offsets, and the end number."""
         first = max(self._table.holding(start), self._first)
         return first, max(first, self._table.holding(end))
 
     def _begin(self, number: int) -> int:
-        """The offset behind the batch before this one: no record lies between the two."""
+        """Return the offset after the previous batch; no record lies between the two batches."""
         return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
 
     def _build(self, first: int, end: int) -> list[memoryview]:
@@ -194,7 +196,7 @@ class RedisLogStorage:
         return max(self.batches(), key=lambda batch: batch.max_timestamp, default=None)
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`: batches go one by one."""
+        """See `LogStorage`: batches are dropped one by one."""
         number = self._table.holding(offset)
         if number > self._first:
             begin = self._begin(number)
@@ -202,7 +204,7 @@ class RedisLogStorage:
             self._first, self._start = number, begin
 
     def truncate(self, offset: int) -> None:
-        """See `LogStorage`; ids that were used are not used again."""
+        """See `LogStorage`; ids are never used twice."""
         self._streams.settle()
         number = max(self._table.holding(offset), self._first)
         if number < len(self._table):
@@ -211,7 +213,7 @@ class RedisLogStorage:
             self._table.keep(number)
 
     def expire(self, now_ms: int) -> None:
-        """See `LogStorage`: batch by batch, where Kafka drops whole segments."""
+        """See `LogStorage`: drops single batches, whereas Kafka drops whole segments."""
         config, number = self.config, 0
         if not config.deletes:
             return
@@ -223,20 +225,20 @@ class RedisLogStorage:
         self.delete_before(self._begin(number))
 
     def _expired(self, oldest_ms: int) -> int:
-        """The number behind the last batch that is older; those without a time age by their ids."""
+        """Return the number after the last expired batch; by its id if it has no timestamp."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):
             return number
         return min(number, self._table.holding(self._allocator.ids.offset(max(oldest_ms, 0), 0)))
 
     def flush(self) -> None:
-        """Nothing: what is durable, and when, is Redis's own setting."""
+        """Do nothing: durability is determined by Redis's own configuration."""
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `flush`."""
 
     def close(self) -> None:
-        """Nothing: the connection is not this log's alone."""
+        """Do nothing: the connection is shared."""
 
 
 def _facts(note: BatchNote) -> BatchFacts:

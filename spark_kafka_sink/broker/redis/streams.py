@@ -1,18 +1,14 @@
-"""The two Redis Streams of a partition, batches read from them, and replica acknowledgements.
+"""The two Redis Streams of a partition, batches built from them, and Redis replication.
 
-Record batches out of stream entries, as a consumer fetches them.
+One stream holds the records of a partition, one entry each. The second one holds one entry per
+batch with the batch header (`BatchNote`): producer, sequence, leader epoch, transaction. Both are
+written in one Redis transaction, so a batch is stored completely or not at all. `build_batches`
+restores record batches from the entries of both streams, for consumers to fetch.
 
-The records come from the partition's stream, and what a batch knows besides (producer, sequence,
-leader epoch, transaction) from its header, which lies in a second stream.
-
-The two Redis Streams of a partition: its records, and the headers of its batches.
-
-Both are written in one Redis transaction, so a batch is there whole or not at all.
-
-Whether Redis's replicas have what was written: WAIT, on a thread and a connection of its own.
-
-WAIT counts replicas that have all writes of its connection. The commands of all connections reach
-a replica in one order, so a write of this one stands for every write before it.
+`RedisReplicas` determines with WAIT whether Redis's replicas have the data, on its own thread and
+connection. WAIT counts the replicas that have all writes of its own connection. Redis sends the
+commands of all connections to a replica in one order, so once a replica has a write of this
+connection, it has every write before it.
 """
 
 from __future__ import annotations
@@ -46,12 +42,12 @@ _CODEC_BITS = 0x07
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchNote:
-    """What the second stream says of a batch, one entry each, with the id of its first record.
+    """An entry of the second stream: one batch, with the id of its first record.
 
     Args:
-        header: its header, with offsets and leader epoch stamped.
-        size: bytes of the batch, not compressed.
-        records: the records of a control batch, which has no entries; None of others.
+        header: the batch header, with offsets and leader epoch stamped.
+        size: uncompressed bytes of the batch.
+        records: the records of a control batch, which have no entries; None for data batches.
     """
 
     header: BatchHeader
@@ -60,7 +56,7 @@ class BatchNote:
 
     @classmethod
     def of(cls, header: BatchHeader, section: memoryview) -> Self:
-        """Note a batch with these records, not compressed."""
+        """Return the note of a batch with these uncompressed records."""
         return cls(
             header=header,
             size=HEADER_SIZE + len(section),
@@ -69,10 +65,10 @@ class BatchNote:
 
     @classmethod
     def read(cls, fields: list[bytes]) -> Self:
-        """Read the fields of its entry.
+        """Return the note in the fields of an entry.
 
         Raises:
-            ValueError: they are not a batch's.
+            ValueError: they do not describe a batch.
         """
         found = dict(zip(fields[::2], fields[1::2], strict=True))
         if len(found.get(_HEADER, b"")) != HEADER_SIZE:
@@ -81,12 +77,12 @@ class BatchNote:
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
     def fields(self, stamped: bytes | bytearray | memoryview) -> list[RedisValue]:
-        """The fields of its entry; `stamped` is the header as bytes."""
+        """Return the fields of the entry; `stamped` starts with the header as bytes."""
         fields: list[RedisValue] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
         return fields if self.records is None else [*fields, _RECORDS, self.records]
 
     def batch(self, records: memoryview | bytes, count: int) -> memoryview:
-        """The batch with these records; their times count from `base_timestamp`."""
+        """Return the batch with these records; their times are relative to `base_timestamp`."""
         header = self.header._replace(
             attributes=self.header.attributes & ~_CODEC_BITS,
             base_timestamp=self.base_timestamp,
@@ -96,7 +92,7 @@ class BatchNote:
 
     @property
     def base_timestamp(self) -> int:
-        """What the records' timestamps are counted from, in milliseconds."""
+        """The time that the records' timestamps are relative to, in milliseconds."""
         header = self.header
         return header.max_timestamp if header.is_log_append_time else header.base_timestamp
 
@@ -104,15 +100,15 @@ class BatchNote:
 def build_batches(
     notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
 ) -> list[memoryview]:
-    """One batch per note, with the entries in its range; entries outside all notes are ignored.
+    """Return one batch per note, with the entries in its range; other entries are ignored.
 
     Args:
         notes: batches in order.
         entries: [id, fields] each, in order.
-        ids: how ids and offsets correspond.
+        ids: the mapping of ids and offsets.
 
     Raises:
-        ValueError: an id or a timestamp is not as this broker writes them.
+        ValueError: an id or a timestamp is not in this broker's format.
     """
     sections = _sections([note for note in notes if note.records is None], entries, ids)
     return [
@@ -126,7 +122,7 @@ def build_batches(
 def _sections(
     notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
 ) -> Iterator[tuple[memoryview | bytes, int]]:
-    """The records of each batch, and how many there are; all are encoded together."""
+    """Yield the records of each batch and their number; all batches are encoded together."""
     offsets = np.fromiter((ids.read(one[0]) for one in entries), np.int64, len(entries))
     bases = np.array([note.header.base_offset for note in notes], np.int64)
     lasts = np.array([note.header.last_offset for note in notes], np.int64)
@@ -150,24 +146,24 @@ def _sections(
 LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"
 PAGE = 1_000
-"""Entries read at a time where all are read."""
+"""Maximum number of entries per reply in a paged read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamKeys:
-    """The keys of a partition's records and of its batches' headers."""
+    """The keys of a partition's two streams: its records, and its batch headers."""
 
     records: str
     batches: str
 
     @property
     def both(self) -> tuple[str, str]:
-        """The two streams."""
+        """The keys of both streams."""
         return self.records, self.batches
 
 
 class OffsetSpan(NamedTuple):
-    """Offsets from the first to the last, both included."""
+    """Offsets from the first to the last, both inclusive."""
 
     first: int
     last: int
@@ -176,7 +172,7 @@ class OffsetSpan(NamedTuple):
 class RedisStreams:
     """Writes and reads batches by their offsets.
 
-    Every method raises RedisFailedError, an OSError, when Redis can't.
+    Every method raises RedisFailedError, an OSError, if Redis fails.
     """
 
     __slots__ = ("_connection", "_ids", "_unsure", "keys", "reserved")
@@ -186,11 +182,15 @@ class RedisStreams:
         self._ids = ids
         self.keys = keys
         self.reserved = 0
-        """Redis takes no id below that of this offset."""
+        """The smallest offset whose id Redis still accepts."""
         self._unsure: OffsetSpan | None = None
 
     def check_vacant(self) -> None:
-        """Check that neither stream is there; RedisFailedError if one is."""
+        """Check that neither stream exists.
+
+        Raises:
+            RedisFailedError: a key exists.
+        """
         for key, kind in self._types().items():
             if kind != "none":
                 raise RedisFailedError(
@@ -203,7 +203,11 @@ class RedisStreams:
         return {key: reply.decode() for key, reply in zip(self.keys.both, replies, strict=True)}
 
     def begin(self) -> None:
-        """Begin both streams, without an entry; RedisFailedError if one is there."""
+        """Create both streams, without entries.
+
+        Raises:
+            RedisFailedError: a key exists.
+        """
         self._connection.call("WATCH", *self.keys.both)
         try:
             self.check_vacant()
@@ -213,7 +217,7 @@ class RedisStreams:
         self._make(self.keys.both)
 
     def reopen(self) -> None:
-        """Begin the streams that are missing.
+        """Create the streams that are missing.
 
         Raises:
             ConfigError: a key is not a stream.
@@ -234,13 +238,13 @@ class RedisStreams:
     def _make(self, keys: Sequence[str]) -> None:
         commands: list[Command] = []
         for key in keys:
-            # Making a group makes its stream; no other command makes an empty one.
+            # Creating a group creates its stream; no other command creates an empty one.
             commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _GROUP))
         _checked(self._connection.transaction(commands))
 
     def drop(self, *, only_if_empty: bool) -> None:
-        """Delete both streams, or none if one of them must be empty and is not."""
+        """Delete both streams, or neither if one of them must be empty and is not."""
         if only_if_empty:
             self._connection.call("WATCH", *self.keys.both)
         types = self._types()
@@ -250,11 +254,11 @@ class RedisStreams:
                 LOG.warning("%s is kept: it is a %s, not a stream", key, types[key])
         if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
             streams = []
-        # It also ends WATCH; if another client has changed a stream since, nothing is deleted.
+        # This also ends WATCH; if another client changed a stream meanwhile, nothing is deleted.
         self._connection.transaction([("DEL", key) for key in streams])
 
     def notes(self) -> Iterator[BatchNote]:
-        """Every batch's header, in order."""
+        """Yield every batch's header, in order."""
         after = 0
         while True:
             words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", PAGE)
@@ -265,25 +269,25 @@ class RedisStreams:
             after = page[-1].header.last_offset + 1
 
     def learn(self) -> bool:
-        """Learn which ids are used up; whether anything was ever dropped."""
+        """Determine the smallest unused id; return True if anything was ever dropped."""
         dropped = False
         for key in self.keys.both:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
-            # Another writer's sequence may need more bits than there are: then it carries.
+            # Another writer's sequence may need more bits than available: the sum carries then.
             newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
             self.reserved = max(self.reserved, newest + 1)
-            # Before version 7, Redis does not count what was added.
+            # Redis before version 7 does not count the entries added.
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
         return dropped
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
-        """Add a batch, all of it or nothing; `settle` has to come before."""
+        """Write a batch completely or not at all; `settle` must be called before."""
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
-            # Whether it was applied is not known when only the answer is lost.
+            # If only the reply was lost, the outcome is unknown.
             self._unsure = span
             if not self._resolve(span):
                 raise
@@ -297,7 +301,7 @@ class RedisStreams:
             raise
 
     def _resolve(self, span: OffsetSpan) -> bool:
-        """Whether a batch was written although its reply was lost; False also if unknown."""
+        """Return True if a batch was written although its reply was lost; False also if unknown."""
         try:
             kept = self._fence(span)
         except RedisFailedError as error:
@@ -308,7 +312,10 @@ class RedisStreams:
         return kept
 
     def _fence(self, span: OffsetSpan) -> bool:
-        """Raise the last ids so that a lost write can't be applied late; whether it was applied."""
+        """Advance the streams' last ids, so that a lost write cannot be applied later.
+
+        Returns True if the write was applied.
+        """
         base, last = (self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
         commands += [("XSETID", key, last) for key in self.keys.both]
@@ -324,7 +331,7 @@ class RedisStreams:
             self._unsure = None
 
     def delete(self, span: OffsetSpan) -> None:
-        """Delete what lies in a span."""
+        """Delete the entries in a span."""
         first, last = (self._ids.text(offset) for offset in span)
         for key in self.keys.both:
             while found := self._connection.call("XRANGE", key, first, last, "COUNT", PAGE):
@@ -337,7 +344,7 @@ class RedisStreams:
         _checked(self._connection.transaction(commands))
 
     def read(self, span: OffsetSpan) -> list[memoryview]:
-        """The batches in a span, one piece each."""
+        """Return the batches in a span, one memoryview each."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys.both]
         entries, notes = _checked(self._connection.pipeline(commands))
@@ -362,19 +369,19 @@ def _read_notes(entries: list[Any]) -> list[BatchNote]:
 
 
 WAIT_MS = 100
-"""Milliseconds of one WAIT; it is asked again until the replicas have everything."""
+"""Milliseconds of one WAIT; it is repeated until the replicas have everything."""
 STOP_SECONDS = 5.0
 _COUNTER = '["waits"]'
 
 
 class RedisReplicas:
-    """How far the replicas are, by partition.
+    """Tracks what Redis's replicas have, by partition.
 
     Args:
-        connection: for this alone.
-        journal: the key of the broker's journal, which gets a counter: WAIT waits for writes.
-        replicas: how many of them must have a record.
-        news: told of a partition, on this class's thread, when its replicas have more.
+        connection: a connection for this object only.
+        journal: the key of the broker's journal, for a counter: WAIT only waits for writes.
+        replicas: the number of replicas that must have a record.
+        news: called with a partition, on this class's thread, when its replicas have more.
     """
 
     def __init__(
@@ -389,16 +396,16 @@ class RedisReplicas:
         self._replicas = replicas
         self._news = news
         self._changed = threading.Condition()
-        # Guarded by the condition:
+        # Guarded by `_changed`:
         self._asked: dict[TopicPartition, int] = {}
         self._reached: dict[TopicPartition, int] = {}
         self._stopping = False
         self._thread: threading.Thread | None = None
 
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Ask for a partition up to before an offset; return whether they have it already.
+        """Request a partition up to before an offset; return True if the replicas have it already.
 
-        If not, there will be news. The first request that waits starts the thread.
+        Otherwise, `news` is called later. The first request that must wait starts the thread.
         """
         with self._changed:
             if self._reached.get(topic_partition, 0) >= offset:
@@ -413,7 +420,7 @@ class RedisReplicas:
             return False
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread and close the connection."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -436,7 +443,7 @@ class RedisReplicas:
                 self._news(topic_partition)
 
     def _next(self) -> dict[TopicPartition, int] | None:
-        """What is asked for now; None at the end."""
+        """Wait for requests and return them; None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._asked)
             return None if self._stopping else dict(self._asked)
@@ -454,7 +461,7 @@ class RedisReplicas:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReplicas:
-    """The same for one partition."""
+    """The state of the replicas for one partition."""
 
     replicas: RedisReplicas
     topic_partition: TopicPartition

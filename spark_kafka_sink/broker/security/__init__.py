@@ -1,6 +1,17 @@
-"""Who may connect and what they may do: certificates, credentials, SASL's server side.
+"""Security of the broker: TLS certificates, the server side of SASL, and denials (ACLs).
 
-Reading order: settings (what a user asked for), certificates and server_tls, then credentials, the
-mechanisms (plain), authenticator (the states of one connection), and server_security, which puts
-them together. Without I/O but for the files that OpenSSL reads.
+No module here does network I/O; only PEM and password files are read and written.
+
+In reading order:
+
+- `settings`: the security settings of a broker, validated
+- `certificates`: a certificate authority for tests, and PEM files
+- `credentials`: the users and their password verifiers; no password is stored
+- `mechanism`: the interface of SASL mechanisms, and PLAIN
+- `scram`: SCRAM-SHA-256 and SCRAM-SHA-512
+- `oauthbearer`: OAUTHBEARER and the validation of bearer tokens
+- `authenticator`: the authentication states of one connection
+- `acl`: denials, the broker's only ACLs
+- `server_security`: TLS contexts, users and denials put together for the listeners
+- `controls`: the security methods of `EmbeddedBroker`, and the matching client options
 """

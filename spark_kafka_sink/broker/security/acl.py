@@ -1,8 +1,8 @@
-"""Who may do what with which resource: all may do everything, but for denials.
+"""Authorization: every user may do everything, except for what a denial forbids.
 
-As Kafka's ACLs that all users are allowed everything by, and some are denied something: a denial
-always wins. Where either of two rights is enough to Kafka (to create a topic: Create on it or on
-the cluster), a denial of one is enough here, too.
+This is Kafka with an ACL that allows all users everything, plus DENY ACLs: a denial always takes
+precedence. If Kafka accepts either of two rights (to create a topic: Create on the topic or on the
+cluster), a denial of one of them is sufficient to reject the request here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from spark_kafka_sink.common.errors import ConfigError
 
 ANYBODY: Final = "*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""Kafka's name of the one resource of the type Cluster."""
+"""Kafka's name of the only resource of the type Cluster."""
 _USER: Final = "User:"
 
 
 class Operation(IntEnum):
-    """Kafka's AclOperation with its codes; the bit fields of KIP-430 count by them."""
+    """Kafka's AclOperation with its codes, which are the bit numbers in KIP-430's bit fields."""
 
     ALL = 2
     READ = 3
@@ -36,12 +36,12 @@ class Operation(IntEnum):
 
     @property
     def label(self) -> str:
-        """As Kafka's tools write it, such as IdempotentWrite."""
+        """The name in Kafka's tools, such as IdempotentWrite."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @classmethod
     def parse(cls, text: str) -> Operation:
-        """Read Write, write, IdempotentWrite or IDEMPOTENT_WRITE.
+        """Parse an operation: Write, write, IdempotentWrite or IDEMPOTENT_WRITE.
 
         Raises:
             ConfigError: there is no such operation.
@@ -66,13 +66,13 @@ class ResourceType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """What a user may not do.
+    """An operation that a user may not perform on a resource.
 
     Args:
-        user: a principal's name without its type, or "*" for anybody.
-        operation: ALL for every one.
-        type: of the resource.
-        name: of the resource; "*" for all of the type, "x*" for those that begin with x.
+        user: a principal's name without its type, or "*" for any user.
+        operation: the operation; ALL for every operation.
+        type: the resource's type.
+        name: the resource's name; "*" for all of the type, "x*" for names that start with x.
     """
 
     user: str
@@ -81,7 +81,7 @@ class Denial:
     name: str
 
     def covers(self, user: str, operation: Operation, name: str) -> bool:
-        """Whether it is about this; the type of the resource is asked elsewhere."""
+        """Return True if the denial applies; the caller has matched the resource type."""
         if self.user not in {ANYBODY, user} or self.operation not in {Operation.ALL, operation}:
             return False
         if self.name.endswith("*"):
@@ -94,7 +94,7 @@ class Denial:
 
 
 class Denials:
-    """The denials of a broker; read by the loop's thread, changed by any: replaced as a whole."""
+    """The denials of a broker; read by the loop's thread, changed by any thread (atomically)."""
 
     __slots__ = ("_by_type",)
 
@@ -103,16 +103,16 @@ class Denials:
 
     @property
     def is_active(self) -> bool:
-        """Whether there are any."""
+        """True if there are any denials."""
         return bool(self._by_type)
 
     def add(self, denial: Denial) -> None:
-        """Deny something from now on."""
+        """Add a denial, effective immediately."""
         known = self._by_type.get(denial.type, ())
         self._by_type = self._by_type | {denial.type: (*known, denial)}
 
     def remove(self, denial: Denial) -> None:
-        """Take a denial back; harmless if there is no such."""
+        """Remove a denial; no effect if there is none."""
         left = {
             type_: tuple(one for one in known if one != denial)
             for type_, known in self._by_type.items()
@@ -120,16 +120,16 @@ class Denials:
         self._by_type = {type_: known for type_, known in left.items() if known}
 
     def clear(self) -> None:
-        """Take all denials back."""
+        """Remove all denials."""
         self._by_type = {}
 
     def allows(self, user: str, operation: Operation, type_: ResourceType, name: str) -> bool:
-        """Whether nothing denies it."""
+        """Return True if no denial applies."""
         known = self._by_type.get(type_, ())
         return not any(denial.covers(user, operation, name) for denial in known)
 
     def without_denied(self, operations: int, user: str, type_: ResourceType, name: str) -> int:
-        """A bit field of operations (KIP-430) without those that are denied."""
+        """Return a bit field of operations (KIP-430) without the denied ones."""
         for operation in Operation:
             if operations & (1 << operation) and not self.allows(user, operation, type_, name):
                 operations &= ~(1 << operation)
@@ -144,7 +144,7 @@ def denial_of(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> Denial:
-    """A denial in a user's words; on the cluster where no resource is named.
+    """Return a denial from a user's arguments; it is on the cluster if no resource is named.
 
     Raises:
         ConfigError: more than one resource is named, or there is no such operation.
@@ -163,10 +163,10 @@ def denial_of(
 
 
 def parse_denial(text: str) -> Denial:
-    """Read alice:Write:topic=x, alice:Read:group=g, or alice:IdempotentWrite of the cluster.
+    """Parse alice:Write:topic=x, alice:Read:group=g, or alice:IdempotentWrite (on the cluster).
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the text has none of these forms.
     """
     user, _, rest = text.partition(":")
     operation, _, resource = rest.partition(":")

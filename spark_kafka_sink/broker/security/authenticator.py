@@ -1,8 +1,8 @@
-"""Who a connection is: the states of Kafka's SaslServerAuthenticator, without I/O.
+"""Authentication of a connection: the states of Kafka's SaslServerAuthenticator, without I/O.
 
-ApiVersions and SaslHandshake may come first, then one SaslAuthenticate after the other, or, after
-SaslHandshake 0, bare tokens (KIP-43, KIP-152). Where a session ends, the client authenticates again
-on the same connection (KIP-368).
+The client may first send ApiVersions, then SaslHandshake, then SaslAuthenticate requests or, after
+SaslHandshake version 0, tokens without a request header (KIP-43, KIP-152). When its session
+expires, the client authenticates again on the same connection (KIP-368).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.mechanism import SaslServer
 
 MAX_RECEIVE_BYTES: Final = 524_288
-"""Kafka's sasl.server.max.receive.size: the largest frame before a client is known."""
+"""Kafka's sasl.server.max.receive.size: maximum frame size before authentication (bytes)."""
 MIN_REAUTH_SECONDS: Final = 1.0
 """As KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS."""
 _LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
-"""Of a session: what the answer's type holds, where connections.max.reauth.ms is a Long's end."""
+"""Maximum session lifetime: limit of the response's type if connections.max.reauth.ms is larger."""
 
 
 class Stage(Enum):
-    """How far an authentication is."""
+    """The stages of an authentication."""
 
     VERSIONS_OR_HANDSHAKE = auto()
     HANDSHAKE = auto()
@@ -46,16 +46,16 @@ _ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
     Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),
     Stage.FAILED: frozenset(),
 }
-"""Requests that may come; any other ends the connection."""
+"""The requests allowed in each stage; any other one closes the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslServers:
-    """Makes the server's side of exchanges.
+    """Creates the server's side of SASL exchanges.
 
     Args:
-        makers: by mechanism.
-        max_reauth_ms: connections.max.reauth.ms; 0 for sessions that last.
+        makers: factories of exchanges by mechanism.
+        max_reauth_ms: connections.max.reauth.ms; 0 for sessions without expiry.
     """
 
     makers: Mapping[str, Callable[[], SaslServer]]
@@ -64,7 +64,7 @@ class SaslServers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The time on both clocks: seconds that only pass, and milliseconds of the epoch."""
+    """The time of both clocks: monotonic seconds, and milliseconds since 1970."""
 
     monotonic: float
     wall_ms: int
@@ -72,7 +72,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What an authentication led to; `expires_at` in monotonic seconds."""
+    """The result of an authentication; `expires_at` in monotonic seconds."""
 
     mechanism: str
     user: str
@@ -80,10 +80,10 @@ class _Session:
 
 
 class SaslServerAuthenticator:
-    """One connection's authentication and, later, re-authentications.
+    """The authentication of one connection and its later re-authentications.
 
     Args:
-        servers: what the listener has.
+        servers: the mechanisms of the listener.
     """
 
     __slots__ = (
@@ -107,30 +107,30 @@ class SaslServerAuthenticator:
         self._began_again_at: float | None = None
         self._lifetime_ms: int | None = None
         self.refusal: str | None = None
-        """Why the client was refused, which it may not have been told."""
+        """Why authentication failed; the client may not have been sent this reason."""
         self.takes_tokens = False
-        """Whether the next frame is a bare token, as the handshake was one of version 0."""
+        """True if the next frame is a token without a request header (SaslHandshake version 0)."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client is known, and not about to prove itself again."""
+        """True if the client is authenticated and not re-authenticating."""
         return self._stage is Stage.COMPLETE
 
     @property
     def has_failed(self) -> bool:
-        """Whether the connection is to end behind the last answer."""
+        """True if the connection must be closed after the last response."""
         return self._stage is Stage.FAILED
 
     @property
     def user(self) -> str | None:
-        """Who the client is, None as long as nobody knows."""
+        """The authenticated user, None before authentication."""
         return None if self._session is None else self._session.user
 
     def admits(self, api: int, now: float) -> bool:
-        """Whether a request goes to its handler; the others are for `check` and what follows.
+        """Return True if a request can be passed to its handler; others must pass `check` first.
 
         Raises:
-            ProtocolError: the session has ended.
+            ProtocolError: the session has expired.
         """
         if self._stage is not Stage.COMPLETE:
             return False
@@ -152,10 +152,10 @@ class SaslServerAuthenticator:
         return True
 
     def check(self, api: int) -> None:
-        """See whether a request may come now, before its body is looked at.
+        """Check whether a request is allowed now, before its body is decoded.
 
         Raises:
-            ProtocolError: it may not, and the connection has to end.
+            ProtocolError: it is not; the connection must be closed.
         """
         if api in _ALLOWED[self._stage]:
             return
@@ -164,11 +164,11 @@ class SaslServerAuthenticator:
         raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
 
     def told_versions(self) -> None:
-        """Note that ApiVersions was answered: it may not come again."""
+        """Record that ApiVersions was answered: it is not allowed again."""
         self._stage = Stage.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> dict[str, Any]:
-        """Answer SaslHandshake."""
+        """Return the response to SaslHandshake."""
         enabled = tuple(self._servers.makers)
         if mechanism not in enabled:
             self._stage = Stage.FAILED
@@ -179,7 +179,7 @@ class SaslServerAuthenticator:
         return {"error_code": ErrorCode.none, "mechanisms": enabled}
 
     def authenticate(self, message: bytes, now: Moment) -> dict[str, Any]:
-        """Answer SaslAuthenticate."""
+        """Return the response to SaslAuthenticate."""
         try:
             challenge = self._evaluate(message, now)
         except RefusedError as error:
@@ -198,7 +198,10 @@ class SaslServerAuthenticator:
         }
 
     def token(self, message: bytes, now: Moment) -> bytes | None:
-        """Answer a bare token; None where the client is refused, which it is not told."""
+        """Return the response to a token without a request header; None if authentication failed.
+
+        The client is not sent a reason.
+        """
         try:
             return self._evaluate(message, now)
         except RefusedError as error:
@@ -232,7 +235,10 @@ class SaslServerAuthenticator:
         self._stage, self.takes_tokens, self._server = Stage.COMPLETE, False, None
 
     def _lifetime(self, server: SaslServer, now: Moment) -> int | None:
-        """Milliseconds of the session: what the broker allows, and the credential has left."""
+        """Return the session lifetime in milliseconds; None if it is unlimited.
+
+        It is the minimum of the broker's limit and the credential's remaining lifetime.
+        """
         bounds = [self._servers.max_reauth_ms] if self._servers.max_reauth_ms else []
         if server.expires_at_ms is not None:
             bounds.append(server.expires_at_ms - now.wall_ms)

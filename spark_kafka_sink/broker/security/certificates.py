@@ -1,9 +1,7 @@
-"""Certificates for tests: a certificate authority and PEM files (RFC 5280).
+"""Certificates for tests: a certificate authority, what it signs (RFC 5280), and PEM files.
 
-Certificates for tests: an authority of the broker's own, and what it signs (RFC 5280).
-
-Keys are on the curve P-256: made and used in a fraction of a millisecond, and known to every
-client.
+Keys are on the curve P-256, which every client supports; generating and using one takes a
+fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PemFiles:
-    """A folder for its owner alone, which is removed when nobody has this object any more."""
+    """A folder that only its owner can read; removed when this object is garbage-collected."""
 
     def __init__(self) -> None:
         self._pairs = count()
@@ -37,7 +35,7 @@ class PemFiles:
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file, which nobody else may read, and return where it is."""
+        """Write a file that only its owner can read, and return its path."""
         path = self._folder / name
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(opened, "w", encoding="utf-8") as file:
@@ -45,19 +43,19 @@ class PemFiles:
         return path
 
     def write_pair(self, certificate: str, key: str) -> tuple[Path, Path]:
-        """Write a certificate and its key into new files, and return where they are."""
+        """Write a certificate and its key to new files, and return their paths."""
         name = f"pair-{next(self._pairs)}"
         return self.write(f"{name}.crt", certificate), self.write(f"{name}.key", key)
 
 
 LIFETIME: Final = timedelta(days=365)
 _SKEW: Final = timedelta(days=1)
-"""Certificates begin so long before they are made: clocks of clients may be late."""
+"""Certificates are valid from this long before their creation, as clients' clocks may be slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A certificate and its private key (PKCS#8, not encrypted), both as PEM text."""
+    """A certificate and its unencrypted private key (PKCS#8), both as PEM text."""
 
     certificate: str
     key: str = field(repr=False)
@@ -67,7 +65,7 @@ class CertificateAuthority:
     """Signs certificates of servers and clients.
 
     Args:
-        name: its common name.
+        name: the authority's common name.
     """
 
     __slots__ = ("_certificate", "_key")
@@ -92,17 +90,17 @@ class CertificateAuthority:
 
     @property
     def certificate(self) -> str:
-        """The authority's own certificate, as PEM text."""
+        """The authority's own certificate as PEM text."""
         return pem(self._certificate)
 
     def server(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> Certificate:
-        """A server's certificate for host names and IP addresses; expired if `expires_in` < 0."""
+        """Issue a server certificate for host names and addresses; expired if `expires_in` < 0."""
         names = x509.SubjectAlternativeName(list(map(general_name, hosts)))
         common = "kafkaprod embedded broker"
         return self._issue(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
 
     def client(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
-        """A client's certificate; to the broker its principal is User:CN=`name`."""
+        """Issue a client certificate; its principal is User:CN=`name`."""
         return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, expires_in, None)
 
     def _issue(
@@ -137,17 +135,17 @@ class CertificateAuthority:
 
 
 def subject_of(certificate: bytes) -> str:
-    """The distinguished name of a certificate in DER, as Kafka's principals have it (RFC 4514)."""
+    """Return the subject of a DER certificate as in Kafka's principals (RFC 4514)."""
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 
 def common_name(name: str) -> x509.Name:
-    """A distinguished name of nothing else."""
+    """Return a distinguished name that only has a common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A host name or an IP address, as subjectAltName has them."""
+    """Return a host name or an IP address in the form for subjectAltName."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -155,7 +153,7 @@ def general_name(host: str) -> x509.GeneralName:
 
 
 def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """What the key of an authority, or of a server or client, is for."""
+    """Return the key usage of an authority, or of a server or client."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
@@ -174,7 +172,7 @@ def _key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifie
 
 
 def pem(certificate: x509.Certificate) -> str:
-    """A certificate as PEM text."""
+    """Return a certificate as PEM text."""
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 

@@ -29,14 +29,14 @@ _MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-"""Java's login modules by mechanism, the mechanisms in order of preference."""
+"""Java's login modules by mechanism, in order of preference."""
 
 
 class ClientAccess:
-    """The passwords that users were given, which the server's side has no use for.
+    """The users' passwords, which the server side does not store.
 
     Args:
-        settings: those of the broker.
+        settings: the broker's security settings.
     """
 
     __slots__ = ("_passwords", "_settings")
@@ -46,18 +46,18 @@ class ClientAccess:
         self._passwords = dict(settings.passwords)
 
     def set_password(self, user: str, password: str) -> None:
-        """Note a user's password."""
+        """Store a user's password."""
         self._passwords[user] = password
 
     def remove(self, user: str) -> None:
-        """Forget a user."""
+        """Remove a user."""
         self._passwords.pop(user, None)
 
     def login(self, user: str | None, mechanism: str | None) -> dict[str, str]:
-        """The options sasl.mechanism and sasl.jaas.config; none where the broker has no SASL.
+        """Return the options sasl.mechanism and sasl.jaas.config; no options without SASL.
 
         Raises:
-            ConfigError: there is no such user, or no such mechanism.
+            ConfigError: there is no such user, or the mechanism is not enabled.
         """
         if not self._settings.mechanisms:
             return {}
@@ -76,7 +76,7 @@ class ClientAccess:
 
     @staticmethod
     def _token(user: str | None) -> dict[str, str]:
-        """A token that nobody signed: who asks for another kind has to bring one."""
+        """Return the login options of an unsigned token; other tokens are up to the caller."""
         return {"unsecuredLoginStringClaim_sub": user or "user"}
 
     def _password(self, user: str | None) -> dict[str, str]:
@@ -97,7 +97,7 @@ class ClientAccess:
 
 
 def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
-    """The options of the truststore and, with a certificate of the client's, of the keystore."""
+    """Return the options of the truststore and, with a client certificate, of the keystore."""
     found: dict[str, str] = {}
     if ca_certificate is not None:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_certificate}
@@ -111,15 +111,15 @@ def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]
 
 
 def _quoted(text: str) -> str:
-    """A value of a JAAS entry, which Java reads with StreamTokenizer."""
+    """Return a value quoted for a JAAS entry, which Java parses with StreamTokenizer."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class SecurityControls(ABC):
-    """Certificates, users, and the options that clients need; all may be used at any time.
+    """Certificates, users, and client options; all methods may be called at any time.
 
     Args:
-        settings: what the user asked for.
+        settings: the broker's security settings.
     """
 
     def __init__(self, settings: SecuritySettings) -> None:
@@ -139,7 +139,7 @@ class SecurityControls(ABC):
 
     @property
     def ca_certificate(self) -> str:
-        """The certificate of the authority to trust, as PEM text.
+        """The certificate of the authority that clients need to trust, as PEM text.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -148,7 +148,7 @@ class SecurityControls(ABC):
 
     @property
     def ca_file(self) -> Path:
-        """A PEM file of `ca_certificate`, which goes with this object.
+        """Path of a PEM file of `ca_certificate`, which is deleted with this object.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -156,11 +156,11 @@ class SecurityControls(ABC):
         return self._tls.files.write("ca.crt", self._tls.ca_certificate)
 
     def client_certificate(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
-        """Issue a certificate to a client, whose principal is User:CN=`name` then.
+        """Issue a certificate for a client; the client's principal is User:CN=`name`.
 
         Args:
             name: the common name.
-            expires_in: from now on; negative for one that has expired.
+            expires_in: lifetime from now on; negative for an expired certificate.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -168,7 +168,7 @@ class SecurityControls(ABC):
         return self._tls.authority.client(name, expires_in)
 
     def client_certificate_files(self, certificate: Certificate) -> tuple[Path, Path]:
-        """Write a certificate and its key into PEM files, which go with this object.
+        """Write a certificate and its key to PEM files, which are deleted with this object.
 
         Raises:
             ConfigError: the broker has no TLS.
@@ -182,15 +182,15 @@ class SecurityControls(ABC):
         hosts: Sequence[str] | None = None,
         expires_in: timedelta = LIFETIME,
     ) -> None:
-        """Give the server another certificate; connections that are open keep theirs.
+        """Change the server's certificate; open connections keep theirs.
 
         Args:
-            files: a certificate from files; None has the broker's authority issue one.
-            hosts: names and addresses to issue it for, those of the broker by default.
-            expires_in: from now on; negative for one that has expired.
+            files: files of a certificate; None to have the broker's authority issue one.
+            hosts: host names and addresses to issue it for; the broker's by default.
+            expires_in: lifetime from now on; negative for an expired certificate.
 
         Raises:
-            ConfigError: the broker has no TLS, or a file can't be used.
+            ConfigError: the broker has no TLS, or a file cannot be used.
         """
         if files is not None:
             self._tls.use(files)
@@ -198,12 +198,12 @@ class SecurityControls(ABC):
             self._tls.issue(self._tls.hosts if hosts is None else hosts, expires_in)
 
     def set_password(self, user: str, password: str) -> None:
-        """Add a user, or change a password: it counts from the next authentication on."""
+        """Add a user, or change a password, effective from the next authentication."""
         self._security.credentials.set_password(user, password)
         self._access.set_password(user, password)
 
     def remove_user(self, user: str) -> None:
-        """Remove a user, who can't authenticate any more; harmless if there is none."""
+        """Remove a user, who cannot authenticate any more; no effect if there is none."""
         self._security.credentials.remove(user)
         self._access.remove(user)
 
@@ -216,16 +216,16 @@ class SecurityControls(ABC):
         group: str | None = None,
         transactional_id: str | None = None,
     ) -> Denial:
-        """Deny a user something from now on; without it everybody may do everything.
+        """Deny a user an operation from now on; everything that is not denied is allowed.
 
         Args:
-            user: a principal's name; "*" for anybody, ANONYMOUS for those without one, "CN=name"
-                for clients that are known by their certificate.
-            operation: Kafka's name of it, such as Write, Describe or IdempotentWrite.
-            topic: what it is about; "*" for all topics, "x*" for those that begin with x.
+            user: a principal's name; "*" for any user, ANONYMOUS for unauthenticated clients,
+                "CN=name" for clients authenticated by a certificate.
+            operation: Kafka's name of the operation, such as Write, Describe or IdempotentWrite.
+            topic: the topic's name; "*" for all topics, "x*" for names that start with x.
             group: the same for consumer groups.
-            transactional_id: the same for transactional ids. Without any of the three it is about
-                the cluster.
+            transactional_id: the same for transactional ids. Without any of the three, the denial
+                is on the cluster.
 
         Returns:
             The denial, for `take_back`.
@@ -240,7 +240,7 @@ class SecurityControls(ABC):
         return denial
 
     def take_back(self, denial: Denial | None = None) -> None:
-        """Take back a denial, or all of them; harmless if there is no such."""
+        """Remove a denial, or all denials by default; no effect if there is none."""
         if denial is None:
             self._security.denials.clear()
         else:
@@ -254,19 +254,19 @@ class SecurityControls(ABC):
         certificate: Certificate | None = None,
         prefix: str = "kafka.",
     ) -> dict[str, str]:
-        """What a client has to be told, by Kafka's names: addresses, protocol, trust and login.
+        """Return a client's options by Kafka's names: addresses, protocol, trust and login.
 
-        As they are for `df.write.format("kafkaprod").options(**...)`.
+        They have the form that `df.write.format("kafkaprod").options(**...)` expects.
 
         Args:
-            user: who logs in; may be left out where there is only one.
-            mechanism: how; the strongest that the broker serves by default.
-            certificate: the client's own, of `client_certificate`; where the broker requires one,
-                it issues one to the user, or to "client", by default.
-            prefix: before each name; "" for the configs of Java's clients.
+            user: the user that logs in; optional if there is only one.
+            mechanism: the SASL mechanism; by default, the strongest one that the broker supports.
+            certificate: the client's certificate, from `client_certificate`; by default, one is
+                issued to the user, or to "client", if the broker requires one.
+            prefix: prefix of each name; "" for the configs of Java clients.
 
         Raises:
-            ConfigError: there is no such user, or no such mechanism.
+            ConfigError: there is no such user, or the mechanism is not enabled.
         """
         ca = None if self._security.tls is None else self.ca_certificate
         if certificate is None and self._settings.client_auth is ClientAuth.REQUIRED:

@@ -1,4 +1,4 @@
-"""Users and what proves them: no password is kept, only what it can be checked with."""
+"""The users of the broker. No password is stored, only what verifies it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""SCRAM mechanisms and hashlib's name of the hash of each (RFC 7677)."""
+"""SCRAM mechanisms and hashlib's name of each one's hash (RFC 7677)."""
 DEFAULT_ITERATIONS: Final = 4096
 _SALT_BYTES: Final = 32
 
@@ -28,7 +28,7 @@ class ScramCredential:
 
     @classmethod
     def of(cls, password: str, hash_name: str, iterations: int) -> ScramCredential:
-        """Derive it from a password, with a new salt."""
+        """Derive a credential from a password, with a new salt."""
         salt = os.urandom(_SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", hash_name)
@@ -49,10 +49,10 @@ class _User:
 class Credentials:
     """The users of the broker.
 
-    Read by the loop's thread, changed by any: a user is replaced as a whole.
+    Read by the loop's thread, changed by any thread: a user is replaced atomically.
 
     Args:
-        iterations: of SCRAM's key derivation.
+        iterations: iterations of SCRAM's key derivation.
     """
 
     __slots__ = ("_iterations", "_key", "_users")
@@ -63,7 +63,7 @@ class Credentials:
         self._users: dict[str, _User] = {}
 
     def set_password(self, user: str, password: str) -> None:
-        """Add a user, or give one another password."""
+        """Add a user, or change a user's password."""
         scram = {
             mechanism: ScramCredential.of(password, hash_name, self._iterations)
             for mechanism, hash_name in HASHES.items()
@@ -71,17 +71,17 @@ class Credentials:
         self._users[user] = _User(scram=scram, password_mac=self._mac(password))
 
     def remove(self, user: str) -> None:
-        """Forget a user; harmless if there is none."""
+        """Remove a user; no effect if there is none."""
         self._users.pop(user, None)
 
     def has_password(self, user: str, password: str) -> bool:
-        """Whether there is such a user with this password; takes as long if there is none."""
+        """Return True if the user has this password; takes as long if there is no such user."""
         found = self._users.get(user)
         expected = self._key if found is None else found.password_mac
         return hmac.compare_digest(expected, self._mac(password)) and found is not None
 
     def scram(self, user: str, mechanism: str) -> ScramCredential | None:
-        """What proves a user by a SCRAM mechanism, None if there is no such user."""
+        """Return a user's credential for a SCRAM mechanism, None if there is no such user."""
         found = self._users.get(user)
         return None if found is None else found.scram[mechanism]
 

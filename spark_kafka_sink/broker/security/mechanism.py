@@ -11,46 +11,46 @@ if TYPE_CHECKING:
 
 
 class RefusedError(AuthenticationError):
-    """The client is not who it says; `is_told` is False where Kafka keeps the reason to itself.
+    """Authentication failed; `is_told` is False if Kafka hides the reason from the client.
 
-    Kafka tells the messages of its SaslAuthenticationException, and hides those of SaslException,
-    as they would tell which users there are.
+    Kafka sends the messages of its SaslAuthenticationException, and hides those of SaslException,
+    as they would reveal which users exist.
     """
 
     is_told = False
 
 
 class ToldRefusedError(RefusedError):
-    """A refusal whose reason the client gets."""
+    """Authentication failed, and the client is sent the reason."""
 
     is_told = True
 
 
 class SaslServer(Protocol):
-    """One exchange; `user` and `expires_at_ms` count once it is complete."""
+    """One SASL exchange; `user` and `expires_at_ms` are valid once it is complete."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client has proven who it is."""
+        """True if the client is authenticated."""
 
     @property
     def user(self) -> str:
-        """The name that it has proven."""
+        """The name of the authenticated user."""
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When its credential ends, in milliseconds of the epoch; None where it does not."""
+        """When the credential expires, in milliseconds since 1970; None if it does not."""
 
     def evaluate(self, response: bytes) -> bytes:
-        """Answer the client's message; the answer may be empty.
+        """Return the response to a client message; it may be empty.
 
         Raises:
-            RefusedError: it is not who it says it is, or its message can't be understood.
+            RefusedError: authentication failed, or the message is invalid.
         """
 
 
 class PlainSaslServer:
-    """One message: authorization id, user and password with NUL between.
+    """SASL/PLAIN: one message with authorization id, user and password, separated by NUL.
 
     Args:
         credentials: the users.

@@ -1,9 +1,7 @@
 """OAUTHBEARER on the server (RFC 7628, KIP-255) and validation of bearer tokens (RFC 7519).
 
-OAUTHBEARER (RFC 7628, KIP-255), as Kafka's OAuthBearerSaslServer.
-
-A token that is refused is answered with a status as JSON, to which the client says one more byte
-before it is told that it failed.
+As Kafka's OAuthBearerSaslServer: the server answers an invalid token with a JSON status. The client
+responds with one more byte, and only then does its authentication fail.
 """
 
 from __future__ import annotations
@@ -23,18 +21,18 @@ from spark_kafka_sink.common.extras import install_command
 
 _UNSIGNED: Final = "none"
 _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-"""Signatures of a key that only the issuer has."""
+"""Signature algorithms with a private key that only the issuer has."""
 _LATEST_MS: Final = 2**53
-"""The largest number that every reader of JSON takes for the same (RFC 8259, section 6)."""
+"""The largest integer that every JSON parser represents exactly (RFC 8259, section 6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerToken:
-    """What a valid token says.
+    """The claims of a valid token.
 
     Args:
-        principal: whose it is.
-        expires_at_ms: when it ends, in milliseconds of the epoch: the session ends then, too.
+        principal: the name of the token's principal.
+        expires_at_ms: expiry in milliseconds since 1970; the session expires then as well.
     """
 
     principal: str
@@ -42,21 +40,21 @@ class BearerToken:
 
 
 TokenValidator: TypeAlias = Callable[[str], BearerToken]
-"""Takes a token's text; raises AuthenticationError where it is not valid."""
+"""Validates a token's text; raises AuthenticationError if it is invalid."""
 
 
 def unsecured_token(principal: str, lifetime_seconds: float = 3600.0) -> str:
-    """A token that nobody signed, as Kafka's unsecured login makes it."""
+    """Return an unsigned token, as Kafka's unsecured login creates it."""
     now = time.time()
     claims = {"sub": principal, "iat": now, "exp": now + lifetime_seconds}
     return f"{_encoded({'alg': _UNSIGNED})}.{_encoded(claims)}."
 
 
 def validate_unsecured(token: str) -> BearerToken:
-    """Believe a token that nobody signed, for tests (OAuthBearerUnsecuredValidatorCallbackHandler).
+    """Validate an unsigned token, for tests (OAuthBearerUnsecuredValidatorCallbackHandler).
 
     Raises:
-        AuthenticationError: it is signed, has ended, or is no token.
+        AuthenticationError: the token is signed, has expired, or is not a token.
     """
     header, claims, signature = _parts(token)
     if _json(header).get("alg") != _UNSIGNED or signature:
@@ -66,13 +64,13 @@ def validate_unsecured(token: str) -> BearerToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwksValidator:
-    """Believes tokens that an issuer signed; needs the extra `oauth`.
+    """Accepts tokens that an issuer signed; needs the extra `oauth`.
 
     Args:
-        keys: the issuer's JSON Web Key Set (RFC 7517), as a function where it changes.
-        issuer: the claim iss that is asked for; None for any.
-        audience: the claim aud that is asked for; None for any.
-        principal_claim: the claim that says whose the token is.
+        keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current one.
+        issuer: required value of the claim iss; None for any.
+        audience: required value of the claim aud; None for any.
+        principal_claim: the claim with the principal's name.
     """
 
     keys: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
@@ -84,7 +82,7 @@ class JwksValidator:
         """See `TokenValidator`.
 
         Raises:
-            AuthenticationError: it is not the issuer's, has ended, or is for somebody else.
+            AuthenticationError: the token is from another issuer, expired, or for another audience.
             ConfigError: joserfc is not installed.
         """
         try:
@@ -105,7 +103,7 @@ class JwksValidator:
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
         except (JoseError, ValueError, TypeError) as error:
-            # A TypeError: joserfc iterates over the header crit whatever it is.
+            # TypeError: joserfc iterates over the header crit, whatever its type is.
             raise AuthenticationError(f"the token is not valid: {error}") from error
         return _token(claims, self.principal_claim)
 
@@ -114,7 +112,7 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     principal, ends = claims.get(principal_claim), claims.get("exp")
     if not isinstance(principal, str) or not principal or not _is_unicode(principal):
         raise AuthenticationError(f"the token has no claim {principal_claim}")
-    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # NaN is neither.
+    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # Also NaN.
         raise AuthenticationError("the token has no claim exp that is a time")
     if ends <= time.time():
         raise AuthenticationError("the token has ended")
@@ -122,7 +120,7 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be sent and logged: JSON may escape half of a surrogate pair."""
+    """Return True if a text can be encoded; JSON may contain unpaired surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -154,14 +152,14 @@ _MESSAGE: Final = re.compile(
 )
 _BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
 _AGREED: Final = b"\x01"
-"""What the client says to a refusal."""
+"""The client's message after its token was rejected."""
 
 
 class OAuthBearerSaslServer:
-    """One message with a token; extensions (KIP-342) are taken whatever they are.
+    """SASL/OAUTHBEARER: one message with a token; extensions (KIP-342) are accepted unchecked.
 
     Args:
-        validate: says whose a token is.
+        validate: validates the token and returns its principal.
     """
 
     __slots__ = ("_refusal", "_validate", "expires_at_ms", "is_complete", "user")
@@ -197,7 +195,7 @@ class OAuthBearerSaslServer:
 
 
 def _parsed(response: bytes) -> tuple[str, str]:
-    """The authorization id and the token of the client's message."""
+    """Return the authorization id and the token of the client's message."""
     found = _MESSAGE.fullmatch(response.decode("utf-8", "replace"))
     if found is None:
         raise RefusedError("Invalid OAUTHBEARER client first message")

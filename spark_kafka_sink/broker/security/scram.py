@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677), as Kafka's ScramSaslServer.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), as Kafka's ScramSaslServer.
 
-The client proves that it knows the password, the server that it has what was derived from it; what
-is stored is enough for neither side to learn the password.
+The client proves that it knows the password, the server that it has the keys derived from it. The
+stored keys do not reveal the password.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _FINAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """An exchange between its two messages."""
+    """The state of an exchange between the client's two messages."""
 
     user: str
     credential: ScramCredential
     nonce: str
     gs2: str
     messages: str
-    """The client's first message without its header, and the server's."""
+    """The client's first message without its GS2 header, and the server's first message."""
 
 
 class ScramSaslServer:
-    """Two messages, two answers.
+    """SASL/SCRAM: two client messages, two server messages.
 
     Args:
         credentials: the users.
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
-        nonce: the server's part of it; by default a random one.
+        nonce: the server's part of the nonce; random by default.
     """
 
     __slots__ = ("_begun", "_credentials", "_hash", "_mechanism", "_nonce", "is_complete", "user")
@@ -107,7 +107,7 @@ class ScramSaslServer:
         found = _FINAL.fullmatch(text)
         if found is None or _decoded(found["binding"]) != begun.gs2.encode():
             raise RefusedError("Invalid SCRAM client final message")
-        # Kafka asks for the end alone: librdkafka before 2.2 says its own part of it twice.
+        # Kafka only checks the end: librdkafka before 2.2 repeats its own part of the nonce.
         if not found["nonce"].endswith(begun.nonce):
             raise RefusedError("Invalid client nonce in the final client message.")
         signed = f"{begun.messages},{found['bare']}".encode()
@@ -118,7 +118,7 @@ class ScramSaslServer:
         return b"v=" + b64encode(signature)
 
     def _proves(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:
-        """Whether a proof opens to the key whose hash is stored."""
+        """Return True if a client proof yields the client key whose hash is stored."""
         signature = hmac.digest(credential.stored_key, signed, self._hash)
         if len(proof) != len(signature):
             return False

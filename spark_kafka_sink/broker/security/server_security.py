@@ -1,4 +1,4 @@
-"""TLS contexts and authenticators for the listeners."""
+"""TLS contexts, authenticators and denials for the listeners."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ _VERIFY = {
 
 
 class ServerTls:
-    """The server's certificate, and the authority that clients are to trust.
+    """The server's certificate, and the authority that clients need to trust.
 
-    The context is read by the loop's thread and replaced as a whole by any other: connections
-    that are open keep the one that they began with.
+    The context is read by the loop's thread and replaced as a whole by any other thread; open
+    connections keep the one they started with.
 
     Args:
-        files: a certificate from files; None has the broker make one.
-        hosts: names and addresses for a certificate of its own.
+        files: files of a certificate; None to have the broker create one.
+        hosts: host names and addresses for a certificate that the broker creates.
         client_auth: whether clients need certificates.
 
     Raises:
-        ConfigError: a file can't be read, or does not hold what it should.
+        ConfigError: a file cannot be read, or has the wrong content.
     """
 
     def __init__(
         self, files: TlsFiles | None, hosts: Iterable[str], client_auth: ClientAuth
     ) -> None:
         self.authority = CertificateAuthority()
-        """Signs clients' certificates, and the server's where none is given."""
+        """Signs clients' certificates, and the server's unless files are given."""
         self.files = PemFiles()
         self._client_auth = client_auth
         self.hosts = tuple(hosts)
@@ -73,7 +73,7 @@ class ServerTls:
             self.use(files)
 
     def issue(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> None:
-        """Make a certificate; new connections get it."""
+        """Create a certificate for new connections."""
         made = self.authority.server(hosts, expires_in)
         certificate, key = self.files.write_pair(made.certificate, made.key)
         own = self.authority.certificate
@@ -82,10 +82,10 @@ class ServerTls:
         self.context, self.ca_certificate = context, own
 
     def use(self, files: TlsFiles) -> None:
-        """Take a certificate from files; new connections get it.
+        """Load a certificate from files for new connections.
 
         Raises:
-            ConfigError: a file can't be read, or does not hold what it should.
+            ConfigError: a file cannot be read, or has the wrong content.
         """
         trusted = _read(files.ca)
         clients = _read(files.client_ca or files.ca)
@@ -120,7 +120,7 @@ class ServerTls:
 
 
 def peer_principal(certificate: bytes | None) -> str | None:
-    """Kafka's name for a client by its certificate in DER; None without one."""
+    """Return Kafka's principal name of a client's DER certificate; None without one."""
     return None if certificate is None else subject_of(certificate)
 
 
@@ -134,17 +134,17 @@ def _read(path: str) -> str:
 
 
 ANONYMOUS: Final = "ANONYMOUS"
-"""Kafka's name for a client that nobody asked who it is."""
+"""Kafka's name for a client that is not authenticated."""
 
 
 class ServerSecurity:
-    """Certificates and users; they outlive a stop and start of the broker.
+    """Certificates, users and denials; they are kept while the broker is stopped and restarted.
 
     Args:
-        settings: what the user asked for.
+        settings: the broker's security settings.
 
     Raises:
-        ConfigError: a certificate or a password can't be read.
+        ConfigError: a certificate or a password cannot be read.
     """
 
     def __init__(self, settings: SecuritySettings) -> None:
@@ -166,7 +166,7 @@ class ServerSecurity:
 
     @property
     def is_open(self) -> bool:
-        """Whether connections are plain and nobody is asked who they are."""
+        """True if connections are plaintext without authentication."""
         return self.tls is None and not self.settings.mechanisms
 
     def _maker(self, mechanism: str) -> Callable[[], SaslServer]:
@@ -179,5 +179,5 @@ class ServerSecurity:
         return makers[mechanism]
 
     def new_authenticator(self) -> SaslServerAuthenticator | None:
-        """The authentication of a new connection; None where everybody may come."""
+        """Return the authenticator of a new connection; None without SASL."""
         return SaslServerAuthenticator(self._servers) if self.settings.mechanisms else None

@@ -1,4 +1,4 @@
-"""What a user may ask of the broker's security, checked."""
+"""Security settings of the broker, validated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USERS: Final = 'Give users and passwords: sasl={"alice": "secret"}; or leave sa
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
-"""What is served where users have passwords."""
+"""The mechanisms that are enabled by default if users have passwords."""
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 MIN_SCRAM_ITERATIONS: Final = 4096
 """As Kafka's ScramMechanism.minIterations."""
@@ -37,14 +37,14 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """A server's certificate from files, instead of one that the broker makes itself.
+    """Files of a server certificate, instead of one that the broker creates.
 
     Args:
-        certificate: PEM file of the certificate, with those of intermediate authorities behind it.
-        key: PEM file of its private key.
-        key_password: of the key if it is encrypted, or `env:NAME` or `file:PATH`.
-        ca: PEM file of the authority that signed it: what clients are to trust.
-        client_ca: PEM file of the authorities of clients' certificates; `ca` where it is None.
+        certificate: PEM file of the certificate, followed by those of intermediate authorities.
+        key: PEM file of the private key.
+        key_password: password of an encrypted key, literally or as `env:NAME` or `file:PATH`.
+        ca: PEM file of the authority that signed the certificate; clients need to trust it.
+        client_ca: PEM file of the authorities that sign clients' certificates; None for `ca`.
     """
 
     certificate: str
@@ -56,14 +56,14 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """How connections are secured; those of `BrokerConfig` that have to do with it.
+    """How connections are secured: the security settings of `BrokerConfig`.
 
     Raises:
-        ConfigError: settings are at odds with each other, or a mechanism is not served.
+        ConfigError: settings contradict each other, or a mechanism is not supported.
     """
 
     hosts: tuple[str, ...]
-    """Names and addresses in a certificate that the broker makes for itself."""
+    """Host names and addresses in a certificate that the broker creates."""
     tls: bool | TlsFiles
     client_auth: ClientAuth
     passwords: Mapping[str, str] = field(repr=False)
@@ -112,10 +112,10 @@ class SecuritySettings:
 
 
 def client_auth(text: str | None) -> ClientAuth:
-    """The setting client_certificates.
+    """Parse the setting client_certificates.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the value is unknown.
     """
     try:
         return ClientAuth(text or "none")
@@ -126,10 +126,11 @@ def client_auth(text: str | None) -> ClientAuth:
 
 
 def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
-    """The setting sasl, users and their passwords; None where there are no users.
+    """Return the users and passwords of the setting sasl; empty without users.
 
     Raises:
-        ConfigError: it is no mapping of texts, it is empty, or nobody could log in.
+        ConfigError: the setting is not a mapping of strings, has an empty name or password, or
+            nobody could log in.
     """
     needy = [name for name in named or () if name in PASSWORD_MECHANISMS]
     if sasl is None and not needy:
@@ -152,26 +153,26 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
 
 
 def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
-    """The mechanisms to serve: none without SASL, those of passwords where only users are named."""
+    """Return the mechanisms to enable; by default, those with passwords if there are users."""
     if named is not None:
         return tuple(named)
     return PASSWORD_MECHANISMS if users else ()
 
 
 def revealed(user: str, password: str) -> str:
-    """A user's password, wherever it is kept.
+    """Return a user's password, resolving a reference to it.
 
     Raises:
-        ConfigError: a reference to it leads nowhere.
+        ConfigError: the reference cannot be resolved.
     """
     return of_this_process(Secret(password, f"sasl of {user}"))
 
 
 def of_this_process(secret: Secret) -> str:
-    """What a secret of the broker's own is.
+    """Return the value of one of the broker's own secrets.
 
     Raises:
-        ConfigError: a reference leads nowhere; it is followed here, and not on executors.
+        ConfigError: a reference cannot be resolved in this process (executors do not resolve it).
     """
     try:
         return secret.reveal()

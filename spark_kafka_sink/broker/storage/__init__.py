@@ -1,6 +1,11 @@
-"""Where batches lie: in memory, or in segments on disk as Kafka lays them out.
+"""Storage of record batches: in memory, or in segment files on disk in Kafka's layout.
 
-Reading order: log_storage (the interface), segmented_storage (a log of segments) with log_config,
-log_segment and batch_table (a segment in memory), memory_backend; disk_segment, index_files,
-segment_recovery, file_handles and data_dir (on disk); journal (what is known besides the logs).
+In reading order:
+
+- `log_storage`: the interfaces `LogStorage` and `StorageBackend`, and the log configs
+- `segmented_storage`: `SegmentedStorage`, a log of segments, and the in-memory backend
+- `log_segment`: the interface of a segment, its table of batches, and the segment in memory
+- `disk_segment`: a segment on disk, its indexes, its recovery, and open file handles
+- `data_dir`: `DataDir`, the backend on disk
+- `journal`: cluster metadata (everything besides the logs), kept across restarts
 """

@@ -1,7 +1,7 @@
-"""The folder of a broker that keeps its logs: one folder per partition, as Kafka lays it out.
+"""The data folder of a broker that keeps its logs: one folder per partition, in Kafka's layout.
 
-Only what the broker wrote is ever changed: segments of partitions that its journal has. A folder
-that has data but no journal is refused.
+The broker only changes files that it wrote: segments of partitions that are in its journal. It
+refuses a folder that has data but no journal.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class DataDir:
     """The `StorageBackend` on disk; one broker at a time may use the folder.
 
     Args:
-        path: the folder; made if it is missing.
+        path: the folder; created if missing.
 
     Raises:
-        ConfigError: it can't be used, another broker uses it, or its data is not of this broker.
+        ConfigError: the folder cannot be used, another broker uses it, or it has data that this
+            broker did not write.
     """
 
     __slots__ = ("_handles", "_journal", "_lock", "path", "was_clean")
@@ -76,7 +77,7 @@ class DataDir:
         return self._journal
 
     def folder(self, topic: str, partition: int) -> Path:
-        """Where a partition's segments lie."""
+        """Return the folder of a partition's segments."""
         return self.path / f"{topic}-{partition}"
 
     def check_vacant(self, topic: str, partition: int) -> None:
@@ -97,7 +98,11 @@ class DataDir:
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
     ) -> SegmentedStorage:
-        """See `StorageBackend`; ConfigError if the files can't be what the broker left."""
+        """See `StorageBackend`.
+
+        Raises:
+            ConfigError: the files cannot be read, or are not what the broker left.
+        """
         folder = self.folder(topic, partition)
         try:
             if not os.path.lexists(folder):
@@ -112,7 +117,7 @@ class DataDir:
         return SegmentedStorage(config, self._maker(folder, config), segments)
 
     def _segments(self, folder: Path, config: LogConfig, on_batch: OnBatch) -> list[DiskSegment]:
-        """Open the segments of a partition; behind a torn batch nothing is kept."""
+        """Open the segments of a partition; drop everything after an incomplete batch."""
         segments: list[DiskSegment] = []
         end = 0
         paths = _own_files(folder, _LOG_FILE)
@@ -134,7 +139,7 @@ class DataDir:
         return segments
 
     def _cut(self, segment: DiskSegment, later: list[Path]) -> None:
-        """End a log where its last whole batch ends: what lies behind can't be trusted."""
+        """Truncate a log after its last complete batch; nothing after it can be trusted."""
         lost = segment.path.stat().st_size - segment.table.size
         LOG.warning(
             "%s is truncated by %d bytes that are no whole batch; %d later segments are deleted",
@@ -152,7 +157,7 @@ class DataDir:
         return partial(DiskSegment, folder, interval=interval, handles=self._handles)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """See `StorageBackend`: files that are no segments stay, and their folder with them."""
+        """See `StorageBackend`: a folder is kept if it has files that are not segments."""
         folder = self.folder(topic, partition)
         if folder.is_symlink() or not folder.is_dir():
             if os.path.lexists(folder):
@@ -170,7 +175,7 @@ class DataDir:
             folder.rmdir()
 
     def close(self) -> None:
-        """See `StorageBackend`: the next broker may trust what it finds."""
+        """See `StorageBackend`: marks the data as cleanly closed for the next broker."""
         (self.path / CLEAN_MARK).touch()
         os.close(self._lock)
 
@@ -184,10 +189,10 @@ class DataDir:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Check that a folder is one of this broker's, or has no data.
+    """Check that a folder is this broker's, or has no data.
 
     Raises:
-        ConfigError: it has data and no journal.
+        ConfigError: the folder has data but no journal.
     """
     names = {path.name for path in folder.iterdir()} - _NO_DATA
     if names and JOURNAL not in names:
@@ -204,7 +209,11 @@ def _shown(names: list[str]) -> str:
 
 
 def _locked(path: Path) -> int:
-    """Lock a file until it is closed; BlockingIOError if another process has locked it."""
+    """Lock a file until it is closed.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -215,14 +224,17 @@ def _locked(path: Path) -> int:
 
 
 def _remove_mark(mark: Path) -> bool:
-    """Whether the last broker was stopped; not after this one is killed."""
+    """Remove the mark of a clean shutdown; return True if it was there.
+
+    Without the mark, the next start after this process is killed does not trust the data.
+    """
     was_clean = mark.exists()
     mark.unlink(missing_ok=True)
     return was_clean
 
 
 def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """The files of segments in a partition's folder, by name; links are not the broker's."""
+    """Return the segment files in a partition's folder, by name; links are ignored."""
     with os.scandir(folder) as entries:
         found = [one.name for one in entries if one.is_file(follow_symlinks=False)]
     return [folder / name for name in sorted(found) if pattern.fullmatch(name)]

@@ -1,18 +1,14 @@
-"""A segment on disk: Kafka's .log, .index and .timeindex files, and its recovery.
+"""A segment on disk: Kafka's .log, .index and .timeindex files, its recovery, and open files.
 
-Open files of a data folder: as many as the process may have, the least used are closed first.
+Appended batches are handed to the operating system before they are acknowledged, so they survive
+the end of the process. They survive a crash of the machine once they are flushed.
 
-A partition has three files a segment; where `ulimit -n` is small, they can't all stay open.
+The indexes are Kafka's sparse indexes, entry by entry as Kafka writes them. The broker never reads
+them: it keeps a complete table of batches, the index files are for Kafka's own tools.
+Source: Kafka's ``OffsetIndex`` and ``TimeIndex``.
 
-Kafka's sparse indexes beside a segment, entry by entry as Kafka writes them.
-
-Source: Kafka's ``OffsetIndex`` and ``TimeIndex``. Nothing is read back from them here: they are
-made for Kafka's own tools, as this broker keeps a full table of batches.
-
-A segment on disk: Kafka's .log, .index and .timeindex files.
-
-What is appended is with the operating system before it is acknowledged, so it outlives the
-process; it outlives the machine once it is flushed.
+`scan` recovers a segment after a restart. `FileHandles` limits the number of open files of a data
+folder, as every segment has three: at the limit, it closes the least recently used one.
 """
 
 from __future__ import annotations
@@ -45,17 +41,17 @@ _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def allowed_files() -> int:
-    """How many files of logs may be open at a time: half of what the process may open."""
+    """Return how many log files may be open at a time: a share of the process's limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     share = MOST if soft == resource.RLIM_INFINITY else soft // SHARE
     return max(LEAST, min(share, MOST))
 
 
 class FileHandles:
-    """Descriptors by path, for reading and writing; used by the event loop's thread.
+    """File descriptors by path, for reading and writing; used by the event loop's thread.
 
     Args:
-        limit: how many may be open at a time.
+        limit: maximum number of open files.
     """
 
     __slots__ = ("_limit", "_open")
@@ -68,10 +64,10 @@ class FileHandles:
         return len(self._open)
 
     def get(self, path: Path) -> int:
-        """The descriptor of a file, which is made if it is not there; good until the next call.
+        """Return the descriptor of a file, which is created if missing; valid until the next call.
 
         Raises:
-            OSError: it can't be opened.
+            OSError: the file cannot be opened.
         """
         found = self._open.get(path)
         if found is not None:
@@ -96,13 +92,13 @@ class FileHandles:
         os.close(descriptor)
 
     def close(self, path: Path) -> None:
-        """Let go of a file, if it is open."""
+        """Close a file if it is open."""
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
 
     def close_all(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         while self._open:
             self._close_oldest()
 
@@ -110,11 +106,11 @@ class FileHandles:
 OFFSET_ENTRY: Final = Struct(">ii")
 """Offset relative to the segment's base, and the position of its batch in bytes."""
 TIME_ENTRY: Final = Struct(">qi")
-"""Timestamp in milliseconds, and the relative offset of the batch that brought it."""
+"""Timestamp in milliseconds, and the relative offset of the batch that has it."""
 
 
 class IndexFile:
-    """A file of entries of one size, opened when the first one is written."""
+    """A file of fixed-size entries, opened when the first one is written."""
 
     __slots__ = ("_entry", "_flushed", "_handles", "count", "path")
 
@@ -133,19 +129,19 @@ class IndexFile:
         self.count += 1
 
     def keep(self, count: int) -> None:
-        """Drop the entries from number `count` on, and whatever else the file holds."""
+        """Drop the entries from number `count` on, and any other bytes after them."""
         self.count = count
         self._flushed = min(self._flushed, count)
         os.ftruncate(self._handles.get(self.path), count * self._entry.size)
 
     def flush(self) -> None:
-        """Sync the entries that are new."""
+        """Sync the entries written since the last flush."""
         if self.count != self._flushed:
             os.fsync(self._handles.get(self.path))
             self._flushed = self.count
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._handles.close(self.path)
 
 
@@ -153,10 +149,10 @@ class SegmentIndexes:
     """The offset index and the time index of one segment.
 
     Args:
-        folder: the partition's.
-        base_offset: the segment's.
-        interval: index.interval.bytes; at most one entry of each per so many bytes and batch.
-        handles: the folder's open files.
+        folder: the partition's folder.
+        base_offset: the segment's base offset.
+        interval: index.interval.bytes; minimum bytes of batches between two entries of an index.
+        handles: the open files of the data folder.
     """
 
     __slots__ = ("_base", "_indexed_time", "_interval", "_newest", "_since", "offsets", "times")
@@ -171,18 +167,18 @@ class SegmentIndexes:
 
     @property
     def paths(self) -> tuple[Path, Path]:
-        """The two files."""
+        """The paths of both files."""
         return self.offsets.path, self.times.path
 
     def reset(self) -> None:
-        """Begin again for the segment's first batch; entries on disk are overwritten."""
+        """Start over with the segment's first batch; entries on disk are overwritten."""
         self.offsets.count = self.times.count = 0
         self._since = 0
         self._newest = (-1, self._base)
         self._indexed_time = -1
 
     def saw(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Note a batch that lies at `position`."""
+        """Index a batch that starts at byte `position`."""
         if max_timestamp > self._newest[0]:
             self._newest = (max_timestamp, last_offset)
         if self._since > self._interval:
@@ -192,14 +188,14 @@ class SegmentIndexes:
         self._since += size
 
     def add_time(self) -> None:
-        """Write a time entry, unless time has not grown since the last one."""
+        """Write a time entry if the largest timestamp has grown since the last entry."""
         timestamp, offset = self._newest
         if timestamp > self._indexed_time:
             self.times.add(timestamp, offset - self._base)
             self._indexed_time = timestamp
 
     def trim(self) -> None:
-        """End the files behind the entries that were written."""
+        """Truncate both files to the entries written."""
         for index in (self.offsets, self.times):
             index.keep(index.count)
 
@@ -209,24 +205,27 @@ class SegmentIndexes:
         self.times.flush()
 
     def close(self) -> None:
-        """Let go of both files."""
+        """Close both files."""
         self.offsets.close()
         self.times.close()
 
     def delete(self) -> None:
-        """Remove both files."""
+        """Delete both files."""
         self.close()
         for index in (self.offsets, self.times):
             index.path.unlink(missing_ok=True)
 
 
 def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
-    """Fill the table of a segment with the batches that are whole; its file is not changed.
+    """Fill a segment's table with its complete batches; the file is not changed.
 
-    A segment that was closed in good order is `trusted`: its checksums are not computed.
+    Args:
+        segment: the segment, with an empty table.
+        on_batch: called with every batch.
+        trusted: skip the checksums, as the segment was closed properly.
 
     Returns:
-        Whether the whole file was good; a torn batch is what a crash leaves.
+        True if the whole file is valid; False after a crash left an incomplete batch.
     """
     size = segment.path.stat().st_size
     if size:
@@ -273,14 +272,14 @@ SUFFIX = ".log"
 
 
 class DiskSegment:
-    """Batches in one file; files are opened when they are needed.
+    """Batches in one file; files are opened when needed.
 
     Args:
-        folder: the partition's.
-        base_offset: names the files.
+        folder: the partition's folder.
+        base_offset: determines the file names.
         interval: index.interval.bytes.
-        handles: the folder's open files.
-        is_new: no file of these names may exist yet; FileExistsError if one does.
+        handles: the open files of the data folder.
+        is_new: raise FileExistsError if a file with one of these names exists.
     """
 
     __slots__ = (
@@ -324,20 +323,24 @@ class DiskSegment:
         return self._indexes.offsets.count
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """See `LogSegment`; raises OSError when the disk does not take it."""
+        """See `LogSegment`.
+
+        Raises:
+            OSError: the batch cannot be written; the file is truncated to its previous end.
+        """
         self._dirty = True
         end = self.table.size
         try:
             _write(self._handles.get(self.path), parts, end)
             self.recall(facts)
         except OSError:
-            # What was written would be taken for a batch if a shorter one is written over it.
+            # Otherwise the bytes could be read as a batch after a shorter one overwrites them.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handles.get(self.path), end)
             raise
 
     def recall(self, facts: BatchFacts) -> None:
-        """Note a batch that lies at the end of the file."""
+        """Register the next batch of the file in the table and the indexes."""
         position = self.table.size
         self._indexes.saw(position, facts.size, facts.last_offset, facts.max_timestamp)
         self.table.add(facts)
@@ -345,7 +348,7 @@ class DiskSegment:
             self.first_timestamp = facts.max_timestamp
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """See `LogSegment`: one piece."""
+        """See `LogSegment`: returns one memoryview."""
         at = self.table.position(first)
         size = self.table.position(end) - at
         return [memoryview(os.pread(self._handles.get(self.path), size, at))]
@@ -364,15 +367,15 @@ class DiskSegment:
         self.trim_indexes()
 
     def cut(self) -> None:
-        """End the file where the batches that are known end."""
+        """Truncate the file to the batches in the table."""
         os.ftruncate(self._handles.get(self.path), self.table.size)
 
     def trim_indexes(self) -> None:
-        """End the index files behind the entries of the batches that are known."""
+        """Truncate the index files to the entries written."""
         self._indexes.trim()
 
     def seal(self) -> None:
-        """See `LogSegment`: as Kafka does it, the last time gets its entry."""
+        """See `LogSegment`: writes a time entry for the last batch, as Kafka does."""
         self._indexes.add_time()
         self._indexes.trim()
         self._indexes.close()

@@ -1,7 +1,7 @@
-"""What a broker knows besides its logs, kept across restarts: the newest value of each key.
+"""Cluster metadata (everything besides the logs), kept across restarts: the newest value of a key.
 
-A compacted topic in small: a file of JSON lines [kind, key, value], the last line of a key counts,
-null deletes it. A line is with the operating system when `put` returns.
+A small compacted topic: a file of JSON lines [kind, key, value]. The last line of a key counts, and
+a null value deletes the key. `put` returns after the line was handed to the operating system.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ LOG = logging.getLogger(__name__)
 Key: TypeAlias = tuple[str | int, ...]
 
 _BEGINNINGS = (b"", b"[", b'["')
-"""What a line that is not complete can begin with."""
+"""What an incomplete line can start with."""
 _COMPACT_FROM = 10_000
-"""Lines, before anybody looks at how many of them still count."""
+"""Minimum number of lines for a compaction."""
 
 
 class Journal:
     """Values by kind and key.
 
     Args:
-        path: the file; None remembers nothing beyond the process.
+        path: the file; None for a journal in which `put` has no effect.
 
     Raises:
-        ConfigError: the file, or the one that compaction writes, is not a journal; neither is
-            changed then.
-        OSError: the file can't be read or written.
+        ConfigError: the file, or the draft of an interrupted compaction, is not a journal; neither
+            is changed then.
+        OSError: the file cannot be read or written.
     """
 
     __slots__ = ("_fd", "_lines", "_path", "_size", "_values")
@@ -51,18 +51,18 @@ class Journal:
             self._open(path)
 
     def all(self, kind: str) -> dict[Key, Any]:
-        """Every value of a kind, by key."""
+        """Return every value of a kind, by key."""
         return dict(self._values.get(kind, {}))
 
     def get(self, kind: str, key: Key) -> Any:
-        """The value of a key, None if it has none."""
+        """Return the value of a key, None if it has none."""
         return self._values.get(kind, {}).get(key)
 
     def put(self, kind: str, key: Key, value: Any) -> None:
-        """Keep a value that JSON can hold, in place of the key's former one; None deletes it.
+        """Store a JSON value in place of the key's previous one; None deletes the key.
 
         Raises:
-            OSError: the value can't be kept; the former one stays.
+            OSError: the value was not stored; the previous one is unchanged.
         """
         if self._path is None or self._fd is None:
             return
@@ -73,7 +73,7 @@ class Journal:
             self._compact_later(self._path)
 
     def _write(self, fd: int, line: bytes) -> None:
-        """Append a line whole, or leave the file as it was: later lines follow it."""
+        """Append a complete line, or leave the file unchanged, as later lines follow."""
         written = 0
         try:
             while written < len(line):
@@ -85,13 +85,13 @@ class Journal:
         self._size += written
 
     def close(self) -> None:
-        """Sync the file and let go of it."""
+        """Sync and close the file."""
         if self._fd is not None:
             os.fsync(self._fd)
             self.release()
 
     def release(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -116,7 +116,7 @@ class Journal:
         os.ftruncate(self._fd, self._size)
 
     def _compact(self, path: Path) -> None:
-        """Write what counts into a new file, and put that in the old one's place."""
+        """Write the current values to a new file, and replace the journal with it."""
         draft, lines = _draft(path), list(self._current())
         fd = os.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
         try:
@@ -132,7 +132,7 @@ class Journal:
         self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
 
     def _compact_later(self, path: Path) -> None:
-        """Compact; if the disk is full, the longer file serves as well until the next time."""
+        """Compact; if that fails, keep the longer file and retry later."""
         try:
             self._compact(path)
         except OSError as error:
@@ -146,7 +146,7 @@ class Journal:
 
 
 def _draft(path: Path) -> Path:
-    """The file that compaction writes."""
+    """Return the path of the file that compaction writes."""
     return path.with_suffix(".new")
 
 
@@ -155,7 +155,7 @@ def _line(kind: str, key: Key, value: Any) -> bytes:
 
 
 def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
-    """The lines of a journal, and their bytes; a line that a crash has truncated is not among them.
+    """Return the lines of a journal and their size in bytes, without an incomplete last line.
 
     Raises:
         ConfigError: the file is not a journal, or is damaged.

@@ -1,4 +1,4 @@
-"""A segment of a partition's log, its table of batches, and the in-memory kind."""
+"""A segment of a log: its interface, its table of batches, and the segment in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BatchTable:
-    """Batches of one segment by number, from 0; positions in bytes, timestamps in ms."""
+    """The batches of one segment by number, from 0; positions in bytes, timestamps in ms."""
 
     __slots__ = ("_ends", "_last_offsets", "_newest")
 
@@ -33,28 +33,28 @@ class BatchTable:
 
     @property
     def last_offset(self) -> int | None:
-        """The last batch's last offset."""
+        """The last offset of the last batch; None without batches."""
         return self._last_offsets[-1] if self._last_offsets else None
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of all batches, -1 where there is none."""
+        """The largest timestamp of all batches, -1 if there is none."""
         return self._newest[-1] if self._newest else -1
 
     def add(self, facts: BatchFacts) -> None:
-        """Note the next batch."""
+        """Add the next batch."""
         newest = max(self.max_timestamp, facts.max_timestamp)
         self._ends.append(self.size + facts.size)
         self._last_offsets.append(facts.last_offset)
         self._newest.append(newest)
 
     def keep(self, count: int) -> None:
-        """Forget the batches from number `count` on."""
+        """Drop the batches from number `count` on."""
         for column in (self._last_offsets, self._ends, self._newest):
             del column[count:]
 
     def facts(self, number: int, base_offset: int) -> BatchFacts:
-        """What is known of a batch; its timestamp is that of the newest batch until then."""
+        """Return the facts of a batch; `max_timestamp` is the largest one up to this batch."""
         before = self._last_offsets[number - 1] + 1 if number else base_offset
         return BatchFacts(
             base_offset=before,
@@ -64,50 +64,53 @@ class BatchTable:
         )
 
     def position(self, number: int) -> int:
-        """Where a batch begins; for the number behind the last, where the segment ends."""
+        """Return where a batch starts; for the number after the last batch, the segment's size."""
         return self._ends[number - 1] if number else 0
 
     def holding(self, offset: int) -> int:
-        """The first batch that ends at or behind an offset; so many batches end before it."""
+        """Return the number of the first batch that ends at or after an offset.
+
+        This is also the number of batches that end before the offset.
+        """
         return bisect_left(self._last_offsets, offset)
 
     def within(self, first: int, max_bytes: int) -> int:
-        """The number behind the last batch, from `first` on, that ends within so many bytes."""
+        """Return the number after the last batch, from `first` on, that ends within `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
     def first_at(self, timestamp: int) -> int:
-        """The first batch with a timestamp as new as this one."""
+        """Return the number of the first batch whose timestamp is at least this one."""
         return bisect_left(self._newest, timestamp)
 
     def newest(self) -> int:
-        """The first batch with the largest timestamp."""
+        """Return the number of the first batch with the largest timestamp."""
         return bisect_left(self._newest, self.max_timestamp)
 
 
 class LogSegment(Protocol):
-    """Batches from `base_offset` on, until the next segment begins."""
+    """Batches from `base_offset` up to the start of the next segment."""
 
     base_offset: int
     table: BatchTable
     first_timestamp: int | None
-    """Largest timestamp of the first batch, in milliseconds: segment.ms counts from it."""
+    """Largest timestamp of the first batch, in milliseconds: segment.ms is measured from it."""
 
     @property
     def modified_ms(self) -> int:
-        """When a batch was last written, in milliseconds."""
+        """Time of the last write, in milliseconds."""
         ...
 
     @property
     def index_entries(self) -> int:
-        """Entries of its offset index."""
+        """Number of entries in the offset index."""
         ...
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """Keep one batch."""
+        """Append one batch."""
         ...
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """The bytes of the batches from number `first` to before `end`, in any pieces."""
+        """Return the bytes of the batches from number `first` to before `end`, in any split."""
         ...
 
     def truncate(self, count: int) -> None:
@@ -115,24 +118,24 @@ class LogSegment(Protocol):
         ...
 
     def seal(self) -> None:
-        """Called when the next segment begins."""
+        """Complete the segment, before the next one is created."""
         ...
 
     def flush(self) -> None:
-        """Make sure that everything outlives the machine."""
+        """Make everything survive a crash of the machine."""
         ...
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close the files."""
         ...
 
     def delete(self) -> None:
-        """Let go of the data."""
+        """Delete the data."""
         ...
 
 
 class MemorySegment:
-    """Batches as they came, each a piece of its own. Readers get views of them, never copies."""
+    """Batches in memory, one buffer each. Readers get views of the buffers, not copies."""
 
     __slots__ = ("_batches", "base_offset", "first_timestamp", "modified_ms", "table")
 
@@ -145,7 +148,7 @@ class MemorySegment:
 
     @property
     def index_entries(self) -> int:
-        """None: numbers are enough here."""
+        """0: there is no index in memory."""
         return 0
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:

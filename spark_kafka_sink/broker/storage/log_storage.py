@@ -1,8 +1,7 @@
-"""The storage interface behind `UnifiedLog`, and the topic configs that shape a log.
+"""The interfaces that store the batches of a partition, and the topic configs of a log.
 
-Where a partition's batches lie: the seam behind `UnifiedLog`, and what it works with.
-
-Implementations: segmented_storage.py in memory and on disk, and redis/log_storage.py.
+`UnifiedLog` uses a `LogStorage`. Implementations: segmented_storage.py (in memory and on disk) and
+redis/log_storage.py.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Limits of one log, named as Kafka's configs; bytes and milliseconds.
+    """Limits of one log, named like Kafka's configs; bytes and milliseconds.
 
-    -1 stands for no limit of retention. A log that is not `deletes` keeps all (compaction alone).
+    A retention of -1 means no limit. A log with `deletes` False (cleanup.policy=compact) keeps all
+    records.
     """
 
     segment_bytes: int = 1 << 30
@@ -41,7 +41,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, config: TopicConfig) -> LogConfig:
-        """Read them from a topic's configs."""
+        """Return the config of a topic's logs."""
         return cls(
             segment_bytes=config.batch_rules.segment_bytes,
             segment_ms=int(config["segment.ms"]),
@@ -60,14 +60,14 @@ DEFAULT_LOG_CONFIG = LogConfig()
 
 
 OnBatch: TypeAlias = Callable[["BatchHeader", memoryview], None]
-"""Told of every batch in a log that is opened; the bytes are there during the call only."""
+"""Called with every batch of a log that is opened; the bytes are only valid during the call."""
 
 END = 2**63 - 1
-"""An offset behind every log."""
+"""An offset after the end of every log."""
 
 
 class BatchFacts(NamedTuple):
-    """What a storage has to know of a batch; `max_timestamp` in ms, `size` in bytes."""
+    """What a storage needs to know about a batch; `max_timestamp` in ms, `size` in bytes."""
 
     base_offset: int
     last_offset: int
@@ -86,21 +86,21 @@ class StoredBatch:
 
 
 class LogStorage(Protocol):
-    """Whole batches in offset order; offsets may have gaps between batches.
+    """Whole batches in offset order; there may be gaps between the offsets of batches.
 
-    Errors of the system come as OSError; a failed append leaves the log as it was.
+    System errors are raised as OSError; a failed append leaves the log unchanged.
     """
 
     config: LogConfig
 
     @property
     def start_offset(self) -> int:
-        """First offset of the oldest batch that is kept, or where the log goes on if empty."""
+        """Base offset of the oldest batch; where the log continues if it is empty."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the last batch."""
+        """The offset after the last batch."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class LogStorage(Protocol):
         ...
 
     def next_offset(self) -> int:
-        """Where the next batch begins: at the end, or behind it."""
+        """Return the base offset of the next batch: the end offset or a later one."""
         ...
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
@@ -117,82 +117,86 @@ class LogStorage(Protocol):
         ...
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """Whole batches from the one that holds offset `start` on, that end before `end`.
+        """Return whole batches from the one that contains `start` on, that end before `end`.
 
-        At most `max_bytes`, but at least one batch if `max_bytes` is negative: then one of any
-        size. A piece may hold several batches.
+        Returns at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
+        memoryview may contain several batches.
         """
         ...
 
     def request_replication(self, offset: int) -> bool:
-        """Ask the storage's own replicas, if it has any, for all before an offset.
+        """Ask the storage's own replicas, if it has any, for everything before an offset.
 
-        Returns whether they have it; if not, there will be news of the partition.
+        Returns True if they have it; otherwise, the backend calls back for the partition later.
         """
         ...
 
     def bytes_between(self, start: int, end: int) -> int:
-        """Bytes that `read` could return in all."""
+        """Return the total bytes that `read` could return."""
         ...
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """Every batch from the one that holds `offset` on."""
+        """Yield every batch from the one that contains `offset` on."""
         ...
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
-        """Find the first batch that holds a record as new as `timestamp`."""
+        """Return the first batch with a record timestamp of at least `timestamp`."""
         ...
 
     def newest(self) -> StoredBatch | None:
-        """Find the first batch with the largest timestamp of all."""
+        """Return the first batch with the largest timestamp of the log."""
         ...
 
     def delete_before(self, offset: int) -> None:
-        """Drop what lies wholly before an offset, as far as that is cheap."""
+        """Drop what lies completely before an offset, as far as that is cheap."""
         ...
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches from the one that holds `offset` on; the log goes on there."""
+        """Drop the batches from the one that contains `offset` on; the log continues there."""
         ...
 
     def expire(self, now_ms: int) -> None:
-        """Drop what retention.ms and retention.bytes no longer keep."""
+        """Drop what exceeds retention.ms or retention.bytes."""
         ...
 
     def flush(self) -> None:
-        """Make sure that everything outlives the machine."""
+        """Make everything survive a crash of the machine."""
         ...
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Flush when flush.ms has passed since the last time."""
+        """Flush if flush.ms has passed since the last flush."""
         ...
 
     def close(self) -> None:
-        """Flush and let go of files."""
+        """Flush and close the files."""
         ...
 
 
 class StorageBackend(Protocol):
-    """Makes the storages of a cluster's partitions."""
+    """Creates and opens the storages of a cluster's partitions."""
 
     def open_journal(self) -> Journal:
-        """What the cluster knows besides its logs; called once."""
+        """Return the cluster metadata; called once."""
         ...
 
     def check_vacant(self, topic: str, partition: int) -> None:
-        """Check that there is nothing where a new log would be.
+        """Check that nothing exists where a new log would be created.
 
         Raises:
-            OSError: there is something; the message names it and what to do.
+            OSError: something exists; the message names it and what to do.
         """
         ...
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
-        """Begin an empty log; OSError if there is something already, which is not changed."""
+        """Create an empty log.
+
+        Raises:
+            OSError: something exists already; it is not changed.
+        """
         ...
 
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
-        """Open a log that an earlier broker left; `on_batch` is told of every batch in it."""
+        """Open a log that an earlier broker left, and call `on_batch` with every batch in it."""
         ...
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
@@ -201,18 +205,18 @@ class StorageBackend(Protocol):
         Args:
             topic: the topic's name.
             partition: the partition's index.
-            only_if_empty: keep a log with data: its creation was never finished, so the data is
-                not the broker's.
+            only_if_empty: keep a log with data: its creation never finished, so the broker did not
+                write the data.
 
         Raises:
-            OSError: data is left that should be deleted.
+            OSError: data that should be deleted is left.
         """
         ...
 
     def close(self) -> None:
-        """Called last, when all logs are closed."""
+        """Close the backend, after all logs were closed."""
         ...
 
     def abandon(self) -> None:
-        """Called instead of `close` if the broker does not start."""
+        """Close the backend of a broker that failed to start; called instead of `close`."""
         ...

@@ -1,4 +1,4 @@
-"""A log in segments that are rolled and deleted as in Kafka, and the in-memory backend."""
+"""A log of segments that are rolled and deleted as in Kafka, and the in-memory backend."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
 SEGMENTS_KEPT = 4
-"""At least so many segments make up retention.bytes in memory."""
+"""Minimum number of segments that retention.bytes is divided into, in memory."""
 SMALLEST_SEGMENT = 1 << 20
 
 
 class SegmentedStorage:
-    """A `LogStorage` of segments; the last one is written.
+    """A `LogStorage` of segments; the last one is the active segment.
 
     Args:
-        limits: when to roll and what to keep.
-        new_segment: makes an empty segment for a base offset.
-        segments: what an earlier broker left, in order.
-        bounded: retention.bytes is looked at whenever a segment is full.
+        config: when to roll segments and what to keep.
+        new_segment: creates an empty segment with a base offset.
+        segments: the segments that an earlier broker left, in order.
+        bounded: enforce retention.bytes whenever a segment is full, not only in `expire`.
     """
 
     __slots__ = ("_bounded", "_flushed_at", "_new_segment", "_segments", "_unflushed", "config")
@@ -57,7 +57,7 @@ class SegmentedStorage:
 
     @property
     def segments(self) -> Sequence[LogSegment]:
-        """From the oldest to the one that is written."""
+        """The segments from the oldest to the active one."""
         return self._segments
 
     @property
@@ -82,7 +82,7 @@ class SegmentedStorage:
         return self.end_offset
 
     def request_replication(self, offset: int) -> bool:  # noqa: ARG002
-        """See `LogStorage`: what there is, is here."""
+        """See `LogStorage`: there are no other replicas."""
         return True
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
@@ -97,7 +97,7 @@ class SegmentedStorage:
             self._flush_or_drop(facts.base_offset)
 
     def _flush_or_drop(self, offset: int) -> None:
-        """Flush; if that fails, drop the batch at `offset`: its producer sends it again."""
+        """Flush; if that fails, drop the batch at `offset`, as its producer will retry it."""
         try:
             self.flush()
         except OSError:
@@ -105,7 +105,7 @@ class SegmentedStorage:
             raise
 
     def _is_full(self, facts: BatchFacts) -> bool:
-        """As Kafka's LogSegment.shouldRoll."""
+        """Return True if a batch needs a new segment, as Kafka's LogSegment.shouldRoll."""
         active, config = self._segments[-1], self.config
         if not len(active.table):
             return False
@@ -129,7 +129,7 @@ class SegmentedStorage:
         self._segments.append(self._new_segment(base_offset))
 
     def _at(self, offset: int) -> int:
-        """The number of the segment that an offset belongs to."""
+        """Return the number of the segment that an offset belongs to."""
         found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
         return max(found - 1, 0)
 
@@ -154,7 +154,7 @@ class SegmentedStorage:
         )
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
-        """The segments with batches between two offsets: the first number, and the one behind."""
+        """Yield segments with batches between two offsets, with the first and the end number."""
         for segment in self._segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
@@ -184,7 +184,7 @@ class SegmentedStorage:
         return _stored(segment, segment.table.newest())
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`: segments go whole, the one that is written stays."""
+        """See `LogStorage`: whole segments are deleted, the active one is kept."""
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             self._segments.pop(0).delete()
 
@@ -196,7 +196,7 @@ class SegmentedStorage:
         active.truncate(active.table.holding(offset))
 
     def expire(self, now_ms: int) -> None:
-        """See `LogStorage`. As Kafka's UnifiedLog.deleteOldSegments."""
+        """See `LogStorage`; as Kafka's UnifiedLog.deleteOldSegments."""
         if not self.config.deletes:
             return
         surplus = self.size - self.config.retention_bytes
@@ -213,7 +213,11 @@ class SegmentedStorage:
             self._segments.pop(0).delete()
 
     def _is_expired(self, now_ms: int) -> bool:
-        """As Kafka's LogSegment.largestTimestamp: records without a time age from their writing."""
+        """Return True if the oldest segment exceeds retention.ms, as in Kafka.
+
+        Records without a timestamp count from the time of their last write, as in Kafka's
+        LogSegment.largestTimestamp.
+        """
         segment, keep = self._segments[0], self.config.retention_ms
         if keep == UNLIMITED or not len(segment.table):
             return False
@@ -258,12 +262,12 @@ def _stored(segment: LogSegment, number: int) -> StoredBatch:
 
 
 class MemoryBackend:
-    """Storages in memory: nothing is left when the process ends.
+    """Storages in memory: nothing remains when the process ends.
 
-    Memory fills faster than a disk, so retention.bytes does not wait for
-    log.retention.check.interval.ms: it is looked at whenever a segment is full, and a log that is
-    limited by it has segments of a quarter of it at most. Retention by time waits as in Kafka:
-    rows of the past, as tests and demos have them, stay for a while.
+    Memory fills up faster than a disk, so retention.bytes is enforced whenever a segment is full,
+    not only every log.retention.check.interval.ms; the segments of such a log are at most a quarter
+    of retention.bytes (but at least 1 MiB). Time-based retention is only enforced at the interval,
+    as in Kafka: records with old timestamps, as in tests and demos, stay for a while.
     """
 
     __slots__ = ()
@@ -286,7 +290,7 @@ class MemoryBackend:
         config: LogConfig,
         on_batch: object,  # noqa: ARG002
     ) -> SegmentedStorage:
-        """See `StorageBackend`: there is nothing to find."""
+        """See `StorageBackend`: there is nothing to load."""
         return self.create(topic, partition, config)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:

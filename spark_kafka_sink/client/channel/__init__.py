@@ -1,7 +1,13 @@
-"""The way to a broker and how it is protected; Kafka's TransportLayer and Authenticator.
+"""How one connection reaches a broker, and how it is secured.
 
-To read in this order: resolver.py (names to addresses), transport.py (a socket) and
-tls_transport.py (the same, encrypted); state.py (where a connection stands), authenticator.py (a
-SASL login) and login_threads.py (its slow steps); channel_builder.py (what the options ask for);
-diagnosis.py (why a connection ended) and connection_failures.py (when to try no longer).
+The counterparts in Kafka are TransportLayer, Authenticator and ChannelBuilder.
+
+In reading order:
+
+- `resolver`: host names to addresses, on threads of their own
+- `transport`: a non-blocking TCP socket, and the states of a connection
+- `tls_transport`: TLS over another transport
+- `authenticator`: SASL authentication, and the threads that run its slow steps
+- `channel_builder`: transports and logins according to kafka.security.protocol
+- `connection_failures`: why a connection failed, and when retrying is pointless
 """

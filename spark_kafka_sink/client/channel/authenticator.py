@@ -1,20 +1,15 @@
 """SASL authentication of one connection, and the threads that run its slow steps.
 
-The slow steps on the way to a broker, made beside the sender's loop.
-
-They read certificates, fetch tokens, ask a KDC, hash passwords.
-
-Each step has a daemon thread of its own, as each name has that is looked up (resolver.py): one
-that hangs does not keep the process from ending.
-
-One SASL authentication of a connection: which message goes when.
+`Authenticator` defines the order of messages and does no I/O:
 
     step: make the first message -> SaslHandshake -> SaslAuthenticate
         -> [step: answer the broker's message -> SaslAuthenticate]* -> complete
 
-It does no I/O. What may take long, all that the mechanism itself does, is left to the caller as a
-step. Brokers before Kafka 1.0 have no SaslAuthenticate, and are not served.
-Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
+Everything that the mechanism itself does may be slow (read files, fetch tokens, ask a KDC, hash
+passwords), so it is handed to the caller as a step. `LoginThreads` runs these steps, and the
+reading of TLS stores, outside the sender thread. Each step has its own daemon thread, so that a
+hanging step does not keep the process alive. Brokers before Kafka 1.0 lack SaslAuthenticate and are
+not supported. Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -49,12 +44,12 @@ if TYPE_CHECKING:
 
 
 MOST = 64
-"""Threads at a time: where nothing answers, each attempt to connect leaves one behind."""
+"""Maximum number of threads: if nothing responds, each connection attempt leaves one behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What became of a step of `owner`'s: the message that it returned, or the error it raised."""
+    """The result of a step of `owner`: the message that it returned, or the error it raised."""
 
     owner: object
     message: bytes | None = field(default=None, repr=False)
@@ -62,7 +57,7 @@ class StepResult:
 
     @property
     def failure(self) -> OSError | KafkaProdError | None:
-        """What ends the connection: a library's own error by its class, never by its text."""
+        """The error that ends the connection; a library's error by its class, never by its text."""
         if self.error is None or isinstance(self.error, OSError | KafkaProdError):
             return self.error
         return AuthenticationError(
@@ -72,17 +67,17 @@ class StepResult:
 
 
 class LoginSteps(Protocol):
-    """Makes steps; both calls return at once."""
+    """Runs steps; both methods return at once."""
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Make a step; `wakeup` is called, from any thread, when there is a result."""
+        """Run a step; `wakeup` is called, from any thread, when there is a result."""
 
     def results(self) -> list[StepResult]:
-        """Those that have come since the last call."""
+        """Return the results since the last call."""
 
 
 class LoginThreads:
-    """Makes each step on a thread, `MOST` at a time; the sender thread alone calls the methods."""
+    """Runs each step on a thread, at most `MOST` at a time; only the sender thread calls it."""
 
     def __init__(self) -> None:
         self._done: SimpleQueue[StepResult] = SimpleQueue()
@@ -90,12 +85,12 @@ class LoginThreads:
         self._running = 0
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Begin a step, or leave it until there is room for another thread."""
+        """Start a step, or queue it until another thread may be started."""
         self._waiting.append((owner, step, wakeup))
         self._begin()
 
     def results(self) -> list[StepResult]:
-        """Those that have come since the last call."""
+        """Return the results since the last call."""
         found = []
         while not self._done.empty():
             found.append(self._done.get())
@@ -112,21 +107,21 @@ class LoginThreads:
             )
             try:
                 thread.start()
-            except RuntimeError as error:  # the process may have no more threads
+            except RuntimeError as error:  # The process cannot start more threads.
                 self._done.put(StepResult(owner=owner, error=OSError(str(error))))
                 wakeup()
 
     def _run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
         try:
             result = StepResult(owner=owner, message=step())
-        except Exception as error:  # noqa: BLE001 - the sender thread raises it
+        except Exception as error:  # noqa: BLE001 - the sender thread handles it
             result = StepResult(owner=owner, error=error)
         self._done.put(result)
         wakeup()
 
 
 Step = Callable[[], bytes | None]
-"""What may take long: the next message, None where there is none."""
+"""A call that may block; returns the next message, or None if there is none."""
 
 _NO_SASL = (
     "Name the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol "
@@ -156,39 +151,39 @@ _WHAT_TO_CHECK = {
 
 @dataclass(frozen=True, slots=True)
 class SaslLogin:
-    """How to log in at one broker: the mechanism, and what makes its exchange."""
+    """How to log in to one broker: the mechanism, and the factory of its exchange."""
 
     mechanism: Mechanism
     new_exchange: Callable[[], SaslExchange]
-    """May take long, as a step may."""
+    """May block, like a step."""
 
 
 class Authenticator:
-    """The client's side, from the first message to the broker's last word; used once.
+    """The client's side of one authentication; each instance is used once.
 
     Args:
         login: how to log in.
-        versions: what the broker has announced.
+        versions: the broker's version ranges by API key.
     """
 
     def __init__(self, login: SaslLogin, versions: Mapping[int, VersionRange]) -> None:
         self.lifetime = 0.0
-        """Seconds until the broker wants it done again (KIP-368); 0 where it does not."""
+        """Seconds after which the broker requires a new login (KIP-368); 0 for never."""
         self._login = login
         self._handshake_version = _version(ApiKey.SASL_HANDSHAKE, versions)
         self._authenticate_version = _version(ApiKey.SASL_AUTHENTICATE, versions)
         self._step: Step | None = self._begin
         self._first_message: bytes | None = None
-        """Until the broker has agreed to the mechanism."""
+        """Kept until the broker has accepted the mechanism."""
         self._exchange: SaslExchange | None = None
 
     def take_step(self) -> Step | None:
-        """What must be called next, on a thread that may wait; once each."""
+        """Return the next step, once, or None; it must be called on a thread that may block."""
         step, self._step = self._step, None
         return step
 
     def resume(self, message: bytes | None) -> Request | None:
-        """Go on with what a step returned: the next request, None if that was the last step."""
+        """Continue with the result of a step; return the next request, or None after the last."""
         assert self._exchange is not None
         if message is None:
             return None
@@ -199,10 +194,10 @@ class Authenticator:
         return self._authenticate(message)
 
     def agreed(self, response: Any) -> Request:
-        """Go on with the answer to SaslHandshake.
+        """Process the response to SaslHandshake; return the first SaslAuthenticate request.
 
         Raises:
-            AuthenticationError: the broker does not have the mechanism, or no SASL at all.
+            AuthenticationError: the broker lacks the mechanism, or its listener does not use SASL.
         """
         code, ours = int(response.error_code), self._wire_name
         if code == ErrorCode.unsupported_sasl_mechanism:
@@ -223,10 +218,10 @@ class Authenticator:
         return self._authenticate(self._first_message)
 
     def answered(self, response: Any) -> None:
-        """Take the answer to SaslAuthenticate: the next step is to make something of it.
+        """Process the response to SaslAuthenticate; the next step passes it to the mechanism.
 
         Raises:
-            AuthenticationError: the broker refuses the login, with its own words.
+            AuthenticationError: the broker refuses the login; contains the broker's message.
         """
         assert self._exchange is not None
         code, theirs = int(response.error_code), quoted(response.error_message or "")
@@ -270,10 +265,10 @@ _MOST_NAMED = 20
 
 @contextmanager
 def _naming(mechanism: Mechanism) -> Iterator[None]:
-    """Says in an error which mechanism's it is: who reads it may have set another one.
+    """Add the mechanism to errors, because the user may have intended another one.
 
     Raises:
-        AuthenticationError: as was raised inside.
+        AuthenticationError: the error raised inside, with the mechanism's name.
     """
     try:
         yield

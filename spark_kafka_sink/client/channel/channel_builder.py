@@ -1,7 +1,7 @@
-"""What kafka.security.protocol asks of a connection, put together once for a client.
+"""TLS and SASL for a client's connections, according to kafka.security.protocol.
 
-TLS and SASL are imported where they are asked for: each worker process would wait for them.
-Source: ``ChannelBuilders.clientChannelBuilder``.
+The TLS and SASL modules are imported only if they are needed, because every worker process would
+otherwise wait for the import. Source: ``ChannelBuilders.clientChannelBuilder``.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
 
 
 class ChannelBuilder:
-    """Encrypts transports, and says how to log in.
+    """Encrypts transports, and creates the logins of connections.
 
-    Sender thread only, but for `load_stores`.
+    Sender thread only, except for `load_stores`.
 
     Raises:
-        ConfigError, TlsError: a truststore or a keystore can't be used on this host.
+        ConfigError, TlsError: a truststore or a keystore cannot be used on this host.
     """
 
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
         self._context = None if security.tls is None else _context(security.tls)
-        """Written by the threads that `load_stores` is called on."""
+        """Replaced by `load_stores`, on other threads."""
 
     @property
     def uses_tls(self) -> bool:
-        """Whether a connected transport has to be encrypted before anything is said."""
+        """True if connections use TLS."""
         return self.security.tls is not None
 
     def load_stores(self) -> None:
-        """Take the certificates as they are by now; to be called on a thread that may wait.
+        """Reload the certificates if their files have changed; call it on a thread that may block.
 
         Raises:
-            OSError, ConfigError, TlsError: as when this was made.
+            OSError, ConfigError, TlsError: a truststore or a keystore cannot be used.
         """
         assert self.security.tls is not None
         self._context = _context(self.security.tls)
 
     def encrypted(self, transport: Transport, host: str) -> TlsTransport:
-        """TLS over a connected transport, with the certificates that were loaded last.
+        """Return TLS over a connected transport, with the certificates loaded last.
 
         Raises:
-            OSError: the host can't have TLS.
+            OSError: the host name is not valid in TLS.
         """
         assert self._context is not None
         return TlsTransport(transport, self._context, host)
 
     def login(self, host: str) -> SaslLogin | None:
-        """How to log in at a broker; None where there is no SASL."""
+        """Return how to log in to a broker; None without SASL."""
         sasl = self.security.sasl
         if sasl is None:
             return None
@@ -73,11 +73,11 @@ def _context(tls: TlsConfig) -> SSLContext:
         return CONTEXTS.context(tls)
     except (KafkaProdError, OSError):
         raise
-    except Exception as error:  # noqa: BLE001 - what a library raises ends a connection alone
+    except Exception as error:  # noqa: BLE001 - a library's error ends only the connection
         raise TlsError(
             f"TLS can't be set up from the kafka.ssl.* options: {type(error).__name__}",
             hint="Write the truststore and the keystore anew, as PKCS12 or PEM.",
-        ) from None  # its text may hold what it could not read
+        ) from None  # The library's text may contain secrets.
 
 
 def _new_exchange(sasl: SaslConfig, host: str) -> SaslExchange:

@@ -1,4 +1,8 @@
-"""Why connections fail, in words, and when retrying is pointless."""
+"""Why connections fail, as text for the user, and when retrying is pointless.
+
+`diagnose` classifies the failure of one connection. `ConnectionFailures` collects the failures of
+all brokers and decides when the client must give up.
+"""
 
 from __future__ import annotations
 
@@ -42,22 +46,22 @@ _WITH_SASL = {
 
 
 class Verdict(Enum):
-    """What a failure says of the next attempt."""
+    """What a failure means for the next attempt."""
 
     PASSING = auto()
-    """It may go away by itself: a broker restarts, the network is interrupted."""
+    """A temporary failure: a broker restarts, or the network is interrupted."""
     MISMATCH = auto()
-    """The port seems to speak something else; a broker that just stops may look the same."""
+    """The port seems to use another protocol; a broker that is stopping may look the same."""
     REFUSED = auto()
-    """The broker refuses this client, or the client this broker: no time will change that."""
+    """The broker refuses the client, or the client the broker; waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a connection ended with; `error` is what to raise if no attempt can help.
+    """Why a connection ended; `error` is the error to raise if retrying is pointless.
 
-    `state` is how far it had come. `unanswered`: nobody was there to refuse it, as behind a
-    firewall; a client on another host may fare better.
+    `state` is the state that the connection had reached. `unanswered`: nothing responded, as behind
+    a firewall; a client on another host may succeed.
     """
 
     reason: str
@@ -69,10 +73,10 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """How far a connection had come.
+    """The progress of a connection that has ended.
 
-    `has_answered`: the broker had answered a request that was not the handshake's. `waiting`:
-    requests were in flight. `is_accepted`: some broker has taken the client's requests before.
+    `has_answered`: the broker had answered a request other than those of the handshake. `waiting`:
+    requests were in flight. `is_accepted`: some broker has accepted the client before.
     """
 
     broker: str
@@ -84,7 +88,7 @@ class Circumstances:
 
 
 def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
-    """Find out why a connection ended; pure."""
+    """Return why a connection ended; a pure function."""
     return replace(_diagnose(error, at), state=at.state, unanswered=_is_unanswered(error))
 
 
@@ -113,7 +117,7 @@ def _diagnose(error: Exception, at: Circumstances) -> Diagnosis:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a connection ended, in words for the user."""
+    """Return the reason why a connection ended, as text for the user."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
@@ -139,7 +143,7 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
 
 
 def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
-    from spark_kafka_sink.security.tls.failures import tls_failure  # only a client of TLS waits
+    from spark_kafka_sink.security.tls.failures import tls_failure  # Only TLS clients need it.
 
     assert at.security.tls is not None
     failure = tls_failure(error, at.security.tls, at.broker)
@@ -151,7 +155,7 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
 
 
 def _mismatch(at: Circumstances) -> KafkaProdError | None:
-    """What to tell of a server that closed the connection where brokers don't."""
+    """Return the error for a server that closed the connection in a state where brokers do not."""
     protocol, broker = at.security.protocol, at.broker
     match at.state:
         case State.TLS_HANDSHAKE:
@@ -195,7 +199,7 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
 
 
 def _text(error: KafkaProdError) -> str:
-    """The message and what to do, without the broker, which whoever shows it names."""
+    """Return message and hint without the broker, which the caller names."""
     if not error.hint:
         return error.message
     stop = "" if error.message.endswith("?") else "."
@@ -203,14 +207,17 @@ def _text(error: KafkaProdError) -> str:
 
 
 REPEATS = 3
-"""Failures of one broker, or at the start refusals of all, after which it is no accident."""
+"""Number of failures that is not a coincidence: of one broker, or at the start of all together."""
 SECONDS = 4.0
-"""For which they have gone on: a broker restarts, or a password is being changed, in less."""
+"""Seconds of failures that are not temporary: a restart or a password change takes less."""
 
 
 @dataclass(slots=True)
 class _Streak:
-    """Failures at one address since it last worked; `since`: the first refusal or mismatch."""
+    """Failures of one address since its last success.
+
+    `since` is the time of the first refusal or mismatch.
+    """
 
     latest: Diagnosis
     times: int = 0
@@ -219,44 +226,46 @@ class _Streak:
 
 
 class ConnectionFailures:
-    """What has failed since it last worked, by address; `fatal` once no attempt will help.
+    """Failures since the last success, by address; `fatal` is set once retrying is pointless.
 
-    Some failures are a broker's refusal (`Verdict.REFUSED`): a wrong password, a certificate that
-    is not trusted. Whether one ends the client's work depends on what came before it:
+    Some failures are refusals (`Verdict.REFUSED`), such as a wrong password or an untrusted
+    certificate. Whether a refusal is fatal depends on earlier attempts:
 
-    - No broker has accepted the client yet. A refusal is fatal once every bootstrap server has
-      refused, or there were `REPEATS` refusals and each server has had its turn, or `SECONDS` for
-      it: one of several whose certificate has expired does not stop a job.
-    - Some broker has accepted it. A password may be changed while a job runs, on one broker after
-      another, or a file with a token be replaced: the broker is tried again, with secrets that are
-      read anew. It is fatal once one broker has refused `REPEATS` times, for `SECONDS`.
+    - No broker has accepted the client yet: a refusal is fatal once every bootstrap server has
+      refused the client, or after `REPEATS` refusals if each bootstrap server has failed once or
+      the refusals have lasted for `SECONDS`. One server with an expired certificate among several
+      does not stop a job.
+    - Some broker has accepted the client: while a job runs, a password may be changed on one broker
+      after another, or a token file be replaced. The broker is retried with newly read secrets. The
+      refusal is fatal once one broker has refused `REPEATS` times, over at least `SECONDS`.
 
-    Others only look as if the port spoke something else (`Verdict.MISMATCH`). They are fatal while
-    no broker has accepted the client yet, once each bootstrap server has failed `REPEATS` times,
-    and such failures have gone on for `SECONDS`. Later they are a broker that restarts.
+    Other failures only suggest that the port uses another protocol (`Verdict.MISMATCH`). They are
+    fatal only before any broker has accepted the client, once each bootstrap server has failed
+    `REPEATS` times and such failures have lasted for `SECONDS`. Later they indicate a restarting
+    broker.
 
     Sender thread only; any thread may copy `reasons`.
-    Source: ``NetworkClient.processDisconnection``, where the first refusal is fatal at once.
+    Source: ``NetworkClient.processDisconnection``, where the first refusal is fatal.
     """
 
     def __init__(self, bootstrap_servers: Iterable[str]) -> None:
         self.reasons: dict[str, str] = {}
-        """Why the latest attempt failed, by address, until one works there."""
+        """Reason of the latest failure by address, removed after a success."""
         self.fatal: KafkaProdError | None = None
-        """The failure after which there is nothing to wait for."""
+        """The error after which retrying is pointless."""
         self._bootstrap_servers = frozenset(bootstrap_servers)
         self._streaks: dict[str, _Streak] = {}
         self.is_accepted = False
-        """Whether a broker has accepted the client since it was made."""
+        """True once a broker has accepted the client."""
 
     def worked(self, address: str) -> None:
-        """A broker has accepted the client: it has logged in, or has an answer to a request."""
+        """Record that a broker has accepted the client, by a login or by answering a request."""
         self.is_accepted = True
         self.reasons.pop(address, None)
         self._streaks.pop(address, None)
 
     def failed(self, address: str, diagnosis: Diagnosis, now: float) -> None:
-        """A connection broke, or could not be made."""
+        """Record a lost connection or a failed attempt."""
         self.reasons[address] = diagnosis.reason
         streak = self._streaks.setdefault(address, _Streak(diagnosis))
         streak.latest = diagnosis
@@ -270,7 +279,7 @@ class ConnectionFailures:
             self.fatal = diagnosis.error
 
     def diagnosis(self, address: str) -> Diagnosis | None:
-        """Why the latest attempt at an address failed; None once one has worked there."""
+        """Return why the latest attempt at an address failed; None after a success."""
         streak = self._streaks.get(address)
         return None if streak is None else streak.latest
 
@@ -286,14 +295,14 @@ class ConnectionFailures:
         return self._refuse() or (refusals >= REPEATS and (is_old or self._have_failed(1)))
 
     def _refuse(self) -> bool:
-        """Whether that is the last word of all bootstrap servers."""
+        """Return True if the latest failure of every bootstrap server was a refusal."""
         return all(
             address in self._streaks and self._streaks[address].latest.verdict is Verdict.REFUSED
             for address in self._bootstrap_servers
         )
 
     def _have_failed(self, times: int) -> bool:
-        """Whether all bootstrap servers have."""
+        """Return True if every bootstrap server has failed at least `times` times."""
         return all(
             address in self._streaks and self._streaks[address].times >= times
             for address in self._bootstrap_servers

@@ -1,7 +1,7 @@
-"""Names to addresses, looked up beside the sender's loop: a slow name server delays nobody else.
+"""Host names to addresses, resolved outside the sender thread.
 
-Each name has a daemon thread of its own while it is looked up: threads that many names share are
-used up by a few that get no answer, and an executor's threads keep the process from ending.
+Each name is resolved on a daemon thread of its own. A shared pool would be exhausted by a few names
+without an answer, and the threads of an executor keep the process from exiting.
 Source: KIP-302 (use_all_dns_ips), ``ClientUtils.resolve``.
 """
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     LookUp = Callable[[str, int], list["Address"]]
 
 Address = tuple[int, tuple[Any, ...]]
-"""An address family, and what `socket.connect` takes there."""
+"""An address family, and the argument of `socket.connect` for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What became of a look-up: addresses in the order to be tried, or the error."""
+    """The result of a DNS lookup: addresses in the order to try, or the error."""
 
     host: str
     port: int
@@ -33,19 +33,19 @@ class Resolution:
 
 
 class Resolver(Protocol):
-    """Looks names up; both calls return at once."""
+    """Resolves names; both methods return at once."""
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        """Look a name up; `wakeup` is called, from any thread, when there is a resolution."""
+        """Resolve a name; `wakeup` is called, from any thread, when there is a result."""
 
     def resolutions(self) -> list[Resolution]:
-        """Those that have come since the last call."""
+        """Return the results since the last call."""
 
 
 class ThreadResolver:
-    """Asks the system; owned by the sender thread, which alone calls its methods.
+    """Resolves names with the system's resolver; only the sender thread calls its methods.
 
-    A name that is being looked up is not asked for a second time: the first answer serves all.
+    A name that is being resolved is not resolved a second time: all callers share the result.
     """
 
     def __init__(self, look_up: LookUp | None = None) -> None:
@@ -54,7 +54,7 @@ class ThreadResolver:
         self._found: SimpleQueue[Resolution] = SimpleQueue()
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        """Begin to look a name up, unless that is under way."""
+        """Start to resolve a name, unless that is already in progress."""
         if (host, port) in self._under_way:
             return
         self._under_way.add((host, port))
@@ -63,12 +63,12 @@ class ThreadResolver:
         )
         try:
             thread.start()
-        except RuntimeError as error:  # the process may have no more threads
+        except RuntimeError as error:  # The process cannot start more threads.
             self._found.put(Resolution(host=host, port=port, error=OSError(str(error))))
             wakeup()
 
     def resolutions(self) -> list[Resolution]:
-        """Those that have come since the last call."""
+        """Return the results since the last call."""
         found = []
         while not self._found.empty():
             resolution = self._found.get()
@@ -86,21 +86,21 @@ class ThreadResolver:
 
 
 def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
-    """Every address of a name; blocks. Raises OSError when there is none."""
+    """Return every address of a name; blocks. Raise OSError if there is none."""
     if not 0 < port < 65536:
         raise OSError(f"{port} is no port")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=flags)
-    except ValueError as error:  # too long a label, a NUL: brokers may announce anything
+    except ValueError as error:  # A label too long or a NUL: brokers may return any name.
         raise OSError(f"{host!r} is no host name: {error}") from error
     return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))
 
 
 def literal(host: str, port: int) -> list[Address] | None:
-    """The address that a host is written as, None where it is a name; never blocks.
+    """Return the address of a host given as an IP address, None if it is a name; never blocks.
 
     Raises:
-        OSError: nothing can be at such a place.
+        OSError: host or port is invalid.
     """
     try:
         return resolve(host, port, socket.AI_NUMERICHOST)

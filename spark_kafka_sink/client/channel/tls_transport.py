@@ -1,9 +1,8 @@
-"""TLS over another transport (RFC 5246, RFC 8446): OpenSSL works in memory and never waits.
+"""TLS over another transport (RFC 5246, RFC 8446), with OpenSSL working in memory.
 
-Bytes are moved between OpenSSL's buffers and the transport below, so that the selector waits for
-the socket alone, whichever way OpenSSL wants to go on. What is written leaves in full records:
-small buffers are joined, large ones are encrypted where they lie.
-Source: ``SslTransportLayer``.
+Encrypted bytes are copied between OpenSSL's memory buffers and the transport below, so OpenSSL
+never blocks and the selector only watches the socket. Data is written in full TLS records: small
+buffers are joined, large ones are encrypted without being joined. Source: ``SslTransportLayer``.
 """
 
 from __future__ import annotations
@@ -21,38 +20,38 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.transport import Transport
 
 RECORD = 16 * 1024
-"""Bytes of plaintext that one record takes at most."""
+"""Maximum bytes of plaintext in one TLS record."""
 WINDOW = 4 * RECORD
-"""Bytes of plaintext that are encrypted before the socket is asked to take them.
+"""Bytes of plaintext that are encrypted before they are written to the socket.
 
-More is not faster: malloc maps blocks of 128 KiB and more anew each time.
+A larger window is not faster: malloc maps blocks of 128 KiB and more with mmap each time.
 """
 TURN = 256 * 1024
-"""Encrypted bytes that are received until the caller has another turn.
+"""Encrypted bytes that are received before `read` returns to the caller.
 
-A peer may send records for ever that hold nothing for the caller: session tickets, new keys.
+A peer may endlessly send records without data for the caller: session tickets, key updates.
 """
 MOST_UNSENT = 4 * WINDOW
-"""Bytes that OpenSSL may hold for the socket while more is read; `write` leaves fewer.
+"""Maximum bytes that OpenSSL may have to send while more is read; `write` leaves fewer.
 
-OpenSSL answers some messages, also those of a peer who takes no answers.
+OpenSSL responds to some messages, even if the peer does not read the responses.
 """
 
 
 class TlsTransport:
-    """One encrypted connection over a transport that is connected; used by one thread.
+    """One encrypted connection over a connected transport; used by one thread.
 
-    `write` counts bytes once the socket has all of the records that they are in: until then the
-    caller has to offer them again. A request ends with a buffer, so that none counts as written
-    that the broker can't decrypt, and none as not written that it can.
+    `write` counts bytes as written once the socket has accepted all TLS records that contain them;
+    until then, the caller must pass them again. A request always ends at the end of a buffer, so a
+    request counts as written exactly if the broker can decrypt all of it.
 
     Args:
-        inner: moves the encrypted bytes, and is closed with this one.
-        context: the client's.
-        host: the name or the address that the broker's certificate must be for.
+        inner: transports the encrypted bytes; closed with this transport.
+        context: the client's TLS context.
+        host: the name or address that the broker's certificate must contain.
 
     Raises:
-        OSError: nothing can have a certificate for this host.
+        OSError: the host name is not valid in a certificate.
     """
 
     def __init__(self, inner: Transport, context: ssl.SSLContext, host: str) -> None:
@@ -65,43 +64,43 @@ class TlsTransport:
         except ValueError as error:
             raise OSError(f"TLS takes no host name like {host!r}: {error}") from error
         self._unsent = memoryview(b"")
-        """Taken from `_outgoing`, and not yet taken by the transport below."""
+        """Bytes taken from `_outgoing` that the inner transport has not yet accepted."""
         self._taken = 0
         """Bytes taken from `_outgoing` so far."""
         self._sent = 0
-        """Bytes of these that the transport below has taken."""
+        """Bytes of these that the inner transport has accepted."""
         self._encrypted: deque[tuple[int, int]] = deque()
-        """What `write` has not counted yet: the end among the encrypted bytes, bytes of plaintext.
+        """Chunks not yet counted by `write`: (end offset in the encrypted stream, plaintext bytes).
 
-        Either one record, or records of one buffer: a request can only end in the last one.
+        A chunk is one record, or the records of one buffer: a request can only end in the last one.
         """
         self._error: OSError | None = None
-        """What has ended the connection in a call of `write` that had bytes to count."""
+        """The error of a `write` that still had bytes to count; raised by the next `write`."""
         self._received = 0
         """Encrypted bytes received in this turn."""
         self.wants_read = False
-        """See `Transport`: a message of the peer's own, such as a session ticket, has come in part.
+        """See `Transport`: a message of the peer's TLS, such as a session ticket, is incomplete.
 
-        OpenSSL encrypts nothing before the rest of it is here.
+        OpenSSL encrypts nothing until the rest has arrived.
         """
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._inner.fileno()
 
     @property
     def unsent(self) -> bool:
-        """Whether encrypted bytes wait for the socket."""
+        """True if encrypted bytes wait for the socket."""
         return bool(self._unsent) or self._outgoing.pending > 0
 
     @property
     def cipher(self) -> str:
-        """What was agreed on, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" before that."""
+        """Negotiated version and cipher, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" before."""
         cipher = self._tls.cipher()
         return f"{self._tls.version()} {cipher[0]}" if cipher else ""
 
     def finish_connect(self) -> bool:
-        """Go on with the handshake; whether it is done.
+        """Continue the handshake; return True once it is complete.
 
         Raises:
             OSError: the handshake failed, or the connection is gone.
@@ -123,11 +122,12 @@ class TlsTransport:
     def write(self, buffers: Sequence[Buffer]) -> int:
         """Encrypt and write, one window after another, until the socket is full.
 
-        Returns the bytes that have left whole; those after them may be encrypted already, and
-        must come first in the next call.
+        Returns:
+            The plaintext bytes whose records were completely written. The bytes after them may
+            already be encrypted and must come first in the next call.
 
         Raises:
-            OSError: the connection is gone; by the next call, where bytes had left before that.
+            OSError: the connection is gone; raised by the next call if bytes were written before.
         """
         if self._error is not None:
             raise self._error
@@ -141,13 +141,14 @@ class TlsTransport:
         return self._count_written()
 
     def read(self) -> bytes | None:
-        """At most one record's bytes: None if there are none yet, empty at the stream's end.
+        """Return at most one record's bytes: None if there are none yet, b"" at the stream's end.
 
-        None also at the end of a turn; then OpenSSL holds no bytes that the selector does not see.
-        That the stream ends without close_notify is not an error, as Kafka's frames have lengths.
+        Also return None at the end of a turn; OpenSSL then holds no bytes that the selector cannot
+        see. A stream that ends without close_notify is not an error, because Kafka's frames have
+        lengths.
 
         Raises:
-            OSError: an alert has come, or the connection is gone.
+            OSError: an alert was received, or the connection is gone.
         """
         while True:
             if self._tls.pending() or self._incoming.pending:
@@ -162,21 +163,21 @@ class TlsTransport:
                 return data
 
     def close(self) -> None:
-        """Say goodbye if the socket takes it at once, and close the transport below."""
+        """Send close_notify if the socket accepts it at once, and close the inner transport."""
         with suppress(OSError, ValueError):
             self._tls.unwrap()
         self._send_own()
         self._inner.close()
 
     def _receive_more(self) -> bool:
-        """Take what has arrived for the handshake, if anything has."""
+        """Pass received bytes to the handshake; return False if nothing has arrived."""
         data = self._receive()
         if data == b"":
             raise ConnectionResetError("the server closed the connection in the TLS handshake")
         return data is not None
 
     def _receive(self) -> bytes | None:
-        """Give OpenSSL what has arrived: None if there is nothing, or the turn is over."""
+        """Pass received bytes to OpenSSL; return None if there are none, or the turn is over."""
         data = self._inner.read() if self._received < TURN else None
         if data is None:
             self._received = 0
@@ -208,7 +209,7 @@ class TlsTransport:
         self._send()
 
     def _seal(self, data: Buffer) -> bool:
-        """Encrypt; whether OpenSSL has taken it."""
+        """Encrypt data; return False if OpenSSL did not accept it."""
         try:
             count = self._tls.write(data)
         except ssl.SSLWantReadError:
@@ -218,7 +219,7 @@ class TlsTransport:
         return True
 
     def _send(self) -> bool:
-        """Write what is encrypted; whether the socket has taken all of it."""
+        """Write the encrypted bytes; return True if the socket has accepted all of them."""
         while self.unsent:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -231,9 +232,10 @@ class TlsTransport:
         return True
 
     def _send_own(self) -> None:
-        """Send what OpenSSL has to say for itself, such as an alert; the broker may be gone.
+        """Send OpenSSL's own messages, such as an alert, ignoring errors of the connection.
 
-        Not where it lies behind bytes of the caller's: no request may leave without being counted.
+        Send nothing if bytes of the caller precede them: no request may be sent without being
+        counted.
         """
         if not self._encrypted:
             with suppress(OSError):
@@ -247,7 +249,7 @@ class TlsTransport:
 
 
 def _chunks(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """The buffers' bytes in full records, but for the last: joined, or as they lie in memory."""
+    """Yield the bytes in full records, except for the last; small buffers joined, others as is."""
     joined: list[memoryview] = []
     size = 0
     for buffer in buffers:

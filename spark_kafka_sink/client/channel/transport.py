@@ -1,12 +1,11 @@
-"""One non-blocking TCP connection, and the states of a connection.
-
-Where a connection stands, and what may follow.
+"""One non-blocking TCP socket, and the states of a connection.
 
     DISCONNECTED -> [LOADING_STORES] -> [RESOLVING] -> CONNECTING -> [TLS_HANDSHAKE]
         -> NEGOTIATING (ApiVersions) -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY -> DISCONNECTED
 
-A session whose end is near is authenticated again on the connection (KIP-368):
-READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY. Each may end in DISCONNECTED.
+Before a SASL session expires, the connection authenticates again (KIP-368):
+READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY. Every state may change to
+DISCONNECTED.
 Source: ``ConnectionState``, ``ChannelState``, ``SaslClientAuthenticator.SaslState``.
 """
 
@@ -28,22 +27,22 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     DISCONNECTED = auto()
     LOADING_STORES = auto()
-    """Truststore and keystore are read, where their files have changed."""
+    """Truststore and keystore are reloaded if their files have changed."""
     RESOLVING = auto()
     CONNECTING = auto()
     TLS_HANDSHAKE = auto()
     NEGOTIATING = auto()
     SASL_HANDSHAKE = auto()
-    """The first message is made, then the mechanism is agreed on."""
+    """The first message is made, then SaslHandshake negotiates the mechanism."""
     AUTHENTICATING = auto()
-    """The mechanism's messages are exchanged, in SaslAuthenticate."""
+    """The mechanism's messages are exchanged in SaslAuthenticate requests."""
     READY = auto()
     DRAINING = auto()
-    """Nothing new is sent; once what is in flight is answered, the authentication begins anew."""
+    """No new requests; once those in flight are answered, the connection authenticates again."""
 
 
 NEXT_STATES: dict[State, frozenset[State]] = {
@@ -70,47 +69,47 @@ OPENING = frozenset(
         State.AUTHENTICATING,
     }
 )
-"""On the way to READY."""
+"""States of a connection attempt, before READY."""
 
 
 RECEIVE_SIZE = 64 * 1024
 MAX_BUFFERS = 1024
-"""Buffers that one sendmsg takes (IOV_MAX)."""
+"""Maximum buffers per sendmsg (IOV_MAX)."""
 
 
 class Transport(Protocol):
-    """What a connection needs of a socket; all calls return at once, OSError means it is gone."""
+    """A non-blocking socket, perhaps encrypted; OSError means that the connection is gone."""
 
     def fileno(self) -> int:
-        """The descriptor to select on."""
+        """Return the descriptor for the selector."""
 
     @property
     def unsent(self) -> bool:
-        """Whether bytes of the transport's own wait for the socket; `write` sends them first."""
+        """True if the transport's own bytes wait for the socket; `write` sends them first."""
 
     @property
     def wants_read(self) -> bool:
-        """Whether `write` takes nothing before `read` has been called, and more has arrived."""
+        """True if `write` accepts nothing until more bytes have arrived and been read."""
 
     @property
     def cipher(self) -> str:
-        """What encrypts the bytes, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" for nothing."""
+        """TLS version and cipher, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" without TLS."""
 
     def finish_connect(self) -> bool:
-        """True once connected; raises OSError when the connection was refused."""
+        """Return True once connected; raise OSError if the connection was refused."""
 
     def write(self, buffers: Sequence[Buffer]) -> int:
-        """Write what fits; returns the number of bytes taken."""
+        """Write as much as the socket accepts; return the number of bytes."""
 
     def read(self) -> bytes | None:
-        """Bytes that have arrived: None if there are none yet, empty at the end of the stream."""
+        """Return received bytes: None if there are none yet, b"" at the end of the stream."""
 
     def close(self) -> None:
         """Close the socket."""
 
 
 class TcpTransport:
-    """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 leaves them to the system."""
+    """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 for the system's default."""
 
     unsent = False
     wants_read = False
@@ -121,7 +120,7 @@ class TcpTransport:
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setblocking(False)
         self._emptied = False
-        """The last read has left nothing, so the next one need not ask the system."""
+        """True if the last read emptied the socket, so the next one needs no system call."""
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if send_buffer >= 0:
@@ -134,11 +133,11 @@ class TcpTransport:
             raise OSError(code, os.strerror(code))
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def finish_connect(self) -> bool:
-        """True once connected; raises OSError when the connection was refused."""
+        """Return True once connected; raise OSError if the connection was refused."""
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
@@ -149,14 +148,14 @@ class TcpTransport:
         return True
 
     def write(self, buffers: Sequence[Buffer]) -> int:
-        """Gather the buffers into one system call."""
+        """Write all buffers with one system call."""
         try:
             return self._socket.sendmsg(buffers)
         except BlockingIOError:
             return 0
 
     def read(self) -> bytes | None:
-        """At most RECEIVE_SIZE bytes."""
+        """Return at most RECEIVE_SIZE received bytes."""
         if self._emptied:
             self._emptied = False
             return None
@@ -168,6 +167,6 @@ class TcpTransport:
         return data
 
     def close(self) -> None:
-        """Close the socket; what it still held is lost."""
+        """Close the socket; unsent bytes are lost."""
         with suppress(OSError):
             self._socket.close()

@@ -1,5 +1,15 @@
-"""How a client proves who it is and hides what it says: the options, read and checked.
+"""The security options of a client, parsed and checked: encryption (TLS) and login (SASL).
 
-Reading order: model, what comes out; options, the table; names, what else there is; builder, and
-for its two parts tls and the room sasl. values is typed access to what was given.
+`config.builder.build_security` puts the parts together.
+
+In reading order:
+
+- `model`: the result: `SecurityConfig`, with `TlsConfig` and `SaslConfig`
+- `options`: the table of the security options
+- `names`: aliases, ignored and refused names, and the check for misplaced secrets
+- `values`: typed access to the given options, and the check for installed libraries
+- `tls`: `ssl.*` options to a `TlsConfig`
+- `sasl`: `sasl.*` options to a `SaslConfig`: mechanism, login module and credentials
+- `jaas`: parse `sasl.jaas.config`, and recognize Java class names
+- `oauthbearer`: the login of OAUTHBEARER: token endpoint, static token or unsecured token
 """

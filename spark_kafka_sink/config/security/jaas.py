@@ -1,15 +1,16 @@
-r"""Parse sasl.jaas.config as Kafka does: one login module and its options.
+r"""Parse sasl.jaas.config as Kafka does: exactly one login module and its options.
 
-The tokens of a JAAS configuration, as Java's StreamTokenizer reads them for Kafka's JaasConfig.
+The text is tokenized as Java's StreamTokenizer does it for Kafka's JaasConfig. A word consists of
+letters, digits and `. - _ $`. A word in single or double quotes may contain any character except
+a line break; a backslash escapes the next character (\n, \t etc. and octal numbers have the same
+meaning as in C). A slash starts a comment, even a single one.
 
-Words are of letters, digits and `. - _ $`; a word in quotes, single or double, may hold anything
-but a line break, with a backslash before what is meant literally (\n, \t and the like, and octal
-numbers, are what they are in C). A slash begins a comment, also a single one.
+The module also recognizes the Java classes that other SASL options name.
 
-sasl.jaas.config read as Kafka's JaasConfig and JaasContext read it: exactly one login module.
+Errors never show any part of the text except known names: text next to a misplaced quote may be a
+password.
 
-No error shows any part of the text but names that are known, as what stands beside a misplaced
-quote may be a password.
+Source: Kafka's JaasConfig and JaasContext.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
-    """In quotes or without: the only kind that has a text in Java."""
+    """A word, with or without quotes; the only kind for which Java returns a text."""
     NUMBER = "number"
-    """Java makes a number of what begins like one, and Kafka then finds no text."""
+    """A token that starts like a number; Java parses it as one, so Kafka gets no text."""
     SIGN = "sign"
 
 
@@ -64,7 +65,7 @@ _CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Read a text; never fails, as every character is part of some token."""
+    """Yield the tokens of a text; never fails, as every character is part of some token."""
     for match in _TOKEN.finditer(text):
         if match["number"] is not None:
             yield Token(TokenKind.NUMBER, match["number"])
@@ -88,7 +89,7 @@ _AMAZON = "software.amazon.msk.auth.iam"
 
 
 class LoginHandler(Enum):
-    """How OAUTHBEARER comes to its token."""
+    """How OAUTHBEARER gets its token."""
 
     ISSUER = "an issuer, or a file"
     UNSECURED = "made by the client"
@@ -125,15 +126,15 @@ _ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
 
 
 def known_class(name: str, known: Iterable[str]) -> str | None:
-    """Which of the known classes a name means, None for none.
+    """Return the known class that a name refers to, or None.
 
-    A shaded copy of the class has a prefix, as Databricks' kafkashaded.org.apache.kafka....
+    A shaded copy of a class has a prefix, such as Databricks' kafkashaded.org.apache.kafka....
     """
     return next((each for each in known if name == each or name.endswith(f".{each}")), None)
 
 
 def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
-    """A hint for a class in another letter case, with a typing error, or without its package."""
+    """Return a hint for a class name in another case, with a typo, or without its package."""
     by_short = {each.rpartition(".")[2]: each for each in known}
     package, _, short = name.rpartition(".")
     meant = nearest(short, by_short, CLOSE)
@@ -143,10 +144,10 @@ def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
 
 
 def login_handler(values: SecurityValues) -> LoginHandler | None:
-    """What sasl.login.callback.handler.class means; None where it is not given.
+    """Return the meaning of sasl.login.callback.handler.class, or None if it is not given.
 
     Raises:
-        ConfigError: it, or another option that names a Java class, names one that is not known.
+        ConfigError: an option that takes a Java class names an unknown one.
     """
     _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
     _known(values, "sasl.login.class", _LOGINS)
@@ -187,7 +188,7 @@ FORM = 'LoginModule required name="value" name="value";'
 
 
 class LoginModule(Enum):
-    """The login modules that are known, by their class."""
+    """The known login modules, by their Java class."""
 
     PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
     SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -197,36 +198,36 @@ class LoginModule(Enum):
 
     @property
     def short(self) -> str:
-        """The class without its package."""
+        """The class name without its package."""
         return self.value.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class JaasOptions:
-    """The options of a login module, by their names; `place` is where they stand, for errors."""
+    """The options of a login module by name; `place` is the option containing them, for errors."""
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: str = JAAS
 
     def name(self, option: str) -> str:
-        """How an error calls an option."""
+        """Return the name of an option for an error message."""
         return f"{option} in {self.place}"
 
     def text(self, option: str) -> str | None:
-        """A text; None for an empty one too."""
+        """Return the value as text, or None if it is missing or empty."""
         return self.options.get(option) or None
 
     def secret(self, option: str) -> Secret | None:
-        """A secret, which may be a reference; None for an empty one too."""
+        """Return a secret, which may be a reference, or None if it is missing or empty."""
         text = self.text(option)
         return None if text is None else Secret(text, self.name(option))
 
     def flag(self, option: str) -> bool:
-        """Whether it is true, as Java's parseBoolean has it."""
+        """Return True if the value is true, as in Java's parseBoolean."""
         return (self.text(option) or "").lower() == "true"
 
     def beginning(self, prefix: str) -> dict[str, str]:
-        """The options whose names begin so, without that."""
+        """Return the options whose names start with `prefix`, with the prefix removed."""
         return {
             name.removeprefix(prefix): value
             for name, value in self.options.items()
@@ -243,14 +244,14 @@ class JaasEntry:
 
 
 def parse_jaas(text: str, option: str) -> JaasEntry:
-    """Read the configuration of one login module.
+    """Parse the configuration of one login module.
 
     Args:
         text: `LoginModule required name="value" ...;`.
         option: the option's full name, for errors.
 
     Raises:
-        ConfigError: it is not of that form, or the login module is not known.
+        ConfigError: the text has another form, or the login module is unknown.
     """
     reader = _Reader(tokens(text), option)
     entries = list(reader.entries())
@@ -270,14 +271,14 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
 
 
 class _Reader:
-    """Reads entries off the tokens."""
+    """Parser of login module entries from tokens."""
 
     def __init__(self, found: Iterator[Token], option: str) -> None:
         self._tokens = found
         self._option = option
 
     def entries(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Each login module's class and options."""
+        """Yield the class and options of each login module."""
         for token in self._tokens:
             if token.kind is not TokenKind.WORD or not token.text:
                 raise self.problem("does not begin with the class of a login module")
@@ -285,7 +286,7 @@ class _Reader:
             yield token.text, dict(self._options())
 
     def problem(self, what: str, hint: str = "") -> ConfigError:
-        """The error for a text that is not of the form."""
+        """Return the error for a text that has another form."""
         return ConfigError(
             f"option {self._option} {what}", hint=hint or f"Write it as {FORM} It ends with ;"
         )
@@ -297,7 +298,7 @@ class _Reader:
             raise self.problem(f"has none of {', '.join(FLAGS)} after its login module")
 
     def _options(self) -> Iterator[tuple[str, str]]:
-        """Names and values up to the semicolon."""
+        """Yield names and values up to the semicolon."""
         for count, token in enumerate(self._tokens):
             if token == Token(TokenKind.SIGN, ";"):
                 return

@@ -1,4 +1,4 @@
-"""The security settings of a client: frozen, sent to every task, without a secret in any text."""
+"""The security settings of a client: frozen, sent to every task, without secrets in their repr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SecurityProtocol(Enum):
-    """Java's security.protocol."""
+    """Values of Java's security.protocol."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -25,12 +25,12 @@ class SecurityProtocol(Enum):
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client says who it is by SASL."""
+        """Whether the client authenticates with SASL."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class StoreType(Enum):
-    """Java's ssl.truststore.type and ssl.keystore.type."""
+    """Values of Java's ssl.truststore.type and ssl.keystore.type."""
 
     PEM = "PEM"
     JKS = "JKS"
@@ -38,14 +38,14 @@ class StoreType(Enum):
 
 
 class TlsVersion(Enum):
-    """Those of ssl.enabled.protocols that are still safe."""
+    """The values of ssl.enabled.protocols that are still secure."""
 
     TLS_1_2 = "TLSv1.2"
     TLS_1_3 = "TLSv1.3"
 
 
 class Mechanism(Enum):
-    """Java's sasl.mechanism; AWS_MSK_IAM is the one of Amazon's client library."""
+    """Values of Java's sasl.mechanism; AWS_MSK_IAM is defined by Amazon's client library."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -57,7 +57,7 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStore:
-    """Whom to believe: a file, or certificates in the option itself; one of the two is None."""
+    """The trusted certificates, either in a file or in the option itself; the other is None."""
 
     type: StoreType
     location: str | None = None
@@ -68,55 +68,55 @@ class TrustStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStore:
-    """The client's certificate and key: a file, or PEM in the options themselves."""
+    """The client's certificate and key, either in a file or as PEM in the options themselves."""
 
     type: StoreType
     location: str | None = None
     certificate_chain: Secret | None = None
     key: Secret | None = None
     password: Secret | None = None
-    """Of the file."""
+    """Password of the file."""
     key_password: Secret | None = None
-    """Of the key, where it differs or the key is encrypted PKCS#8."""
+    """Password of the key, if it differs from the file's or the key is encrypted PKCS#8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
-    """What a TLS connection needs."""
+    """The settings of a TLS connection."""
 
     truststore: TrustStore | None = None
-    """None for the system's certificate authorities."""
+    """None to trust the system's certificate authorities."""
     keystore: KeyStore | None = None
     protocols: tuple[TlsVersion, ...] = (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
     cipher_suites: tuple[str, ...] = ()
-    """IANA's names, as Java has them, or OpenSSL's; empty for the library's own choice."""
+    """Names of suites, IANA's (as in Java) or OpenSSL's; empty for the library's default."""
     check_hostname: bool = True
-    """ssl.endpoint.identification.algorithm is https."""
+    """Whether ssl.endpoint.identification.algorithm is https."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordLogin:
-    """PLAIN and SCRAM."""
+    """Login of PLAIN and SCRAM."""
 
     username: Secret
     password: Secret
     token_auth: bool = False
-    """The name and password are a delegation token's (KIP-48); SCRAM only."""
+    """Whether name and password are those of a delegation token (KIP-48); SCRAM only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogin:
-    """OAUTHBEARER with a token that somebody else provides: the text itself or a file."""
+    """Login of OAUTHBEARER with a token provided externally, as text or as a file."""
 
     token: Secret
-    """A `file:` reference is read anew at each login."""
+    """The token; a `file:` reference is read again at each login."""
     extensions: tuple[tuple[str, str], ...] = ()
     """SASL extensions (KIP-342), such as Confluent Cloud's logicalCluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentialsLogin:
-    """OAUTHBEARER with a token from an OIDC issuer, by client id and secret (KIP-768)."""
+    """Login of OAUTHBEARER with a token from an OIDC issuer, by client id and secret (KIP-768)."""
 
     token_endpoint_url: str
     client_id: Secret
@@ -124,34 +124,34 @@ class ClientCredentialsLogin:
     scope: str | None = None
     extensions: tuple[tuple[str, str], ...] = ()
     header_urlencode: bool = False
-    """URL-encode id and secret before they become HTTP's basic authentication (RFC 6749, 2.3.1)."""
+    """Whether to URL-encode id and secret in HTTP basic authentication (RFC 6749, 2.3.1)."""
     connect_timeout_ms: int = 10_000
     read_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 10_000
     tls: TlsConfig | None = None
-    """How to check the issuer's certificate; None for the system's authorities."""
+    """TLS settings for the issuer; None to trust the system's certificate authorities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsecuredTokenLogin:
-    """OAUTHBEARER with a token that the client makes and nobody signs (RFC 7515, alg none).
+    """Login of OAUTHBEARER with an unsigned token created by the client (RFC 7515, alg none).
 
-    Java's OAuthBearerUnsecuredLoginCallbackHandler, for development alone.
+    Corresponds to Java's OAuthBearerUnsecuredLoginCallbackHandler; for development only.
     """
 
     claims: tuple[tuple[str, str | float | tuple[str, ...]], ...]
-    """Of the JWT, without iat and exp."""
+    """Claims of the JWT, without iat and exp."""
     lifetime_seconds: int = 3600
     extensions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MskIamLogin:
-    """AWS_MSK_IAM: signed with the credentials of AWS's default chain, a profile, or a role."""
+    """Login of AWS_MSK_IAM with credentials from AWS's default chain, a profile, or a role."""
 
     region: str | None = None
-    """None to read it off the broker's host name, else the environment."""
+    """None to take the region from the broker's host name, or else from the environment."""
     profile: str | None = None
     role_arn: str | None = None
     role_session_name: str | None = None
@@ -161,13 +161,13 @@ class MskIamLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerberosLogin:
-    """GSSAPI: a keytab, or the ticket cache where there is none."""
+    """Login of GSSAPI with a keytab, or with the ticket cache if there is no keytab."""
 
     service_name: str
     principal: str | None = None
     keytab: str | None = None
     ticket_cache: str | None = None
-    """Path of the cache; None for the one that KRB5CCNAME or the system names."""
+    """Path of the ticket cache; None for the one in KRB5CCNAME or the system's default."""
 
 
 Login = (
@@ -182,21 +182,21 @@ Login = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JaasLogin:
-    """A sasl.jaas.config that is a reference: read where and when the client logs in.
+    """A sasl.jaas.config that is a reference, resolved on the host where the client logs in.
 
-    `security.credentials` makes the `Login` of it.
+    `security.credentials.resolved_login` turns it into a `Login` at each login.
     """
 
     jaas: Secret
     settings: tuple[tuple[str, Secret | str | int | bool], ...]
-    """The other SASL options that were given, by their names."""
+    """The other SASL options that were given, by name."""
     folders: tuple[str, ...] = ()
-    """Where files may be that the text names by relative paths."""
+    """Folders to search for files that the text names by relative paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshPolicy:
-    """When a token that runs out is renewed (Java's sasl.login.refresh.*)."""
+    """When a token that expires is refreshed (Java's sasl.login.refresh.*)."""
 
     window_factor: float = 0.8
     window_jitter: float = 0.05
@@ -206,7 +206,7 @@ class RefreshPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslConfig:
-    """How the client says who it is; the kind of `login` follows from the mechanism."""
+    """How the client authenticates; the type of `login` depends on the mechanism."""
 
     mechanism: Mechanism
     login: Login | JaasLogin
@@ -215,7 +215,7 @@ class SaslConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """`tls` and `sasl` are there exactly if the protocol uses them."""
+    """The security settings of a client; `tls` and `sasl` are set if the protocol uses them."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsConfig | None = None

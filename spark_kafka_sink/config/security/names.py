@@ -1,12 +1,10 @@
-"""Security option names outside the table, and secrets in options that must not hold them.
+"""Names of security options outside the table, and secrets in options that must not hold them.
 
-Names of security options that are no row of the table: other names, ignored and refused ones.
+Names outside the table are aliases, ignored or refused. Private keys, certificates and logins in
+the wrong option are refused before the value is used, because it could end up in a file name, a
+request or a log.
 
-From Kafka 4.3's SslConfigs and SaslConfigs, and from librdkafka's CONFIGURATION.md.
-
-Keys and logins in options that are no place for them: refused before anything reads the value.
-
-What reads it may be a file name, a request or a log, and would carry the secret there.
+Source: Kafka 4.3's SslConfigs and SaslConfigs, librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ SECURITY_ALIASES: Mapping[str, Alias] = {
     "ssl.certificate.pem": Alias("ssl.keystore.certificate.chain"),
     "ssl.key.pem": Alias("ssl.keystore.key"),
 }
-"""librdkafka's names for options that Java has under another one."""
+"""librdkafka's names for options that Java has under another name."""
 
 IGNORED_JAVA_SECURITY_KEYS = frozenset(
     {
@@ -56,7 +54,7 @@ IGNORED_JAVA_SECURITY_KEYS = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-"""Of the JVM alone, or the broker's part: a token is checked by the broker, a ticket by the KDC."""
+"""Options that apply only to the JVM, or to checks made by the broker (tokens) or KDC (tickets)."""
 
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
     {
@@ -65,7 +63,7 @@ IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
         "ssl.sigalgs.list",
     }
 )
-"""Windows' own, and finer choices than Python's ssl has; OpenSSL's defaults are safe."""
+"""Options for Windows, and settings that Python's ssl lacks; OpenSSL's defaults are safe."""
 
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 
@@ -111,10 +109,10 @@ REFUSED_SECURITY_KEYS: Mapping[str, str] = {
     "ssl_engine_callback_data": _PROGRAM,
     "ssl_key": _PROGRAM,
 }
-"""What ignoring would make less safe, and why it is not here."""
+"""Options that are unsafe to ignore, with the reason why they are not supported."""
 
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https.")
-"""How such names begin: an unknown one is an error also without `kafka.` before it."""
+"""Prefixes of security options; an unknown one is an error even without the prefix `kafka.`."""
 
 
 _LOGIN_PLACE = "sasl.jaas.config"
@@ -124,7 +122,7 @@ _PEM_PLACES = frozenset(
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "https.ca.pem",
-        _LOGIN_PLACE,  # a login may bring the certificates of its issuer
+        _LOGIN_PLACE,  # a login may contain the certificates of its issuer
     }
 )
 _BELONGS = {
@@ -138,15 +136,15 @@ _BELONGS = {
 
 
 def refuse_misplaced(option: str, key: str, text: str) -> None:
-    """Refuse a value that looks like PEM or JAAS in an option that takes neither.
+    """Raise if a value looks like PEM or JAAS and the option does not take it.
 
     Args:
         option: the option's name in the tables.
-        key: the name that the user gave it by.
+        key: the option's name as the user wrote it.
         text: the value.
 
     Raises:
-        ConfigError: it is in the wrong place; the message does not repeat it.
+        ConfigError: the value is in the wrong option; the message does not show the value.
     """
     kind = secret_kind(text)
     if kind is None or kind not in _BELONGS:
@@ -156,10 +154,10 @@ def refuse_misplaced(option: str, key: str, text: str) -> None:
 
 
 def refuse_secret_name(key: str) -> None:
-    """Refuse a PEM or JAAS text where an option's name should be.
+    """Raise if an option's name is a PEM or JAAS text.
 
     Raises:
-        ConfigError: it is one; the message does not repeat it.
+        ConfigError: the name is such a text; the message does not show it.
     """
     if secret_kind(key) in _BELONGS:
         raise ConfigError(

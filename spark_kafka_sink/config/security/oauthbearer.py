@@ -1,13 +1,10 @@
-"""OAUTHBEARER's login: token endpoint, static and unsecured tokens, and the issuer's TLS.
+"""The login of OAUTHBEARER (KIP-768, KIP-1139): issuer, static token or unsecured token.
 
-Whom to believe when a token is fetched: by Java's, Strimzi's or librdkafka's names.
+Without a callback handler, Java creates an unsecured token. Here the source follows from the
+options: an issuer's URL or a given token needs no callback handler.
 
-Java looks for these ssl.* options inside sasl.jaas.config, not among the client's own.
-
-OAUTHBEARER's login: where the token comes from, and what goes with it (KIP-768, KIP-1139).
-
-Java's default without a callback handler is a token that nobody signed; here an issuer's URL or a
-token that is given says enough.
+The TLS settings for the issuer are given by Java's, Strimzi's or librdkafka's names. Java reads
+these ssl.* options from sasl.jaas.config, not from the client's own ssl.* options.
 """
 
 from __future__ import annotations
@@ -43,10 +40,10 @@ _STRIMZI = "oauth."
 
 
 def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
-    """How to check the issuer's certificate; None for the system's authorities.
+    """Return the TLS settings for the issuer; None to trust the system's authorities.
 
     Raises:
-        ConfigError: see `tls_config`; or both places say something.
+        ConfigError: see `tls_config`; or the authorities are given in two places.
     """
     shown = {
         name.removeprefix(_STRIMZI): options.name(name)
@@ -73,7 +70,7 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
 
 
 CLAIMS = "unsecuredLogin"
-"""How all options of this login begin."""
+"""Prefix of all options of this login."""
 _STRING = "unsecuredLoginStringClaim_"
 _NUMBER = "unsecuredLoginNumberClaim_"
 _LIST = "unsecuredLoginListClaim_"
@@ -85,17 +82,17 @@ _PRINCIPAL = "unsecuredLoginPrincipalClaimName"
 def unsecured_token_login(
     options: JaasOptions, extensions: tuple[tuple[str, str], ...]
 ) -> UnsecuredTokenLogin:
-    """A token of the claims in the login module.
+    """Build the login with an unsecured token, from the claims in the login module.
 
     Raises:
-        ConfigError: no claim says who the client is, or a number is none.
+        ConfigError: the claim with the client's name is missing, or a number is invalid.
     """
     claims: dict[str, str | float | tuple[str, ...]] = {}
     claims |= options.beginning(_STRING)
     for name, text in options.beginning(_NUMBER).items():
         claims[name] = _number(options, f"{_NUMBER}{name}", text)
     for name, text in options.beginning(_LIST).items():
-        # The first letter is what stands between the values, as in "|one|two".
+        # The first character is the separator of the values, as in "|one|two".
         claims[name] = tuple(text[1:].split(text[0])) if text else ()
     principal = options.text(_PRINCIPAL) or "sub"
     if not str(claims.get(principal, "")).strip():
@@ -142,17 +139,17 @@ _STRIMZI_REFUSED = (
     "oauth.password.grant.username",
 )
 TIMEOUT_MS = 10_000
-"""Where Java, without a time, waits for ever."""
+"""Default timeout in milliseconds; Java has none and waits forever."""
 _NAME = re.compile(r"[A-Za-z]+")
 _LOG = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLogin:
-    """A token from an issuer, a file or the options themselves; or an unsecured one.
+    """Build the login with a token from an issuer, a file or the options, or an unsecured token.
 
     Raises:
-        ConfigError: nothing says where the token comes from, or something for that is missing.
+        ConfigError: no source of the token is given, or a setting of the source is missing.
     """
     handler = login_handler(values)
     extensions = _extensions(values, options)
@@ -171,7 +168,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
 
 
 def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
-    """The token itself, or the file of it: by Java's file URL or by Strimzi's names."""
+    """Return the token or a reference to its file: Java's file URL, or Strimzi's names."""
     for name in _STRIMZI_REFUSED:
         if options.text(name) is not None:
             raise ConfigError(
@@ -227,7 +224,7 @@ def _check_url(url: str, option: str) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether what is sent to a host stays on this one (RFC 6761 for the name)."""
+    """Return True if a host is the local one (RFC 6761 for names)."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -236,7 +233,7 @@ def _is_loopback(host: str) -> bool:
 
 @cache
 def warn_unencrypted(option: str, host: str) -> None:
-    """Say once per process that whoever listens on the way to an issuer gets the secret."""
+    """Warn once per process that the secret is sent to an issuer unencrypted."""
     _LOG.warning(
         "Option %s begins with http://: client id, secret and tokens go to and from %s unencrypted",
         option,
@@ -245,7 +242,7 @@ def warn_unencrypted(option: str, host: str) -> None:
 
 
 def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:
-    """As in Java the option wins over what the login module has (KIP-1139)."""
+    """Return a credential; as in Java, the option overrides the login module (KIP-1139)."""
     places = (values.secret(option), *map(options.secret, jaas))
     found = next((place for place in places if place is not None and place.source), None)
     if found is None:
@@ -258,7 +255,7 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
 
 
 def _extensions(values: SecurityValues, options: JaasOptions) -> Extensions:
-    """Java has them in the login module, librdkafka in an option (KIP-342)."""
+    """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option."""
     found = options.beginning(_EXTENSION)
     option = "sasl.oauthbearer.extensions"
     for pair in filter(None, (values.text(option) or "").split(",")):

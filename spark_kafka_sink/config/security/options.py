@@ -1,8 +1,8 @@
 """The table of the security options, given as `kafka.<name>`.
 
-Names, defaults and ranks are those of Kafka 4.3's SecurityConfig, SslConfigs and SaslConfigs; rows
-that are not Java's are librdkafka's, from its CONFIGURATION.md. What Java calls a list or a
-fraction is a text here, which `tls` and `sasl` read.
+Names, defaults and importance are those of Kafka 4.3's SecurityConfig, SslConfigs and SaslConfigs.
+Rows that Java does not have are librdkafka's, from its CONFIGURATION.md. Options that Java types as
+a list or a double are texts here, and `tls` and `sasl` parse them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""SASL options to a `SaslConfig`: mechanism, login module and credentials.
+"""Build a `SaslConfig` from the SASL options: mechanism, login module and credentials.
 
-The options of login modules by name, for those that are misspelt: Java ignores what is unknown.
-
-No more than the names that are known is ever shown: what stands beside a misplaced quote may be a
-password.
+Unknown options of a login module have no effect, as in Java, but likely typos are logged. Log texts
+and errors show known names only: text next to a misplaced quote may be a password.
 """
 
 from __future__ import annotations
@@ -45,10 +43,10 @@ _SERVICE = "sasl.kerberos.service.name"
 
 
 def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogin:
-    """A keytab with its principal, or the ticket cache.
+    """Build the login with a keytab and its principal, or with the ticket cache.
 
     Raises:
-        ConfigError: there is no service name, or there are two; a keytab is wanted and not named.
+        ConfigError: there is no service name or there are two, or useKeyTab is set without keyTab.
     """
     uses_keytab = options.flag("useKeyTab")
     keytab = options.text("keyTab") if uses_keytab else None
@@ -67,7 +65,7 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
 
 
 def _service_name(values: SecurityValues, options: JaasOptions) -> str:
-    """As Java's KerberosLogin: from either place, or the same in both."""
+    """Return the service name from the option or the login module, as Java's KerberosLogin does."""
     own, jaas = values.text(_SERVICE), options.text("serviceName")
     if own is not None and jaas is not None and own != jaas:
         raise ConfigError(
@@ -92,14 +90,14 @@ _REFUSED = (
     "awsRoleSessionToken",
     "awsRoleExternalId",
 )
-"""They choose other credentials than those that would be used without them."""
+"""Unsupported options; ignoring them would use other credentials than requested."""
 
 
 def msk_iam_login(options: JaasOptions) -> MskIamLogin:
-    """Credentials of AWS's default chain, a profile or a role.
+    """Build the login with credentials from AWS's default chain, a profile or a role.
 
     Raises:
-        ConfigError: an option asks for credentials that can't be had here.
+        ConfigError: an option asks for credentials that are not supported.
     """
     for name in _REFUSED:
         if options.text(name) is not None:
@@ -118,7 +116,8 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
 
 
 _TYPO = 0.75
-"""difflib's ratio of `passwort` and `password` is 0.88, of `user` and `username` 0.67."""
+"""Similarity of typos: difflib's ratio is 0.88 for `passwort` and `password`, but 0.67 for `user`
+and `username`."""
 _SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
 _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
     LoginModule.PLAIN: frozenset({"username", "password"}),
@@ -152,7 +151,7 @@ _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
         }
     ),
 }
-"""Those that have an effect here, and Java's others, which must not be taken for typing errors."""
+"""Options that have an effect here, and Java's other options, which are not treated as typos."""
 _logger = logging.getLogger(__name__)
 
 
@@ -161,9 +160,9 @@ _PUBLIC_ENDINGS = (".location", ".type")
 
 
 def holds_secret(entry: JaasEntry) -> bool:
-    """Whether a login holds what may be a secret itself, and not only where it is.
+    """Return True if a login may contain a secret itself, not just a reference to one.
 
-    What is not known to be public may be a secret, such as a password under a misspelt name.
+    Any value not known to be public may be a secret, such as a password under a misspelt name.
     """
     public = _OPTIONS[entry.module] - _SECRETS
     others = {
@@ -175,7 +174,7 @@ def holds_secret(entry: JaasEntry) -> bool:
 
 
 def misspelt(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
-    """The options of a login module that are missing, while another is called nearly so."""
+    """Return the missing options of a login module for which a similar unknown name is given."""
     known, given = _OPTIONS[module], options.options
     found = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO) for name in given.keys() - known
@@ -184,14 +183,14 @@ def misspelt(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
 
 
 def warn_misspelt(module: LoginModule, options: JaasOptions) -> None:
-    """Say that an option of a login module may be misspelt."""
+    """Warn about options of a login module that may be misspelt."""
     for name in misspelt(module, options):
         warn_option(options.place, name)
 
 
 @cache
 def warn_option(place: str, name: str) -> None:
-    """Say once per process that an option is not known, by the name that it may have meant."""
+    """Warn once per process that an option is unknown, showing only the name it probably means."""
     _logger.warning("%s has an unknown option, without effect: did you mean %s?", place, name)
 
 
@@ -203,16 +202,16 @@ _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
     Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
     Mechanism.GSSAPI: (LoginModule.KERBEROS,),
 }
-"""The login modules of each mechanism; the first one is the usual one."""
+"""The login modules accepted for each mechanism, the usual one first."""
 
 _SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
 
 
 def mechanism_of(values: SecurityValues) -> Mechanism:
-    """The mechanism asked for; Amazon has a way to ask for its own by OAUTHBEARER's name.
+    """Return the mechanism; OAUTHBEARER with Amazon's callback handler is AWS_MSK_IAM.
 
     Raises:
-        ConfigError: it is not known, or an option names a Java class that is not known.
+        ConfigError: the mechanism is unknown, or an option names an unknown Java class.
     """
     handler = login_handler(values)
     asked = Mechanism(values.text("sasl.mechanism"))
@@ -221,10 +220,10 @@ def mechanism_of(values: SecurityValues) -> Mechanism:
 
 
 def resolve(config: SaslConfig) -> Login:
-    """With what to log in, now and here: follows a `JaasLogin` to what it refers to.
+    """Return the login; a `JaasLogin` is resolved on this host.
 
     Raises:
-        ConfigError: the reference leads nowhere on this host, or to something that is no login.
+        ConfigError: the reference cannot be resolved on this host, or its text is no valid login.
     """
     if not isinstance(config.login, JaasLogin):
         return config.login
@@ -234,10 +233,10 @@ def resolve(config: SaslConfig) -> Login:
 
 
 def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry | None) -> Login:
-    """With what to log in; `entry` is None where there is no sasl.jaas.config.
+    """Build the login of a mechanism; `entry` is None if there is no sasl.jaas.config.
 
     Raises:
-        ConfigError: the login is not for the mechanism, or something is missing in it.
+        ConfigError: the login module is not for the mechanism, or a setting is missing.
     """
     if entry is None:
         return _login(mechanism, values, JaasOptions())
@@ -268,7 +267,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     if entry.module in wanted:
         return
     if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
-        # Java's modules do no more than to give name and password to whichever mechanism there is.
+        # Java's modules only pass name and password to whichever mechanism is configured.
         warn_plain_module(entry.options.place, mechanism.value)
         return
     if mechanism is Mechanism.PLAIN and entry.module is LoginModule.SCRAM:
@@ -290,7 +289,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
 
 @cache
 def warn_plain_module(place: str, mechanism: str) -> None:
-    """Say once per process that the login is another one than the login module's name says."""
+    """Warn once per process that the login module's name does not match the mechanism."""
     _logger.warning(
         "%s has PlainLoginModule; the login is by %s all the same, as with Java's clients: use "
         "ScramLoginModule",
@@ -302,7 +301,7 @@ def warn_plain_module(place: str, mechanism: str) -> None:
 def _needed(
     mechanism: Mechanism, values: SecurityValues, options: JaasOptions, name: str
 ) -> Secret:
-    """The user's name or password, from one of the two places where it can stand."""
+    """Return the user name or password, from the option or from the login module."""
     option = f"sasl.{name}"
     own, jaas = values.secret(option), options.secret(name)
     if own is not None and jaas is not None and own.source != jaas.source:
@@ -328,13 +327,13 @@ JAAS = "sasl.jaas.config"
 
 
 def sasl_config(values: SecurityValues) -> SaslConfig:
-    """How the client says who it is.
+    """Build the SASL settings of a client.
 
-    A sasl.jaas.config that is a reference stays one. Mistakes in what it refers to are found here
-    if this process can follow it, and by the tasks otherwise.
+    A sasl.jaas.config that is a reference is kept as one. Errors in the referenced text are
+    detected here if this process can resolve the reference, and otherwise by the tasks.
 
     Raises:
-        ConfigError: options contradict each other, or one that is needed is missing.
+        ConfigError: options contradict each other, or a required one is missing.
     """
     mechanism = mechanism_of(values)
     refresh = _refresh(values)

@@ -1,4 +1,4 @@
-"""From the ssl.* options to a `TlsConfig`, by the rules of Java's DefaultSslEngineFactory."""
+"""Build a `TlsConfig` from the ssl.* options, by the rules of Java's DefaultSslEngineFactory."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.values import SecurityValues
 
 OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
-"""What Java knows by name and has switched off (RFC 8996)."""
+"""Versions that Java recognizes and has disabled (RFC 8996)."""
 PROBE = "probe"
-"""librdkafka's word for the system's certificate authorities."""
+"""librdkafka's value for the system's certificate authorities."""
 _SEPARATORS = re.compile(r"[,:\s]+")
 _logger = logging.getLogger(__name__)
 
 
 def tls_config(values: SecurityValues) -> TlsConfig:
-    """What a TLS connection needs.
+    """Build the settings of a TLS connection.
 
     Raises:
-        ConfigError: options contradict each other, or one that is needed is missing.
+        ConfigError: options contradict each other, or a required one is missing.
     """
     if not values.flag("enable.ssl.certificate.verification"):
         raise ConfigError(
@@ -78,7 +78,7 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
 
 
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
-    """A file of authorities, by an option of librdkafka; None where the system's are meant."""
+    """Return the authorities' file that a librdkafka option names; None for the system's."""
     path = values.path(option)
     return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
@@ -112,7 +112,7 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
 
 
 def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret | None) -> KeyStore:
-    """A certificate and a key of their own; each without the other is nothing."""
+    """Build a keystore from a certificate chain and a key in options; both are required."""
     if key is None:
         raise _without(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")
     if chain is None:
@@ -131,7 +131,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
 
 
 def _pem(values: SecurityValues, option: str, place: str) -> Secret | None:
-    """PEM in an option, or librdkafka's path of a file that holds it."""
+    """Return PEM from an option, or a reference to the file that librdkafka's option names."""
     _at_most_one(values, option, place)
     path = values.path(place)
     if path is None:
@@ -140,7 +140,7 @@ def _pem(values: SecurityValues, option: str, place: str) -> Secret | None:
 
 
 def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
-    """The type given; else PEM where nothing else is possible, and Java's default."""
+    """Return the given type, or else PEM if only PEM is possible, or else Java's default."""
     if pem and not values.given(option):
         return StoreType.PEM
     return StoreType(values.text(option) or StoreType.JKS.value)
@@ -173,12 +173,12 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
 
 @cache
 def warn_old_version(option: str, version: str) -> None:
-    """Say once per process that a version of TLS is left out."""
+    """Warn once per process that an insecure version of TLS is not offered."""
     _logger.warning("Option %s: %s is not safe and not offered", option, version)
 
 
 def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
-    """Java has commas between them, OpenSSL colons."""
+    """Return the names of the suites, separated by commas (Java) or colons (OpenSSL)."""
     return tuple(name for name in _SEPARATORS.split(values.text("ssl.cipher.suites") or "") if name)
 
 

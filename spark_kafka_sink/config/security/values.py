@@ -1,4 +1,4 @@
-"""Typed access to the given security options, and the libraries they need."""
+"""Typed access to the given security options, and the check for the libraries they need."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _EXTRAS = {
 
 
 def check_libraries(login: Login) -> None:
-    """Make sure that what a login needs is installed, without importing it.
+    """Check that the libraries a login needs are installed, without importing them.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: a library is missing.
     """
     wanted = _EXTRAS.get(type(login))
     if wanted is not None:
@@ -51,19 +51,19 @@ _FOLDS = {
     "ssl.keystore.type": str.upper,
     "ssl.endpoint.identification.algorithm": str.lower,
 }
-"""Options whose case does not matter, and which one the table has."""
+"""Options whose values are case-insensitive, with the conversion to the case used in the table."""
 
 _SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityValues:
-    """The options that were given, by the table's names; those left out have the table's default.
+    """The given options by the table's names; other options have the table's defaults.
 
     Args:
-        values: what was given; passwords as `Secret`.
-        shown: how the user called an option, for errors; empty where it was by the table's name.
-        prefix: before the names in `values`, for errors.
+        values: the given values; passwords as `Secret`.
+        shown: names of options as the user wrote them, for errors, if they differ.
+        prefix: prefix of the names in `values`, for errors.
     """
 
     values: Mapping[str, Setting]
@@ -72,36 +72,36 @@ class SecurityValues:
 
     @classmethod
     def parse(cls, given: NamedOptions) -> SecurityValues:
-        """Read what the user gave.
+        """Parse the given options.
 
         Raises:
-            ConfigError: a value is not one of those allowed.
+            ConfigError: a value is not allowed.
         """
         shown = {name: given.given_name(name) for name in given}
         return cls({name: read(name, given[name], shown[name]) for name in given}, shown)
 
     def name(self, option: str) -> str:
-        """How the user called an option."""
+        """Return an option's name as the user wrote it."""
         return self.shown.get(option, f"{self.prefix}{option}")
 
     def given(self, option: str) -> bool:
-        """Whether the user said anything."""
+        """Return True if the user set the option."""
         return option in self.values
 
     def first_given(self, options: Iterable[str]) -> str | None:
-        """The first of some options that was given."""
+        """Return the first of these options that was given, or None."""
         return next((option for option in options if option in self.values), None)
 
     def text(self, option: str) -> str | None:
-        """A text; None for an empty one too."""
+        """Return the value as text, or None if it is missing or empty."""
         value = self.values.get(option, _OPTIONS[option].default)
         return str(value) if value is not None and value != "" else None
 
     def path(self, option: str) -> str | None:
-        """A file's path, also where it is written as a URL of the local disk.
+        """Return the path of a file, which may be given as a `file:` URL.
 
         Raises:
-            ConfigError: it is on another file system.
+            ConfigError: the URL names another file system.
         """
         text = self.text(option)
         scheme = None if text is None else _SCHEME.match(text)
@@ -117,29 +117,29 @@ class SecurityValues:
         return re.sub("^/+", "/", text[len("file:") :])
 
     def secret(self, option: str) -> Secret | None:
-        """A secret that was given."""
+        """Return a secret, or None if it was not given."""
         value = self.values.get(option)
         return value if isinstance(value, Secret) else None
 
     def number(self, option: str) -> int | None:
-        """A whole number."""
+        """Return a whole number, or None if there is no value and no default."""
         value = self.values.get(option, _OPTIONS[option].default)
         return None if value is None else int(str(value))
 
     def flag(self, option: str) -> bool:
-        """True or false."""
+        """Return True if the option is true."""
         return self.values.get(option, _OPTIONS[option].default) is True
 
 
 def read(name: str, text: str, shown: str) -> Setting:
-    """The value of one option of the table.
+    """Parse the value of one option of the table.
 
     Raises:
-        ConfigError: it is not one of those allowed.
+        ConfigError: the value is not allowed.
     """
     option = _OPTIONS[name]
     if option.kind is Kind.PASSWORD:
-        # Java trims its passwords; librdkafka, which these are of, does not.
+        # Java trims the passwords of its options; librdkafka does not trim those of its own.
         return Secret(str(text).strip() if option.of_java else str(text), shown)
     value = parse_value(option, _FOLDS.get(name, str)(str(text).strip()), shown)
     if not isinstance(value, (str, int)):

@@ -1,5 +1,8 @@
-"""The decision log: a topic that says of each scope what was decided, and whether it is done.
+"""The decision log: a compacted topic with the latest decision of each scope.
 
-Read in this order: `decision` (a record as data), `decision_format` and `json_object` (as bytes),
-`decision_records` (keys, chunks, and which record holds), `decision_log` (the topic).
+In reading order:
+
+- `decision`: a record as data, as JSON text and as chunks, and which record is valid
+- `json_object`: checked access to the fields of a JSON object
+- `decision_log`: create, read and append to the topic
 """

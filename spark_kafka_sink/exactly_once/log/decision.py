@@ -1,8 +1,7 @@
 """Records of the decision log: their content, JSON form and chunks.
 
-Records of the decision log as JSON text, and back; whatever a reader gets is checked.
-
-Version 1, one object per record, without line breaks::
+JSON text is checked field by field when it is read. Version 1, one object per record, without line
+breaks::
 
     {"version": 1, "type": "decided", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
      "rows": 5210,
@@ -15,31 +14,33 @@ Version 1, one object per record, without line breaks::
 
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
-"rows" is what Spark handed the tasks, and missing where they did not count; "topics" are those
-that the rows of a write with a batchId name; "plannings" has run
-and nonce of those in which foreachBatch wrote or found the batch. A partition is its
-number, its records, and its first and last offset or null; a transaction with very many has
-"unnamed", how many more, and their records. A torn decision has "fates", one for
-each transaction. "given_up" has the nonces of plannings that abort() has given up since the last
-decision. A newer version is refused: to take a decision for something else could lose or double a
-batch.
+- "rows": rows that Spark passed to the tasks; missing if not every task counted them
+- "topics": topics named by the rows of a write with a batchId
+- "plannings": run and nonce of each planning in which foreachBatch wrote or found the batch
+- "partitions": per topic, the number, record count, first and last offset (or null) of a partition
+- "unnamed": for a transaction with very many partitions, the number of the partitions that are not
+  listed, and their records
+- "fates": for a torn decision, one fate for each transaction
+- "given_up": nonces of the plannings that abort() has given up since the last decision
 
-What the decision log's topic holds: a record for each scope, in chunks where it is large.
+A newer version is rejected: misreading a decision could lose or duplicate a batch.
+
+The topic holds one record per scope, split into chunks if it is large:
 
 ====================  ===========================================================================
 key                   value
 ====================  ===========================================================================
-``orders/stream``     a record, see `decision_format`; or null: the scope is forgotten
+``orders/stream``     a record as above; or null: the scope is forgotten
 ``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``;
                       or null: a later record has replaced that of the chunk
 ====================  ===========================================================================
 
-All chunks of a record are appended in one transaction and have a random id in common. The latest
-complete record of a scope is the one that holds; an earlier version's of the batch counts for the
-first of its writes that finds it. A record that replaces it is appended with a null
-for each chunk's key that it does not use itself, so that compaction removes the chunks. Compaction
-leaves the latest value of each key: chunks without their first or last ones are of a record that a
-later one has replaced.
+All chunks of a record are appended in one transaction and share a random id. The latest complete
+record of a scope is the valid one; a batch's record from an earlier version belongs to the first of
+its writes that finds it. A record that replaces another one is appended together with a null for
+each chunk key that it does not use itself, so that compaction removes those chunks. Compaction
+keeps the latest value of each key: chunks whose first or last ones are missing belong to a record
+that a later one has replaced.
 """
 
 from __future__ import annotations
@@ -80,37 +81,37 @@ if TYPE_CHECKING:
 
 
 DecidedBatch = Decided[TaskTransaction]
-"""These transactions, and no others, are the batch."""
+"""The decision that a batch consists of exactly these transactions."""
 ScopeState = LogState[TaskTransaction]
-"""What the log says of a scope."""
+"""State of a scope according to the log."""
 
 
 class Fate(StrEnum):
-    """What has become of a transaction that was decided to be committed."""
+    """How a transaction ended that was decided to be committed."""
 
     COMMITTED = "committed"
     LOST = "lost"
-    """The broker has aborted it, usually as its timeout was over before the driver ended it."""
+    """Aborted by the broker, usually because it timed out before the driver ended it."""
     UNKNOWN = "unknown"
-    """Neither does the coordinator remember how it ended, nor was a marker found in its topics."""
+    """The coordinator has forgotten the transaction, and its topics contain no marker of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A state of a scope as the log keeps it, with what a person wants to know of it."""
+    """State of a scope as stored in the log, with details for operators."""
 
     state: ScopeState
     at_ms: int
-    """When it was written, by the driver's clock, milliseconds since 1970."""
+    """Time of writing by the driver's clock, in milliseconds since 1970."""
     transactions: int
-    """How many the batch has, or had."""
+    """Number of transactions of the batch."""
     records: int
-    """Records in them."""
+    """Number of records in these transactions."""
     fates: tuple[Fate, ...] = ()
-    """Of a torn batch, one for each transaction of the decision, in its order.
+    """Fates of the transactions of a torn batch, in the order of the decision.
 
     Raises:
-        ValueError: there are fates of a batch that is done, or of other transactions.
+        ValueError: the batch is done, or the number of fates differs from that of the transactions.
     """
 
     def __post_init__(self) -> None:
@@ -120,7 +121,7 @@ class Record:
 
     @classmethod
     def of(cls, decided: DecidedBatch, at_ms: int, fates: tuple[Fate, ...] = ()) -> Record:
-        """A decision, torn where there are fates."""
+        """Return the record of a decision, which is torn if it has fates."""
         return cls(
             state=decided,
             at_ms=at_ms,
@@ -131,7 +132,7 @@ class Record:
 
     @classmethod
     def done(cls, decided: DecidedBatch, at_ms: int) -> Record:
-        """That every transaction of a decision is committed."""
+        """Return the record which states that all transactions of a decision are committed."""
         return cls(
             state=finished(decided),
             at_ms=at_ms,
@@ -141,20 +142,20 @@ class Record:
 
     @property
     def is_torn(self) -> bool:
-        """Whether the batch is in its topics in part, and will never be as a whole."""
+        """True if only a part of the batch is in its topics, and the rest is lost."""
         return bool(self.fates)
 
 
 def to_text(record: Record) -> str:
-    """The record as JSON, ASCII only, so that it can be cut anywhere."""
+    """Return the record as JSON; ASCII only, so that it can be split at any position."""
     return json.dumps({"version": VERSION, **_to_json(record)}, separators=(",", ":"))
 
 
 def from_text(text: str) -> Record:
-    """The record that a text is.
+    """Parse a record.
 
     Raises:
-        TransactionError: it is none, or one of a newer version.
+        TransactionError: the text is not a record, or is one of a newer version.
     """
     return _from_json(parse_object(text))
 
@@ -297,22 +298,22 @@ def _fate(value: object) -> Fate:
 
 
 MAX_VALUE: Final = 500_000
-"""Bytes of a value: below what any topic takes, message.max.bytes being 1 MiB by default."""
+"""Maximum bytes of a value: less than any topic accepts (message.max.bytes is 1 MiB by default)."""
 _ENVELOPE: Final = 200
-"""Bytes of a chunk around its text, at most."""
+"""Maximum bytes of a chunk in addition to its text."""
 _MAX_CHUNKS: Final = 10_000
 
 Message = tuple[bytes, bytes | None]
-"""Key and value, as they are appended."""
+"""Key and value to append."""
 
 
 def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Message]:
-    """What has to be appended, in one transaction, for the scope to have this record.
+    """Return the messages that store this record for the scope, to be appended in one transaction.
 
     Args:
-        scope: whose record it is.
-        record: what to say of the scope.
-        limit: bytes of a value.
+        scope: scope of the record.
+        record: the new record of the scope.
+        limit: maximum bytes of a value.
     """
     key, text = driver_id(scope), to_text(record)
     if len(text) <= limit:
@@ -327,13 +328,13 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
 
 
 def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> list[Message]:
-    """What has to be appended, in one transaction, for the scope to have this record alone.
+    """Return the messages that replace everything the log has for the scope, for one transaction.
 
     Args:
-        scope: whose record it is.
-        record: as `messages_of` has it; None for the scope to have no record any more.
+        scope: scope of the record.
+        record: the new record of the scope; None to remove the scope's record.
         chunks: the chunks that the log may have under the scope's keys. Each key that the record
-            does not use is set to null, or the log would keep the chunk forever.
+            does not use is set to null; otherwise the log would keep the chunk forever.
     """
     key = driver_id(scope)
     messages = [(key.encode(), None)] if record is None else messages_of(scope, record)
@@ -343,14 +344,14 @@ def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> l
 
 
 def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
-    """The chunks that are in the log once these messages are, if no other message follows."""
+    """Return the chunks that the log contains after these messages if no other message follows."""
     keys = (_parse_key(key) for key, value in messages if value is not None)
     return frozenset(found[1] for found in keys if found is not None and found[1] is not None)
 
 
 @dataclass(slots=True)
 class _Chunks:
-    """The chunks of one record, as far as they have come, without a gap."""
+    """The chunks of one record read so far, without a gap."""
 
     set_id: str
     expected: int
@@ -359,7 +360,7 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest complete record of a scope, not parsed yet, or why it can't be read."""
+    """The latest complete record of a scope, not parsed yet, or why it cannot be read."""
 
     offset: int
     text: str
@@ -367,10 +368,10 @@ class _Latest:
 
 
 class DecisionRecords:
-    """The latest record of each scope, from the messages of the decision log, in their order.
+    """The latest record of each scope, collected from the log's messages in offset order.
 
-    Bytes of strangers under keys of their own are passed over; under a scope's key they are an
-    error for that scope, until a readable record follows.
+    Foreign messages under keys of other forms are ignored. Under a scope's key they are an error
+    for that scope until a readable record follows.
     """
 
     __slots__ = ("_chunk_keys", "_chunks", "_latest", "_topic")
@@ -382,7 +383,7 @@ class DecisionRecords:
         self._chunk_keys: dict[Scope, set[int]] = {}
 
     def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
-        """Take the messages that follow those taken before: offset, key, value."""
+        """Add the next messages (offset, key, value) in offset order."""
         for offset, key, value in messages:
             found = _parse_key(key)
             if found is None:
@@ -394,19 +395,20 @@ class DecisionRecords:
                 self._latest[scope] = _Latest(offset, "", problem)
 
     def latest(self, scope: Scope) -> Record | None:
-        """The record that holds for a scope; None where nothing was ever decided.
+        """Return the valid record of a scope, or None if nothing was ever decided.
 
         Raises:
-            TransactionError: it is of a newer version, or nothing that this package writes.
+            TransactionError: the record has a newer version or was not written by this package.
         """
         earlier = self.undistinguished(scope)
         return self._record(scope) if earlier is None else self._record(earlier)
 
     def undistinguished(self, scope: Scope) -> Scope | None:
-        """The scope of an earlier version whose record holds for this one, if there is one.
+        """Return the scope of an earlier version whose record is valid for this one, or None.
 
-        Those versions had one record for all writes with a batchId. It belongs to the scope that
-        finds it first and replaces it; a decision that names other topics never does.
+        Earlier versions had one record for all writes with a batchId. It belongs to the scope that
+        finds it first and replaces it, but never to a scope whose topic the decision does not
+        contain.
         """
         earlier = scope.undistinguished
         if earlier is None or scope in self._latest:
@@ -431,11 +433,11 @@ class DecisionRecords:
             ) from error
 
     def chunk_keys(self, scope: Scope) -> frozenset[int]:
-        """The chunks whose keys have a value in the log."""
+        """Return the numbers of the chunks whose keys have a value in the log."""
         return frozenset(self._chunk_keys.get(scope, ()))
 
     def scopes(self, prefix: str) -> Iterator[Scope]:
-        """The scopes under a prefix that have a record."""
+        """Return the scopes under a prefix that have a record."""
         return (scope for scope in self._latest if scope.prefix == prefix)
 
     def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
@@ -465,7 +467,7 @@ class DecisionRecords:
                 del self._chunk_keys[scope]
 
     def _add_chunk(self, scope: Scope, chunk: int, text: str) -> str | None:
-        """The text of the record that this chunk completes."""
+        """Add a chunk; return the text of the record if this chunk completes it, otherwise None."""
         fields = parse_object(text)
         set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
         if fields.number("chunk") != chunk or chunk >= expected:
@@ -486,7 +488,7 @@ class DecisionRecords:
 
 
 def _may_be_of(record: Record, scope: Scope) -> bool:
-    """Whether an earlier version may have decided this write with the record."""
+    """Return True if an earlier version may have decided this write with the record."""
     state, topic = record.state, None if scope.target is None else scope.target.topic
     if not isinstance(state, Decided) or topic is None:
         return not isinstance(state, Nothing)
@@ -496,13 +498,13 @@ def _may_be_of(record: Record, scope: Scope) -> bool:
 
 
 def scope_of(key: bytes | None) -> Scope | None:
-    """The scope that a message of the log is about; None for a message of somebody else."""
+    """Return the scope of a message's key, or None if the message is foreign."""
     found = _parse_key(key)
     return None if found is None else found[0]
 
 
 def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:
-    """The scope, and the chunk if it is one's key; None for a key of somebody else."""
+    """Return the scope, and the chunk number for the key of a chunk; None for a foreign key."""
     if key is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The decision log: a compacted topic with one partition, and what it says of each scope.
+"""The decision log: a compacted topic with one partition, and the records of each scope.
 
-It is read to its end each time it is asked. A process keeps what it has read, and how far it has
-come: before that position the log never changes, but for what compaction takes away.
+Every read continues to the end of the log. A process caches what it has read and its position:
+before that position the log never changes, except that compaction removes records.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ if TYPE_CHECKING:
 DRIVER_TIMEOUT_MS: Final = 15_000
 """transaction.timeout.ms of the drivers, whose transactions last for one append.
 
-The coordinator looks for late ones every 10 s (transaction.abort.timed.out.transaction.cleanup
-.interval.ms), so that a decision is committed within 25 s of its beginning, or never.
+The coordinator checks for expired ones every 10 s
+(transaction.abort.timed.out.transaction.cleanup.interval.ms), so a decision is committed within 25
+s of its start, or never.
 """
 DEFAULT_REPLICATION: Final = 3
 MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's default, also where a cluster has set a lower one: chunks are half of it."""
+"""Kafka's default, set explicitly in case the cluster has a lower one; chunks are half as large."""
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
-"""Compaction leaves the segment alone that is written to, and a new driver reads it."""
+"""Kept small: compaction skips the active segment, and every new driver has to read it."""
 
 _folded: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
-"""What a process has read, by process, bootstrap servers and topic; taken out while in use."""
+"""What this process has read, by process id, bootstrap servers and topic; removed while in use."""
 _compacted: set[tuple[int, tuple[str, ...], str]] = set()
-"""The topics, under such keys, whose cleanup.policy was looked at."""
+"""The topics, under the same keys, whose cleanup.policy has been checked."""
 _folded_lock = Lock()
 """Guards `_folded` and `_compacted`."""
 
 
 class DecisionLog:
-    """The log as one driver reads and writes it; all deadlines in seconds of the client's clock."""
+    """The log as one driver reads and writes it; deadlines are in seconds of the client's clock."""
 
     def __init__(
         self, client: BlockingClient, admin: TransactionAdmin, config: ExactlyOnceConfig
@@ -62,12 +63,12 @@ class DecisionLog:
         self._key = (os.getpid(), client.config.bootstrap_servers, config.decision_log_topic)
 
     def read(self, deadline: float, *, create: bool = True) -> DecisionRecords:
-        """All that is committed, up to the high watermark of now.
+        """Return all committed records up to the current high watermark.
 
         Args:
             deadline: when to give up.
-            create: make the topic where it is missing, and look once whether it is compacted;
-                otherwise a missing one counts as empty.
+            create: create a missing topic, and check once whether the topic is compacted; if False,
+                a missing topic counts as empty.
 
         Raises:
             ConfigError: the topic is not compacted.
@@ -96,9 +97,10 @@ class DecisionLog:
         return records
 
     def is_pending(self, scope: Scope) -> bool:
-        """Whether the latest read has met records of the scope that no marker has followed yet.
+        """Return True if the latest read found records of the scope that no marker follows yet.
 
-        EndTxn is answered before the markers are written, so that they may be committed already.
+        EndTxn is answered before the markers are written, so these records may already be
+        committed.
         """
         keys = (each.key for pending in self._pending for each in pending.records)
         return any(scope_of(key) in {scope, scope.undistinguished or scope} for key in keys)
@@ -113,17 +115,18 @@ class DecisionLog:
         """Append all messages in one transaction, or none; see `TransactionalAppender.append`.
 
         Returns:
-            What the owner's next transaction begins with.
+            The producer id and epoch for the owner's next transaction.
 
         Raises:
             FencedError: a newer driver has taken over.
-            BrokerUnavailableError: the deadline has passed, and it may be appended or not.
+            BrokerUnavailableError: the deadline has passed; the messages may or may not be
+                appended.
         """
         topic = self._config.decision_log_topic
         return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
 
     def _check_compacted(self, deadline: float) -> None:
-        """Refuse a topic of somebody else's making that would forget decisions; asked once."""
+        """Raise unless the topic is compacted (an existing one may not be); once per process."""
         with _folded_lock:
             known = self._key in _compacted
         if known:
@@ -139,7 +142,7 @@ class DecisionLog:
         return {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
 
     def _create(self, deadline: float) -> None:
-        """Make the topic; harmless where somebody else is faster."""
+        """Create the topic; harmless if another driver creates it first."""
         replication = self._replication(deadline)
         self._topics.create_compacted(
             self._config.decision_log_topic,
@@ -155,7 +158,7 @@ class DecisionLog:
         )
 
     def _replication(self, deadline: float) -> int:
-        """Copies of the topic: what is asked for, else three, or as many as there are brokers."""
+        """Return the configured replication factor, otherwise three, or all brokers if fewer."""
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)

@@ -1,4 +1,4 @@
-"""JSON objects of the decision log, read field by field; bytes of strangers raise one error."""
+"""JSON objects of the decision log, read field by field; foreign content raises an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VERSION: Final = 1
-"""Of what the decision log holds; higher ones are refused."""
+"""Version of the log's records; higher ones are rejected."""
 _MAX_INT: Final = 2**63 - 1
 _UPGRADE: Final = (
     "Run the query with at least that version of this package again: an older one could "
@@ -20,9 +20,9 @@ _UPGRADE: Final = (
 
 
 class JsonObject:
-    """A JSON object whose fields are read with their types, or not at all.
+    """A JSON object whose fields are checked when they are read.
 
-    All methods raise a `TransactionError` where the field is missing or of another type.
+    All methods raise a `TransactionError` if the field is missing or has another type.
     """
 
     __slots__ = ("_fields",)
@@ -33,47 +33,47 @@ class JsonObject:
         self._fields = cast("dict[str, object]", value)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field."""
+        """Return True if the field exists."""
         return name in self._fields
 
     def value(self, name: str) -> object:
-        """A field of any type."""
+        """Return a field of any type."""
         if name not in self._fields:
             raise malformed(f"no field {name}")
         return self._fields[name]
 
     def text(self, name: str) -> str:
-        """A field that is text."""
+        """Return a text field."""
         return text_of(self.value(name), name)
 
     def text_or_none(self, name: str) -> str | None:
-        """A field that is text or null."""
+        """Return a field that is text or null."""
         value = self.value(name)
         return None if value is None else text_of(value, name)
 
     def number(self, name: str, highest: int = _MAX_INT) -> int:
-        """A field that is an integer, 0 to `highest`."""
+        """Return an integer field, 0 to `highest`."""
         return number_of(self.value(name), name, highest)
 
     def array(self, name: str) -> list[object]:
-        """A field that is a list."""
+        """Return a list field."""
         return list_of(self.value(name), name)
 
     def nested(self, name: str) -> JsonObject:
-        """A field that is an object."""
+        """Return a field that is an object."""
         return JsonObject(self.value(name))
 
     def items(self) -> Iterator[tuple[str, object]]:
-        """All fields, by name."""
+        """Yield all fields as (name, value)."""
         for name, value in self._fields.items():
             yield text_of(name, "a name"), value
 
 
 def parse_object(text: str) -> JsonObject:
-    """A JSON object of this version.
+    """Parse a JSON object of a supported version.
 
     Raises:
-        TransactionError: it is none, or of a newer version.
+        TransactionError: the text is not such an object, or its version is newer.
     """
     try:
         fields = JsonObject(json.loads(text, parse_constant=_refuse_constant))
@@ -92,7 +92,7 @@ def parse_object(text: str) -> JsonObject:
 
 
 def text_of(value: object, name: str) -> str:
-    """The value if it is text that can be written as UTF-8."""
+    """Return the value if it is text that can be encoded as UTF-8; otherwise raise."""
     if not isinstance(value, str):
         raise malformed(f"{name} is no text")
     try:
@@ -103,14 +103,14 @@ def text_of(value: object, name: str) -> str:
 
 
 def number_of(value: object, name: str, highest: int = _MAX_INT) -> int:
-    """The value if it is an integer, 0 to `highest`."""
+    """Return the value if it is an integer from 0 to `highest`; otherwise raise."""
     if type(value) is not int or not 0 <= value <= highest:
         raise malformed(f"{name} is no number, or out of range")
     return value
 
 
 def list_of(value: object, name: str) -> list[object]:
-    """The value if it is a list."""
+    """Return the value if it is a list; otherwise raise."""
     if not isinstance(value, list):
         raise malformed(f"{name} is no list")
     return cast("list[object]", value)
@@ -121,7 +121,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def malformed(what: str) -> TransactionError:
-    """The error for bytes that this package would not have written."""
+    """Return the error for content that this package would not have written."""
     return TransactionError(
         f"a record of the decision log is not what this package writes: {what}",
         hint="Find out who else writes to that topic; nothing is decided until it is repaired",

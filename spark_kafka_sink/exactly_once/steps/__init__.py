@@ -1,6 +1,11 @@
-"""The driver's steps: each does one thing to Kafka, in the order that the protocol says.
+"""The driver's steps against Kafka, in the order that `protocol` prescribes.
 
-Read in this order: `driver` (fence, read, append), `planning`, `commit` and `abort` (the calls),
-`checks` (before a decision), `finish` and `roll_forward` (behind it), `torn` and `markers` (what is
-lost), `orphan_sweep`. `shared` has the same calls for a batch in one transaction.
+In reading order:
+
+- `driver`: fence, read and append; timing; the checks before a decision
+- `commit`: the commit of a batch
+- `abort`: the abort of a batch
+- `recovery`: finish decided batches: EndTxn, transaction markers, partially committed batches
+- `orphans`: find and abort transactions that can no longer be committed
+- `shared`: the same calls for a batch in one transaction (atomicBatch=true)
 """

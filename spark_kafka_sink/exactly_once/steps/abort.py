@@ -1,4 +1,4 @@
-"""One abort of a batch: whatever was decided is rolled forward, and nothing else is left open."""
+"""The abort of a batch: decisions are rolled forward, and everything else is aborted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is not 
 def abort_undecided(
     driver: Driver, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
 ) -> CommitOutcome:
-    """Abort a batch whose commit() was never called, so that nobody can have decided it."""
+    """Abort a batch whose commit() was never called, so nobody can have decided it."""
     given_up = nonces | nonces_of(tasks)
     aborted = abort_ours(driver, tasks, {each.transactional_id for each in tasks})
     aborted += _abort_unfinished(driver, given_up) if given_up else Aborted(problem=_UNKNOWN)
@@ -61,10 +61,10 @@ def abort_undecided(
 
 
 def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
-    """Abort what tasks without a message have open, or will open.
+    """Abort transactions that tasks without a commit message have open or will open.
 
-    Another driver may have decided on them, if they are not those that Spark means: a plan that was
-    read from a file may be newer than the call. See `Driver.check_alive`.
+    Another driver may have decided them if `nonces` are not those of the planning that Spark
+    aborts: a plan read from a file may be newer than the call. See `Driver.check_alive`.
     """
     try:
         create_flags(driver, nonces)
@@ -80,16 +80,16 @@ def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
 def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
-    Where nothing of it is open any more, as commit() itself leaves it where it raises, there is
-    nothing to abort: the log is read without a fence, which would only stop another driver.
+    If none of its transactions is open any more (a commit() that raises aborts them itself), there
+    is nothing to abort: the log is then read without fencing, which would only stop another driver.
 
     Args:
         driver: of the scope.
-        caller: which batch of which query, with the nonce of its planning.
-        tasks: the transactions that its tasks have left open.
+        caller: the batch and its query, with the nonce of its planning.
+        tasks: open transactions of its tasks.
 
     Raises:
-        TornTransactionError: it was, and rows of it are lost.
+        TornTransactionError: the batch was decided, and rows of it are lost.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
     told = driver.described([each.transactional_id for each in tasks])
@@ -120,7 +120,7 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
 
 
 def _is_ended(task: TaskTransaction, description: TransactionDescription | None) -> bool:
-    """Whether a task's transaction is certainly not open any more."""
+    """Return True if a task's transaction is certainly not open any more."""
     if description is None or description.producer_id != task.transaction.producer_id:
         return False
     return description.state in _ENDED or description.epoch > task.transaction.epoch
@@ -132,7 +132,10 @@ def _nothing_open(
     tasks: Sequence[TaskTransaction],
     told: Mapping[str, TransactionDescription],
 ) -> CommitOutcome:
-    """What has become of a batch of which nothing is open but what its lost attempts have left."""
+    """Return the outcome for a batch whose tasks' transactions have all ended.
+
+    Transactions of its lost attempts are aborted.
+    """
     state = recover_scope(driver, reset=False)
     orphans = abort_orphans(driver, state, caller.nonces)
     if judge(state, caller) is Verdict.SKIP or _is_forgotten(driver, tasks, told):
@@ -146,9 +149,9 @@ def _is_forgotten(
     tasks: Sequence[TaskTransaction],
     told: Mapping[str, TransactionDescription],
 ) -> bool:
-    """Whether it is a run whose commit() has finished, which takes its record out of the log.
+    """Return True if this is a run whose commit() has finished and removed its record from the log.
 
-    Nothing but a decision commits a task's transaction.
+    Only a decision can have committed a task's transaction.
     """
     if driver.scope.kind is not ScopeKind.RUN:
         return False
@@ -159,7 +162,7 @@ def _is_forgotten(
 
 
 def _marked(step: GiveUp, record: Record | None, driver: Driver) -> Record:
-    """The scope's record with the marks that `step` adds."""
+    """Return the scope's record with the nonces that `step` adds."""
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
     return Record(
         state=step.state,

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 5
-"""Topics that an error names."""
+"""Maximum number of topics that an error names."""
 _RESET: Final = "resetTransactionalState=true"
 _NAME_IT: Final = (
     "set the option writeName on all but the first of several writes with one batchId, not on the "
@@ -96,14 +96,14 @@ def refusal_error(
     *,
     is_earlier: bool = False,
 ) -> TransactionError:
-    """The error for a batch that may not be written.
+    """Return the error for a batch that may not be written.
 
     Args:
-        refusal: why.
+        refusal: the reason.
         scope: of the write.
-        state: what the log has.
-        caller: who was refused.
-        is_earlier: the log has it from a version that did not tell the writes of a batch apart.
+        state: of the log.
+        caller: the refused caller.
+        is_earlier: the record is from a version that did not distinguish the writes of a batch.
     """
     known = (
         "the decision log has no record"
@@ -124,7 +124,7 @@ def refusal_error(
 
 
 def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
-    """The end of a hint, where it names the scope or the batch."""
+    """Return the end of a hint that names the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
         return f"resetTransactionalState={caller.batch}, which lets this batch alone pass"
     if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:
@@ -136,7 +136,7 @@ def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
 
 
 def _topics(names: tuple[str, ...] | None) -> str:
-    """Some of them."""
+    """Return the first few names."""
     if names is None:
         return "not known"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -144,7 +144,7 @@ def _topics(names: tuple[str, ...] | None) -> str:
 
 
 def _plannings(state: ScopeState, caller: Caller) -> str:
-    """Both writes, by what their transactional ids have."""
+    """Describe both writes by the nonces in their transactional ids."""
     known = () if isinstance(state, Nothing) else state.plannings
     first = next((each.nonce for each in known if each.run == caller.run), None)
     if first is None or caller.planning is None:
@@ -154,12 +154,14 @@ def _plannings(state: ScopeState, caller: Caller) -> str:
 
 _SECOND_LOOK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
-"""On transactions V2 the driver's own transaction has timed out; a newer driver is told apart."""
+"""On transactions V2: the driver's own transaction has timed out; a newer driver gives another
+error.
+"""
 _LOG = logging.getLogger(__name__)
 
 
 class _UnclearAppendError(Exception):
-    """What the log holds is not known for certain: only a new epoch and a new look can tell."""
+    """The content of the log is uncertain: the driver must fence and read again to find out."""
 
     def __init__(self, error: KafkaProdError) -> None:
         super().__init__(str(error))
@@ -168,20 +170,21 @@ class _UnclearAppendError(Exception):
 
 @dataclass(slots=True)
 class _Call:
-    """One commit() of a batch, and what it has in its hands."""
+    """One commit() of a batch, and its state."""
 
     driver: Driver
     caller: Caller
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
-    """An append of this call has decided the batch, or may have: nothing of it is aborted any more.
-    That it has not, only the leader that takes the next append can tell for certain."""
+    """True if an append of this call has decided the batch, or may have; nothing of it is aborted
+    any more. Only the leader that accepts the next append knows for certain that it has not.
+    """
 
     def abort_ours(self, state: ScopeState) -> None:
-        """Abort what nobody can decide any more, as this call ends without; no fence is needed.
+        """Abort the call's transactions that cannot be decided any more; no fence is needed.
 
-        `state` is the log's. Only this call knows the transactions: a decision names the messages
-        of one planning, and Spark commits those once.
+        `state` is that of the log. Only this call knows the transactions: a decision names the
+        messages of one planning, and Spark commits those once.
         """
         if self.may_be_decided:
             return
@@ -190,21 +193,22 @@ class _Call:
 
 
 def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
-    """Decide the batch and make it visible, or find out that somebody has.
+    """Decide the batch and make it visible, or detect that another driver has.
 
-    Where it raises and has certainly decided nothing, the tasks' transactions are aborted: abort()
-    then finds nothing open, and need not fence the driver that has taken over.
+    If this raises and has certainly decided nothing, the tasks' transactions are aborted: abort()
+    then finds nothing open, and does not have to fence the driver that has taken over.
 
     Args:
         driver: of the scope.
-        caller: which batch of which query.
-        tasks: the transactions that its tasks have left open.
+        caller: the batch and its query.
+        tasks: open transactions of its tasks.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
         FencedError: a newer driver has taken over.
         TransactionError: the batch is refused, or a transaction is not alive; nothing is decided.
-        BrokerUnavailableError: max.block.ms has passed before it was certain that it is decided.
+        BrokerUnavailableError: max.block.ms has passed, and it is uncertain whether the batch is
+            decided.
     """
     call = _Call(driver, caller, tuple(tasks))
     while True:
@@ -256,7 +260,7 @@ def _commit(call: _Call) -> CommitOutcome:
 def _note_found(
     driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
 ) -> None:
-    """Append what is new about a batch that is done; None if nothing is."""
+    """Append the new details of a batch that is done; None if there are none."""
     if state is None:
         return
     found = Record(
@@ -289,7 +293,7 @@ def _already_done(
 
 
 def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
-    """Make the decision, after which there is no way back."""
+    """Append the decision, which is irreversible, and carry it out."""
     driver = call.driver
     forget = driver.scope.kind is ScopeKind.RUN
     done = Record.done(decided, driver.client.wall_ms())
@@ -304,7 +308,7 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
         owner = _append_decision(driver, owner, record, look.again)
         call.may_be_decided = True
     except TransactionError:
-        if look.failed:  # otherwise the append did, and the decision may be in the log
+        if look.failed:  # otherwise the append failed, and the decision may be in the log
             call.abort_ours(Nothing())
         raise
     fates = commit_all(driver, decided)
@@ -317,11 +321,12 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
 
 @dataclass(slots=True)
 class _Look:
-    """Whether the batch may be decided; looked at before the decision is appended, and again then.
+    """Checks whether the batch may be decided, before the decision is appended and once more then.
 
-    The first look waits for coordinators that can't be reached. At the second one the driver's
-    transaction is open, and its coordinator ends it after `DRIVER_TIMEOUT_MS`, which is less than
-    `MIN_LEFT_MS`: no pause of the driver can make it decide what has timed out meanwhile.
+    The first check waits for unreachable coordinators. During the second one the driver's
+    transaction is open, and its coordinator aborts it after `DRIVER_TIMEOUT_MS`, which is less than
+    `MIN_LEFT_MS`: no pause of the driver can make it decide transactions that have timed out
+    meanwhile.
     """
 
     driver: Driver
@@ -337,7 +342,7 @@ class _Look:
             raise
 
     def again(self) -> None:
-        """The second look."""
+        """Check for the second time."""
         self(_SECOND_LOOK_SECONDS)
 
 

@@ -1,9 +1,8 @@
 """The driver's single steps against Kafka, their timing, and the checks before a decision.
 
-What is looked at before a decision: each transaction must outlive the EndTxn that follows.
-
-A transaction that the broker aborts between decision and EndTxn tears the batch, and only that can.
-So whatever looks like it fails the batch while nothing is decided: it runs again and loses nothing.
+Each transaction must outlive the EndTxn that follows the decision. A batch is torn only if the
+broker aborts a transaction between the decision and EndTxn. Therefore the driver fails the batch on
+any sign of that before it decides: the batch runs again, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Stopwatch:
-    """Times named steps; the same name may come again."""
+    """Measures named steps; a name may occur several times."""
 
     __slots__ = ("_now", "_steps")
 
@@ -53,7 +52,7 @@ class Stopwatch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time what happens inside, also where it raises."""
+        """Measure the duration of the block, even if it raises."""
         began = self._now()
         try:
             yield
@@ -62,18 +61,19 @@ class Stopwatch:
 
     @property
     def steps(self) -> tuple[tuple[str, float], ...]:
-        """Name and milliseconds of each step so far, in their order."""
+        """Name and duration in milliseconds of each step so far, in order."""
         return tuple(self._steps)
 
 
 MIN_LEFT_MS: Final = 30_000
-"""Time that each transaction must have left when the driver checks it before the decision.
+"""Milliseconds that each transaction must have left when the driver checks it before the decision.
 
-Whatever its timeout: a driver that is paused after the check can commit its decision up to 25 s
-later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval), and then commits the tasks'.
+It does not depend on the timeout: a driver that is paused after the check can commit its decision
+up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval), and then commits the
+tasks' transactions.
 """
 MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
-"""The shortest safe transaction.timeout.ms, which leaves a batch half of it for its tasks."""
+"""The shortest safe transaction.timeout.ms; it leaves half of it for the tasks of a batch."""
 _ABORTED_WITHIN_MS: Final = 20_000
 """Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _CLOCKS: Final = (
@@ -81,7 +81,7 @@ _CLOCKS: Final = (
     "of driver, executors and brokers"
 )
 _SHOWN: Final = 10
-"""Transactions that an error names."""
+"""Maximum number of transactions named in an error."""
 
 
 def check_alive(
@@ -89,16 +89,16 @@ def check_alive(
     descriptions: Mapping[str, TransactionDescription] | None,
     now_ms: int,
 ) -> None:
-    """Raise unless every transaction is open, untouched, and has time left.
+    """Raise unless every transaction is open, unchanged, and has enough time left.
 
     Args:
-        transactions: those that are to be decided.
-        descriptions: what their coordinators say; None where brokers are too old to be asked, so
-            that only the tasks' own times tell.
+        transactions: those to be decided.
+        descriptions: the coordinators' descriptions; None if the brokers are too old to return
+            them, so that only the tasks' own times are checked.
         now_ms: the driver's clock, milliseconds since 1970.
 
     Raises:
-        TransactionError: one is not.
+        TransactionError: a transaction fails the check.
     """
     found = list(_problems(transactions, descriptions, now_ms))
     if not found:
@@ -140,14 +140,14 @@ def _problems(
 
 
 MARKER_SECONDS: Final = 2.0
-"""Within which brokers write the markers of a transaction that is committed."""
+"""Maximum seconds to wait for the markers of a committed transaction."""
 MARKER_PAUSE: Final = 0.005
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _FirstLook:
-    """The scope's latest record as it was read behind the fence; None where there was none."""
+    """The scope's latest record as read after fencing; None if there was none."""
 
     record: Record | None
 
@@ -156,9 +156,9 @@ class Driver:
     """A driver of one scope, for one call of planning, commit or abort.
 
     Args:
-        client: sends; lent, not owned.
-        config: the sink's, with a transactionalIdPrefix.
-        scope: what it is the driver of.
+        client: sends the requests; not owned.
+        config: the sink's settings, with a transactionalIdPrefix.
+        scope: the scope of this driver.
     """
 
     def __init__(self, client: BlockingClient, config: SinkConfig, scope: Scope) -> None:
@@ -169,25 +169,25 @@ class Driver:
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
-        """The chunks that the scope has in the log, as far as this driver knows."""
+        """The scope's chunks in the log, as far as this driver knows."""
         self._earlier: list[Message] = []
-        """What removes the record of an earlier version that holds for the scope."""
+        """Messages that remove the record of an earlier version that is valid for the scope."""
         self._first: _FirstLook | None = None
-        """What was read behind the fence, until an append has made sure of it."""
+        """The record read after fencing, until an append has confirmed it."""
         self._deadline = self._new_deadline()
-        """Of all that comes before a decision, in the client's seconds."""
+        """Deadline of everything before a decision, in the client's seconds."""
 
     @property
     def is_late(self) -> bool:
-        """Whether max.block.ms has passed."""
+        """True if max.block.ms has passed."""
         return self.client.now() >= self._deadline
 
     def restart(self) -> None:
-        """Give max.block.ms anew to what comes next, as what came before could not be limited."""
+        """Restart max.block.ms, because the steps before had no time limit."""
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> Driver:
-        """A driver of another scope, on the same client; None: max.block.ms from now on."""
+        """Return a driver of another scope on the same client; default deadline: max.block.ms."""
         made = Driver(self.client, self._config, scope)
         if deadline is not None:
             made._deadline = deadline
@@ -199,24 +199,24 @@ class Driver:
         return self._config.producer.max_block_ms / 1000
 
     def fence(self) -> OpenTransaction:
-        """Begin an epoch of our own: earlier drivers of the scope can't append any more."""
+        """Begin an epoch of our own; earlier drivers of the scope can no longer append."""
         with self.watch.step("fence"):
             name = driver_id(self.scope)
             return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
 
     def begin(self, timeout_ms: int) -> OpenTransaction:
-        """As `fence`, for a transaction that tasks write in; `timeout_ms`: of that transaction."""
+        """Fence, for a transaction that tasks write in; `timeout_ms` is its timeout."""
         with self.watch.step("begin"):
             return self.admin.init_producer_id(driver_id(self.scope), timeout_ms, self._deadline)
 
     def end_epoch(self, owner: OpenTransaction) -> None:
-        """Abort what is open in an epoch, and let nothing more happen in it.
+        """Abort the open transaction of an epoch, and end the epoch.
 
-        A newer driver's epoch is left alone: EndTxn is refused there, while InitProducerId aborts
-        what is open in whichever epoch.
+        A newer driver's epoch is not affected: EndTxn is rejected there, whereas InitProducerId
+        would abort the open transaction of any epoch.
 
         Raises:
-            BrokerUnavailableError: the coordinator has not said whether it is aborted.
+            BrokerUnavailableError: the coordinator has not confirmed the abort.
         """
         with self.watch.step("abort"):
             codes = self.admin.end([owner], commit=False, deadline=self._deadline)
@@ -232,34 +232,35 @@ class Driver:
     def producers(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
-        """The producers that the leaders of these partitions know."""
+        """Return the active producers of these partitions, as their leaders describe them."""
         with self.watch.step("describe"):
             return self.admin.describe_producers(partitions, self._deadline)
 
     def check_describes_producers(self) -> None:
-        """Raise a ProtocolError where the decision log's leader is too old for `producers`."""
+        """Raise a ProtocolError if the decision log's leader is too old for `producers`."""
         log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
         self.producers((log,))
 
     def read(self, *, create: bool = True) -> DecisionRecords:
-        """The decision log, to its end; a missing topic is made, or else it counts as empty."""
+        """Read the decision log to its end; a missing topic is created, or else counts as empty."""
         with self.watch.step("read"):
             records = self._log.read(self._deadline, create=create)
         self.note_chunks(records)
         return records
 
     def read_fenced(self) -> Record | None:
-        """The scope's latest record, read in an epoch of our own.
+        """Return the scope's latest record, read in an epoch of our own.
 
-        A leader that was deposed without knowing it may tell an old end of the log. So `append`
-        reads it again before its first record of the epoch counts: from whoever has taken that.
+        A leader that does not know yet that it was replaced may return an old end of the log.
+        Therefore `append` reads the log again from the current leader before it commits the first
+        record of the epoch.
         """
         record = self.read().latest(self.scope)
         self._first = _FirstLook(record)
         return record
 
     def note_chunks(self, records: DecisionRecords) -> None:
-        """See which keys of the log the next `append` has to set to null."""
+        """Determine the keys of the log that the next `append` has to set to null."""
         self._chunks |= records.chunk_keys(self.scope)
         earlier = records.undistinguished(self.scope)
         self._earlier = (
@@ -268,13 +269,13 @@ class Driver:
 
     @property
     def holds_earlier(self) -> bool:
-        """Whether the record that was read is one of an earlier version, for `append` to move."""
+        """True if the record that was read is an earlier version's, which `append` will replace."""
         return bool(self._earlier)
 
     def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
-        """The decision log, as far as it goes without ending what its drivers are about.
+        """Read the decision log without fencing the drivers that append to it.
 
-        An append of the scope that was committed a moment ago is waited for.
+        Wait for a recent append of the scope whose transaction marker is still missing.
         """
         records = self.read(create=create)
         deadline = self.client.deadline(MARKER_SECONDS)
@@ -284,7 +285,7 @@ class Driver:
         return records
 
     def is_deciding(self) -> bool:
-        """Return True if the latest read has met an append of the scope that may be committed."""
+        """Return True if the latest read found an append of the scope that may be committed."""
         return self._log.is_pending(self.scope)
 
     def append(
@@ -295,13 +296,13 @@ class Driver:
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """Make `record` the scope's latest, or have the scope forgotten where it is None.
+        """Make `record` the scope's latest, or remove the scope's record if it is None.
 
         Args:
             owner: the driver at its epoch.
             record: what to append.
-            step: the name under which it is timed.
-            seconds: how long it may take where max.block.ms does not count any more.
+            step: the name under which the step is timed.
+            seconds: time limit that replaces what is left of max.block.ms; 0 to keep that.
             before_commit: see `TransactionalAppender.append`.
 
         Returns:
@@ -310,8 +311,9 @@ class Driver:
         Raises:
             FencedError: a newer driver has taken over; nothing is appended, unless it is an
                 UnclearFenceError.
-            BrokerUnavailableError: too late, and it may be appended or not; or what was read behind
-                the fence was old, and only a new epoch and a new look can tell.
+            BrokerUnavailableError: the deadline has passed, and the record may or may not be
+                appended; or the read after fencing was out of date, and the caller must fence and
+                read again.
         """
         messages = replacing(self.scope, record, self._chunks)
         earlier = self._earlier
@@ -330,13 +332,13 @@ class Driver:
     def check_alive(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
     ) -> None:
-        """Raise a TransactionError unless all of them can still be committed.
+        """Raise a TransactionError unless all transactions can still be committed.
 
-        An abort flag of theirs refuses it as well: abort() creates the flag before it reads the log
-        and aborts, and the decision is in the log when this is asked for the last time. So one of
-        the two sees the other.
+        An abort flag of their planning also fails the check: abort() creates the flag before it
+        reads the log and aborts, and the last of these checks follows the append of the decision.
+        So at least one of the two detects the other.
 
-        `seconds`: how long that may take; None for what is left of max.block.ms.
+        `seconds`: time limit; None for what is left of max.block.ms.
         """
         deadline = self._deadline
         if seconds is not None:
@@ -355,7 +357,7 @@ class Driver:
     def describe(
         self, ids: Collection[str], deadline: float
     ) -> dict[str, TransactionDescription] | None:
-        """What coordinators say of these ids; None where brokers are older than Kafka 3.0."""
+        """Return the coordinators' descriptions of these ids; None before Kafka 3.0."""
         try:
             return self.admin.describe(ids, deadline)
         except ProtocolError as error:
@@ -366,11 +368,11 @@ class Driver:
         return self.client.deadline(self.max_block_s)
 
     def described(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
-        """What coordinators say of these ids, by max.block.ms; nothing where they are too old."""
+        """Return descriptions of these ids within max.block.ms; empty if brokers are too old."""
         return self.describe(ids, self._deadline) or {}
 
     def _look_again(self) -> None:
-        """Raise a BrokerUnavailableError where the log's latest record is not what was read."""
+        """Raise a BrokerUnavailableError if the log's latest record is not the one read before."""
         first = self._first
         if first is None or self.read(create=False).latest(self.scope) == first.record:
             return
@@ -399,6 +401,6 @@ class Driver:
 
 @contextmanager
 def connected_driver(config: SinkConfig, scope: Scope) -> Iterator[Driver]:
-    """A driver on a client that earlier calls of this process have left, or on a new one."""
+    """Yield a driver on a client that earlier calls of this process have left, or on a new one."""
     with borrowed_client(config.producer) as client:
         yield Driver(client, config, scope)

@@ -1,19 +1,17 @@
-"""Find and abort transactions that nobody can commit any more.
+"""Find and abort orphans: open transactions of a scope that nobody can commit any more.
 
-Which open transactions of a scope are orphans, whoever asks and however late it acts.
+An abort cannot be tied to the driver's epoch: a driver may be paused between listing and aborting
+while another one starts, runs the same batch again and decides. Therefore only transactions that
+nobody can ever decide are orphans, whoever checks and however late it acts:
 
-An abort can't be made to depend on the driver's epoch: a driver may be paused between listing and
-aborting while another one starts, runs the same batch again and decides. So only that is an orphan
-which nobody can ever decide:
+- the log has decided the transaction's batch or a later one of the same query, and the transaction
+  is not in the decision;
+- or it has the nonce of a planning whose commit() cannot continue, which only its own driver knows.
 
-- the log has decided its batch or a later one of the same query, and it is not in the decision;
-- or it has the nonce of a planning whose commit() can't go on, which its own driver alone knows.
+An older nonce of an undecided batch is not an orphan yet. It becomes one with the decision.
 
-An older nonce of a batch that is not decided is no orphan yet. It becomes one with the decision.
-
-Aborting what nobody can ever decide, so that it does not hold back readers until it times out.
-
-All of this is best effort: a batch is neither lost nor doubled by what is left open.
+Orphans are aborted so that they do not block readers until they time out. This is best effort:
+transactions left open neither lose nor duplicate a batch.
 """
 
 from __future__ import annotations
@@ -58,13 +56,14 @@ class Candidate:
 def is_orphan(
     state: LogState[T_co], candidate: Candidate, *, given_up: AbstractSet[str] = frozenset()
 ) -> bool:
-    """Whether the transaction may be aborted.
+    """Return True if the transaction may be aborted.
 
     Args:
-        state: the log's, read before the transactions were listed.
-        candidate: one of the list.
-        given_up: nonces of which the caller was the only driver and that it has not decided. It
-            has read `state` behind its fence since, or knows that commit() was never called.
+        state: of the log, read before the transactions were listed.
+        candidate: one of the listed transactions.
+        given_up: nonces of plannings of which the caller was the only driver and which it has not
+            decided. It has read `state` after fencing since then, or knows that commit() was never
+            called.
     """
     if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
         return False
@@ -80,7 +79,7 @@ def _is_older(candidate: Candidate, batch: str) -> bool:
 
 
 SECONDS: Final = 15.0
-"""How long each of the requests may take."""
+"""Time limit in seconds for each request."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -93,7 +92,7 @@ class Aborted:
     left_open: frozenset[str] = frozenset()
     """Transactional ids whose transaction may still be open."""
     problem: str = ""
-    """Why further transactions, whose ids are not known, may be open; empty if none can be."""
+    """Why further transactions with unknown ids may be open; empty if there are none."""
 
     def __add__(self, later: Aborted) -> Aborted:
         """Return the result of both attempts."""
@@ -108,7 +107,7 @@ class Aborted:
 def abort_ours(
     driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]
 ) -> Aborted:
-    """Abort those of our tasks' transactions that are allowed."""
+    """Abort those of our tasks' transactions whose ids are in `allowed`."""
     transactions = [each.transaction for each in tasks if each.transactional_id in allowed]
     if not transactions:
         return Aborted()
@@ -130,8 +129,8 @@ def abort_orphans(
 
     Args:
         driver: of the scope.
-        state: the log's, read before.
-        given_up: nonces of plannings that won't be decided.
+        state: of the log, read before.
+        given_up: nonces of plannings that will not be decided.
     """
     with driver.watch.step("orphans"):
         try:
@@ -143,9 +142,9 @@ def abort_orphans(
 
 
 def create_flags(driver: Driver, nonces: Collection[str]) -> None:
-    """Create the abort flags of these plannings; raise a KafkaProdError if one can't be.
+    """Create the abort flags of these plannings; raise a KafkaProdError on failure.
 
-    None of their tasks opens a transaction afterwards.
+    After that none of their tasks begins a transaction.
     """
     for nonce in nonces:
         flag, deadline = abort_flag_id(driver.scope, nonce), driver.client.deadline(SECONDS)
@@ -153,7 +152,7 @@ def create_flags(driver: Driver, nonces: Collection[str]) -> None:
 
 
 def sweep(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
-    """Abort orphans until none is listed any more: coordinators may move meanwhile."""
+    """Abort orphans until none is listed any more: coordinators may move in the meantime."""
     found = Aborted()
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
@@ -168,10 +167,10 @@ def sweep(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborte
 
 
 def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
-    """The ids of the scope's transactions that somebody has to end.
+    """Return the ids of the scope's transactions that have to be aborted.
 
-    A producer id without a transaction (EMPTY) counts if its planning is given up: its task would
-    begin one.
+    A producer id without a transaction (EMPTY) is included if its planning is given up: its task
+    would begin one.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
     deadline = driver.client.deadline(SECONDS)

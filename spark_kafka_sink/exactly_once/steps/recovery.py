@@ -1,9 +1,11 @@
 """Finish decided batches: EndTxn, transaction markers, partially committed batches.
 
-How transactions ended, as the topics themselves say: by the markers behind their records.
+The outcome of transactions that their coordinators have forgotten (transactional.id.expiration.ms)
+is read from the topics: from the markers after their records. A task's producer id has only one
+transaction, so its first marker in any partition shows the outcome of the whole transaction.
 
-For those that coordinators have forgotten (transactional.id.expiration.ms). A producer id of a task
-has one transaction alone, so that its first marker in any partition tells of all of it.
+A batch of which some transactions were committed and others aborted is torn
+(`TornTransactionError`).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 
 SECONDS: Final = 10.0
-"""How long looking for one transaction's marker may take in one partition."""
+"""Maximum seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -52,9 +54,9 @@ def settled(
     fates: tuple[Fate, ...],
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
-    """The fates of a decision's transactions, the unknown ones as the topics tell them.
+    """Return the fates of a decision's transactions, with unknown ones read from the topics.
 
-    No further partition is read after the deadline; None: all of them, `SECONDS` each at most.
+    No further partition is read after the deadline; None: read all of them, `SECONDS` each at most.
     """
     return tuple(
         fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
@@ -63,7 +65,7 @@ def settled(
 
 
 def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
-    """What the first partition says that has the marker still."""
+    """Return the outcome according to the first partition that still has the marker."""
     for _, fate in fates_by_partition(client, task):
         if fate is not Fate.UNKNOWN or (deadline is not None and client.now() >= deadline):
             return fate
@@ -73,7 +75,7 @@ def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | Non
 def fates_by_partition(
     client: BlockingClient, task: TaskTransaction
 ) -> Iterator[tuple[PartitionRange, Fate]]:
-    """What each partition says of a transaction, asked one by one."""
+    """Yield the outcome of a transaction in each of its partitions, reading them one by one."""
     for each in task.partitions:
         yield each, _fate_in(client, task, each)
 
@@ -94,7 +96,7 @@ def _fate_in(client: BlockingClient, task: TaskTransaction, place: PartitionRang
 
 
 _SHOWN: Final = 50
-"""Lines of an error; the decision log has them all."""
+"""Maximum lines of an error; the decision log has all of them."""
 _ABORTED: Final = frozenset(
     {
         TransactionState.PREPARE_ABORT,
@@ -122,12 +124,12 @@ def fates_of(
     codes: Mapping[str, int],
     descriptions: Mapping[str, TransactionDescription],
 ) -> tuple[Fate, ...]:
-    """What has become of each transaction of a decision, in its order.
+    """Return the fate of each transaction of a decision, in its order.
 
     Args:
         decided: the decision.
-        codes: what EndTxn(commit) was answered with, by transactional id; none of them transient.
-        descriptions: what the coordinators say of those that are not committed for certain.
+        codes: error codes of EndTxn(commit) by transactional id; none of them is transient.
+        descriptions: the coordinators' descriptions of those that are not certainly committed.
     """
     return tuple(
         _fate(task, codes[task.transactional_id], descriptions.get(task.transactional_id))
@@ -138,7 +140,7 @@ def fates_of(
 def torn_error(
     scope: Scope, decided: DecidedBatch, fates: tuple[Fate, ...]
 ) -> TornTransactionError:
-    """The error that names every row that is lost, and what is there."""
+    """Return the error that lists the lost transactions and their partitions."""
     lost = [fate for fate in fates if fate is not Fate.COMMITTED]
     lines = list(_lines(decided, fates))
     shown = lines[:_SHOWN]
@@ -153,7 +155,7 @@ def torn_error(
 
 
 def _go_on(scope: Scope) -> str:
-    """What lets the scope go on; a run without a batchId never does."""
+    """Return the hint on how the scope can continue; empty for a run without a batchId."""
     if scope.kind is ScopeKind.RUN:
         return ""
     command = (
@@ -169,7 +171,10 @@ def _go_on(scope: Scope) -> str:
 
 
 def _fate(task: TaskTransaction, code: int, description: TransactionDescription | None) -> Fate:
-    """The id was used for one transaction alone, so what its coordinator says is about that."""
+    """Return the fate of one transaction.
+
+    The id was used for only one transaction, so the coordinator's description refers to it.
+    """
     outcome = commit_outcome(code)
     if outcome is EndOutcome.COMMITTED:
         return Fate.COMMITTED
@@ -183,7 +188,7 @@ def _fate(task: TaskTransaction, code: int, description: TransactionDescription 
 
 
 def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
-    """One for each partition of each transaction, those that are not committed first."""
+    """Yield a line for each transaction and each uncommitted partition, uncommitted ones first."""
     pairs = sorted(zip(fates, decided.transactions, strict=True), key=_committed_last)
     for fate, task in pairs:
         yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
@@ -201,21 +206,21 @@ def _committed_last(pair: tuple[Fate, TaskTransaction]) -> bool:
 
 
 REPORT_SECONDS: Final = 5.0
-"""How often it is said what is waited for."""
+"""Seconds between log messages about pending EndTxn requests."""
 
 
 def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
-    """Commit what the driver's own scope has decided; to do so again changes nothing.
+    """Commit what the driver's own scope has decided; repeating it changes nothing.
 
-    There is no deadline: nothing ends this but answers. A decision that is not carried out would
-    hold back readers, and lose its rows when the transactions time out.
+    There is no deadline: the loop ends only when all requests are answered. An unfinished decision
+    would block readers, and lose its rows when the transactions time out.
 
     Returns:
-        What became of each transaction where the batch is torn; nothing where all are committed.
+        The fate of each transaction if the batch is torn; empty if all are committed.
 
     Raises:
-        KafkaProdError: a coordinator refuses; the decision stands, and whoever comes next tries
-            again.
+        KafkaProdError: a coordinator rejects the request; the decision remains valid, and the next
+            driver retries.
     """
     with driver.watch.step("commit"):
         return _fates(driver, decided, _end_all(driver, decided))
@@ -224,16 +229,16 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
 def commit_others(
     driver: Driver, batches: Mapping[Scope, DecidedBatch], deadline: float
 ) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
-    """Commit what other scopes have decided, all at once, so that none waits for another one.
+    """Commit what other scopes have decided, all at once, so that no scope waits for another.
 
     Args:
         driver: of any scope.
         batches: the decided batch of each scope.
         deadline: when to give up, in seconds of the client's clock. EndTxn has half of the time;
-            the rest is for finding out what became of transactions that are lost.
+            the rest is for determining the fates of lost transactions.
 
     Returns:
-        As of `commit_all`, or the error, for each scope.
+        The result of `commit_all`, or the error, for each scope.
     """
     transactions = [one.transaction for each in batches.values() for one in each.transactions]
     now = driver.client.now()
@@ -245,7 +250,7 @@ def commit_others(
 def _result(
     driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
-    """What has become of one scope's batch, by the answers to the EndTxns of all scopes."""
+    """Return the result of one scope, given the responses to the EndTxns of all scopes."""
     own = {each.transactional_id: codes[each.transactional_id] for each in decided.transactions}
     waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
     if waiting:
@@ -267,7 +272,7 @@ def _fates(
     codes: Mapping[str, int],
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
-    """See `commit_all`; `codes` are final answers."""
+    """Return the fates as `commit_all` does; `codes` are final."""
     refused = {name: code for name, code in codes.items() if _is_refusal(code)}
     if refused:
         name, code = next(iter(refused.items()))
@@ -281,7 +286,7 @@ def _fates(
 
 
 def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
-    """The final answer for each transactional id."""
+    """Return the final error code for each transactional id."""
     waiting = {each.transactional_id: each.transaction for each in decided.transactions}
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     while waiting:
@@ -319,7 +324,7 @@ def _is_refusal(code: int) -> bool:
 
 
 def _descriptions(driver: Driver, names: list[str]) -> Mapping[str, TransactionDescription]:
-    """What coordinators say of transactions that are lost or not clear; nothing if they can't."""
+    """Return the coordinators' descriptions of lost or unclear transactions; empty on failure."""
     try:
         return driver.describe(names, driver.client.deadline(REPORT_SECONDS)) or {}
     except KafkaProdError as error:
@@ -330,7 +335,7 @@ def _descriptions(driver: Driver, names: list[str]) -> Mapping[str, TransactionD
 
 
 APPEND_SECONDS: Final = 30.0
-"""How long it may take to note what has become of a decision."""
+"""Time limit in seconds for appending the outcome of a decision."""
 
 
 def roll_forward(
@@ -340,20 +345,20 @@ def roll_forward(
     caller: Caller | None,
     known: tuple[Fate, ...],
 ) -> OpenTransaction:
-    """Commit what an earlier driver has decided, and note that it is done.
+    """Commit what an earlier driver has decided, and record that it is done.
 
     Args:
         driver: of the scope.
         owner: the driver at its epoch.
-        decided: what the log says, read in this epoch.
-        caller: who may take over from a torn batch, with resetTransactionalState; None for nobody.
-        known: the fates that the log has of a torn batch.
+        decided: the decision, as read from the log in this epoch.
+        caller: may take over from a torn batch with resetTransactionalState; None if nobody may.
+        known: the fates that the log has recorded for a torn batch.
 
     Returns:
         The driver at the epoch of its next append.
 
     Raises:
-        TornTransactionError: some of it is lost.
+        TornTransactionError: a part of the batch is lost.
         FencedError: a newer driver has taken over.
     """
     _LOG.warning(
@@ -377,8 +382,8 @@ def roll_forward(
 def note_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
     """Append that our own decision is carried out.
 
-    The batch is visible already: that this fails, or that a newer driver has taken over, takes
-    nothing from it. Whoever comes next finds all transactions committed.
+    The batch is already visible, so a failure here, or a newer driver, does no harm. The next
+    driver finds all transactions committed.
     """
     try:
         driver.append(owner, record, "done", APPEND_SECONDS)
@@ -395,7 +400,7 @@ def note_torn(
     fates: tuple[Fate, ...],
     known: tuple[Fate, ...] = (),
 ) -> None:
-    """Keep in the log what became of each transaction, while the brokers still know."""
+    """Record the fate of each transaction in the log while the brokers still know it."""
     if known:
         return
     torn = Record.of(decided, driver.client.wall_ms(), fates)
@@ -406,19 +411,20 @@ def note_torn(
 
 
 _MOST_NAMED: Final = 10
-"""Transactional ids in a sentence."""
+"""Maximum transactional ids in a sentence."""
 RUN_KEPT_MS: Final = 3_600_000
-"""How long the record of a run that is done stays in the log at least."""
+"""Minimum milliseconds for which the record of a finished run stays in the log."""
 
 
 def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
-    """Where the log stands; whatever it has decided is committed when this returns.
+    """Commit what the log has decided, and return the state of the scope.
 
-    Nothing is fenced: the planning of a batch may run beside the commit of the one before.
+    Nothing is fenced: the planning of a batch may run concurrently with the commit of the one
+    before.
 
     Args:
         driver: of the scope.
-        reset: go on behind a torn batch.
+        reset: continue after a torn batch.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost.
@@ -438,13 +444,13 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 
 
 def recover_runs(driver: Driver) -> None:
-    """Finish what earlier runs of batch jobs under the prefix have decided, and forget them.
+    """Finish what earlier runs of batch jobs under the prefix decided, and remove their records.
 
-    A run that still lives has decided as well: it loses its epoch when there is nothing left for
-    it to append but that it is done. A run in one transaction leaves a record that it is done, by
-    which its own abort() can tell: that is kept for a while.
+    A run that is still active has decided as well: it loses its epoch when its only remaining
+    append is that it is done. A run in one transaction leaves a record that it is done, which its
+    own abort() needs: that record is kept for `RUN_KEPT_MS`.
 
-    All of this takes max.block.ms at most; what it does not finish is logged and stops nothing.
+    This takes max.block.ms at most; what it cannot finish is logged and does not fail the caller.
     """
     records = driver.read()
     decided, over = _other_runs(driver, records)
@@ -462,7 +468,7 @@ def recover_runs(driver: Driver) -> None:
 def _other_runs(
     driver: Driver, records: DecisionRecords
 ) -> tuple[dict[Scope, DecidedBatch], list[Scope]]:
-    """The runs whose decision is to be carried out, and those whose record is to be forgotten."""
+    """Return the runs with an unfinished decision, and those whose record can be removed."""
     decided: dict[Scope, DecidedBatch] = {}
     over = []
     for scope in list(records.scopes(driver.scope.prefix)):
@@ -479,7 +485,7 @@ def _other_runs(
 
 
 def _forget_run(driver: Driver, records: DecisionRecords) -> None:
-    """Take the record of a run that is over out of the log; it comes to no harm if it stays."""
+    """Remove the record of a finished run from the log; a failure is harmless."""
     driver.note_chunks(records)
     try:
         driver.append(driver.fence(), None, "forget")
@@ -493,7 +499,7 @@ def _note_run(
     decided: DecidedBatch,
     result: tuple[Fate, ...] | KafkaProdError,
 ) -> None:
-    """Note what has become of a run's decision; its trouble is logged, and stops nothing."""
+    """Record the outcome of a run's decision; failures are logged and do not fail the caller."""
     if isinstance(result, KafkaProdError):
         _LOG.warning("%s", _unfinished(driver, decided, result))
         return
@@ -509,7 +515,7 @@ def _note_run(
 
 
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
-    """What to do about another run's decision that could not be carried out."""
+    """Describe what to do about another run's decision that could not be carried out."""
     names = [each.transactional_id for each in decided.transactions]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)

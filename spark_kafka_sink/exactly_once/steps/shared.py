@@ -1,8 +1,8 @@
-"""The batch that all tasks write in one transaction: begun at planning, ended by commit or abort.
+"""A batch that all tasks write in one transaction: begun at planning, ended by commit or abort.
 
-The transaction has the driver's own transactional id, so that drivers of both kinds fence each
-other. The record that the batch is done is written in the same transaction: the one EndTxn is the
-decision, and no batch can be torn.
+The transaction has the driver's own transactional id, so drivers with and without atomicBatch fence
+each other. The record that the batch is done is written in the same transaction: its single EndTxn
+is the decision, and no batch can be torn.
 """
 
 from __future__ import annotations
@@ -54,23 +54,24 @@ _LOG = logging.getLogger(__name__)
 def begin_shared(
     driver: Driver, timeout_ms: int, *, reset: bool
 ) -> tuple[ScopeState, OpenTransaction | None]:
-    """Fence whoever wrote before, and see where the log stands then.
+    """Fence earlier drivers and their tasks, and read the state of the scope after that.
 
-    InitProducerId returns when the transaction before has ended, so what the log says behind it is
-    the last word on the batches before.
+    InitProducerId returns after the previous transaction has ended, so a later read of the log
+    shows the final state of the previous batches.
 
     Args:
         driver: of the scope.
         timeout_ms: transaction.timeout.ms of the batch's transaction.
-        reset: go on behind a torn batch.
+        reset: continue after a torn batch.
 
     Returns:
-        Where the scope stands, and the producer of all tasks; None where the one batch of a
-        batch job is there already.
+        The state of the scope, and the producer id and epoch for all tasks; None if the one batch
+        of a batch job is already written.
 
     Raises:
-        ConfigError: the brokers can't tell what such a transaction needs to be checked.
-        TornTransactionError: rows of a batch that was decided without this are lost.
+        ConfigError: the brokers cannot describe producers, which the check of the transaction
+            needs.
+        TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
     state = recover_scope(driver, reset=reset)
     if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, Nothing):
@@ -83,18 +84,18 @@ def begin_shared(
 def commit_shared(
     driver: Driver, caller: Caller, shared: OpenTransaction, results: Sequence[TaskResult]
 ) -> CommitOutcome:
-    """Make the rows of all tasks visible by one EndTxn, or none.
+    """Make the rows of all tasks visible with one EndTxn, or none of them.
 
     Args:
         driver: of the scope.
-        caller: which batch of which query.
+        caller: the batch and its query.
         shared: the transaction.
         results: of all tasks, none of which has skipped the batch.
 
     Raises:
         FencedError: a newer driver has taken over.
-        TransactionError: the batch is refused, or the partitions do not hold what tasks report.
-        BrokerUnavailableError: max.block.ms has passed; `abort_shared` finds out what is visible.
+        TransactionError: the batch is refused, or the partitions do not contain what tasks report.
+        BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
     """
     try:
         return _commit(driver, caller, shared, results)
@@ -110,14 +111,14 @@ def commit_shared(
 def abort_shared(
     driver: Driver, caller: Caller | None, shared: OpenTransaction, batch: str
 ) -> CommitOutcome:
-    """End the transaction, unless it was committed.
+    """Abort the transaction, unless it was committed.
 
-    The epoch is ended first: no EndTxn that is still on its way counts behind it, so that the log
-    says what has become of the batch.
+    The epoch is ended first: an EndTxn that is still in flight has no effect after that, so the log
+    shows the final state of the batch.
 
     Args:
         driver: of the scope.
-        caller: which batch of which query; None where no task has told.
+        caller: the batch and its query; None if no task has reported.
         shared: the transaction.
         batch: its number or name.
     """
@@ -150,9 +151,9 @@ def _commit(
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
     known: ScopeState = Nothing() if record is None else record.state
-    # What is decided without this was committed at planning, and its driver was fenced.
+    # Batches decided without atomicBatch were committed at planning, and their driver was fenced.
     state = finished(known) if isinstance(known, Decided) else known
-    no_tasks: tuple[TaskTransaction, ...] = ()  # the record names none
+    no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists none
     step = next_commit_step(state, caller, no_tasks)
     if isinstance(step, Refuse):
         raise refusal_error(step.refusal, driver.scope, state, caller)
@@ -166,8 +167,8 @@ def _commit(
 
     if owners:
         look()
-    # On transactions V1 an epoch outlives an abort: if one has come in between, the record is in a
-    # transaction of its own, which could be committed without the rows.
+    # On transactions V1 an epoch can be reused after an abort. If the transaction was aborted in
+    # between, the record is in a new transaction, which could be committed without the rows.
     again = look if owners and not shared.version.bumps_epoch else None
     done = Record(
         state=finished(step.decided),
@@ -183,7 +184,7 @@ def _commit(
 
 
 def _fenced(driver: Driver, caller: Caller, error: FencedError) -> CommitOutcome:
-    """The transaction has ended: by our EndTxn, whose answer was lost, or by somebody else."""
+    """Handle a transaction that was ended by our EndTxn (response lost) or by another client."""
     state = _state_of(driver.read_unfenced(), driver.scope)
     if judge(state, caller) is Verdict.SKIP:
         return _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
@@ -199,7 +200,7 @@ def _fenced(driver: Driver, caller: Caller, error: FencedError) -> CommitOutcome
 
 
 def _give_up(driver: Driver, shared: OpenTransaction) -> None:
-    """As far as it goes: what is left open is never committed, and times out."""
+    """Abort on a best-effort basis; on failure the transaction is never committed and times out."""
     try:
         driver.end_epoch(shared)
     except KafkaProdError as error:

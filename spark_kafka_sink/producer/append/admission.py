@@ -1,6 +1,6 @@
-"""Admission control: how much may go at once, how fast, and which rows wait for their quota.
+"""Admission control: chunk sizes, rate limits, and waiting for buffer quotas.
 
-What waits here waits before it is charged to a partition.
+Rows wait here before they are charged to a partition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionContext
 
 MAX_CHUNK_BYTES = 4 << 20
-"""Rows are encoded in chunks of at most so many bytes: what is not yet charged stays small."""
+"""Maximum bytes of a chunk to encode, so that memory that is not yet charged stays small."""
 
 CHUNKS_PER_BUFFER = 8
 
@@ -49,9 +49,9 @@ class AdmissionControl:
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
 
     def broken(self, topic: TopicInfo) -> frozenset[int]:
-        """Partitions whose circuit breaker, or that of their leader, is open.
+        """Return the partitions whose circuit breaker, or that of their leader, is open.
 
-        UNASSIGNED is one of them where no partition with a leader is left.
+        UNASSIGNED is included if no partition with a leader is left.
         """
         now = self._client.clock.monotonic()
         found = {
@@ -64,7 +64,7 @@ class AdmissionControl:
         return frozenset(found)
 
     def split(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Parts that may each go at once; a row too large for that stands alone."""
+        """Yield parts that may each be appended at once; an oversized row is a part of its own."""
         rows, sizes = len(chunk), chunk.sizes
         if rows <= self._chunk_rows and chunk.size <= self._chunk_bytes:
             yield chunk
@@ -79,7 +79,7 @@ class AdmissionControl:
             start = stop
 
     def await_rate(self, rows: int, size: int) -> None:
-        """Wait as long as the rate limits ask; raises the session's error meanwhile."""
+        """Wait until the rate limits allow the rows; raise the session's error if it fails."""
         while True:
             self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
             wait = self._limiter.wait
@@ -89,7 +89,7 @@ class AdmissionControl:
         self._limiter.acquire(rows, size)
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
-        """The chunk, as a whole where there is room for it: otherwise first the rows of others.
+        """Yield the chunk as a whole if there is room, else first the rows of partitions with room.
 
         Raises:
             BufferTimeoutError: a partition or broker used up its whole quota for max.block.ms.
@@ -106,27 +106,28 @@ class AdmissionControl:
             yield chunk.take(np.flatnonzero(~late))
             chunk = chunk.take(np.flatnonzero(late))
         if not self._pool.wait_for_room(lambda: self._late(chunk) is None, chunk.size):
-            # Some of its partitions may have had room again meanwhile.
+            # Some of its partitions may have got room since the wait ended.
             late = self._late(chunk)
             row = 0 if late is None else int(late.argmax())
             raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
     def broken_rows(self, chunk: RoutedChunk) -> NDArray[np.bool_] | None:
-        """Mask of the rows whose partition's circuit breaker is open, shape (n,); None: no row.
+        """Return a mask of the rows whose partition's circuit breaker is open, shape (n,).
 
-        They are for the dead letter topic, where there is one. Without one they wait like others.
+        None if there are no such rows. They go to the dead letter topic if there is one, else they
+        wait like other rows.
         """
         if not self._breakers.has_breakers:
             return None
         return _rows_of(chunk.route, self.broken)
 
     def full(self, topic: TopicInfo, more: int) -> frozenset[int]:
-        """Partitions that can't be given `more` bytes within their quota of the buffer."""
+        """Return the partitions whose buffer quota does not allow `more` bytes."""
         return self._full(more).of(topic)
 
     def _late(self, chunk: RoutedChunk) -> NDArray[np.bool_] | None:
-        """Mask of the rows whose partition has no room for them, shape (n,); None: all have."""
+        """Return a mask of the rows whose partition has no room for the chunk; None if all have."""
         full = self._full(chunk.size)
         return _rows_of(chunk.route, full.of) if full else None
 
@@ -153,7 +154,7 @@ class AdmissionControl:
 def _rows_of(
     route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
 ) -> NDArray[np.bool_] | None:
-    """Mask of the rows that go to partitions that `chosen` names, shape (n,); None: no row."""
+    """Return a mask of the rows of `chosen` partitions, shape (n,); None without such rows."""
     numbers = [
         route.number(index, partition)
         for index, topic in enumerate(route.topics)

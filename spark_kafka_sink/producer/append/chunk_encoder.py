@@ -1,4 +1,4 @@
-"""The last stages of a chunk before it is appended: planned into batches, encoded, cut."""
+"""The last stages of a chunk before it is appended: plan batches, encode records, cut slices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _NAMED_SIZE = 1024
-"""Bytes of a record above which the number of its row may be kept in memory that is not charged."""
+"""Mean record size in bytes above which row numbers may be kept in memory that is not charged."""
 
 
 class ChunkEncoder:
@@ -37,13 +37,13 @@ class ChunkEncoder:
         self._names: _TargetNames | None = None
 
     def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
-        """Encoded slices for the accumulator, and the charge for the buffer that they share.
+        """Return encoded slices for the accumulator, and the charge for their shared buffer.
 
-        Open batches stay as they are until the slices are appended or given up.
+        Open batches do not change until the slices are appended or given up.
 
         Args:
             chunk: n rows.
-            arrived_ms: the timestamp of rows that have none.
+            arrived_ms: the timestamp of rows without one, in milliseconds.
         """
         own = chunk.rows.columns.timestamps
         timestamps = arrived_ms if own is None else own
@@ -67,13 +67,13 @@ class ChunkEncoder:
         return _slices(layout.segments, views, latest, names, numbers), charge
 
     def _names_of(self, route: Route) -> _TargetNames:
-        """Those of the chunk before, if that went to the same topics as they are now."""
+        """Return the previous chunk's target names if the topics are unchanged, else new ones."""
         if self._names is None or self._names.route.topics != route.topics:
             self._names = _TargetNames(route)
         return self._names
 
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
-        """The limits, lower for topics that are known to take smaller batches than batch.size."""
+        """Return the limits, lower for topics known to accept less than batch.size."""
         ceilings = self._client.batch_size_limits
         if not ceilings:
             return self._limits
@@ -84,7 +84,7 @@ class ChunkEncoder:
 
 
 class _TargetNames(dict[int, TopicPartition]):
-    """Topic and partition of each target number of routes to the same topics, made once."""
+    """Topic and partition by target number, created on first use, for routes to the same topics."""
 
     def __init__(self, route: Route) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class _TargetNames(dict[int, TopicPartition]):
 def _latest(
     timestamps: NDArray[np.int64] | int, starts: list[int], order: NDArray[np.intp] | None
 ) -> list[int]:
-    """The highest timestamp of each segment, which begin at `starts` in this order."""
+    """Return the highest timestamp of each segment, in order; segments begin at `starts`."""
     if isinstance(timestamps, int):
         return [timestamps] * len(starts)
     stamps = timestamps if order is None else timestamps[order]
@@ -108,7 +108,7 @@ def _latest(
 
 
 def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbers | None:
-    """The numbers of the rows in this order; None where they would take much memory."""
+    """Return the numbers of the rows in this order; None if they would take much memory."""
     rows, partition = chunk.rows, chunk.rows.spark_partition
     if order is None and rows.numbers is None:
         return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
@@ -125,7 +125,7 @@ def _slices(
     names: _TargetNames,
     numbers: RowNumbers | None,
 ) -> list[EncodedSlice]:
-    """The records of each segment, as a view of the chunk's."""
+    """Return the records of each segment as a view of the chunk's buffer."""
     return [
         EncodedSlice(
             names[segment.target],

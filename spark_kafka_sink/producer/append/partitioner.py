@@ -1,13 +1,12 @@
 """Assign a partition to each row: explicit, by key hash, round robin, or by a user function.
 
-The partitioners that hash the key: which hash, and which keys are none.
+Rows without a key (see `Keyless`) are left to `StickyPartitioner` or to the sender, unless the
+partitioner is RoundRobinPartitioner, random or a user function. librdkafka's partitioners named
+"random" (consistent_random, murmur2_random, fnv1a_random) also make such rows sticky here, as they
+do in librdkafka by default.
 
-Source: ``BuiltInPartitioner.partitionForKey``; librdkafka's ``rd_kafka_msg_partitioner_*``, whose
-words for rows without a key are "random": here, as there by default, such rows are sticky.
-
-Which partition each row goes to: explicit, by key hash, by turns, or left to the sender.
-
-Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, librdkafka.
+Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``; librdkafka's
+``rd_kafka_msg_partitioner_*``.
 """
 
 from __future__ import annotations
@@ -49,34 +48,34 @@ _POSITIVE = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
-    """Which rows have no key, and are left to the sticky choice."""
+    """Which rows count as rows without a key, which are not hashed."""
 
     NONE = auto()
-    """Every row is hashed; a null key as one of no bytes."""
+    """Every row is hashed; a null key is hashed as an empty one."""
     NULL = auto()
     NULL_OR_EMPTY = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """One partitioner: 32-bit hash of the key, modulo the partitions."""
+    """One partitioner: 32-bit hash of the key, modulo the partition count."""
 
     hash: Hash
     keyless: Keyless
 
     def hashes(self, keys: pa.BinaryArray) -> NDArray[np.uint32]:
-        """The hash of each key, shape (n,); what `without_key` names is meaningless."""
+        """Return the hash of each key, shape (n,), undefined for the rows of `without_key`."""
         hashes = self.hash(keys)
         if self.keyless is Keyless.NONE and keys.null_count:
             hashes[np.asarray(keys.is_null())] = self.of_nothing()
         return hashes
 
     def of_nothing(self) -> np.uint32:
-        """The hash of a key of no bytes."""
+        """Return the hash of an empty key."""
         return np.uint32(self.hash(pa.array([b""], pa.binary()))[0])
 
     def without_key(self, keys: pa.BinaryArray) -> NDArray[np.bool_] | None:
-        """Mask of the rows that have no key, shape (n,); None: all have one."""
+        """Return a mask of the rows that have no key, shape (n,); None if all have one."""
         if self.keyless is Keyless.NONE:
             return None
         if self.keyless is Keyless.NULL:
@@ -100,19 +99,19 @@ KEY_RULES: Mapping[Kind, KeyRule] = {
     Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
     Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }
-"""Partitioners that look at the key; the others have no entry."""
+"""Partitioners that hash the key; others have no entry."""
 
 
 class UserPartitioner:
-    """Calls ``function(key, value, partition_count)`` of n rows.
+    """Calls ``function(key, value, partition_count)`` for n rows.
 
-    `key` and `value` are Arrow binary arrays of length n, `key` None where no row has one. The
-    answer is an int32 array, of numpy or Arrow, with n partitions in 0 .. partition_count - 1, or
-    -1 where the choice is left as for rows without a key. It must depend on nothing but its
-    arguments if equal keys are to stay together.
+    `key` and `value` are Arrow binary arrays of length n; `key` is None if no row has one. The
+    function returns an int32 array of length n, of numpy or Arrow: partitions below
+    `partition_count`, or -1 for rows to be treated like rows without a key. If equal keys are to
+    share a partition, the result must depend on nothing but the arguments.
 
     Raises:
-        ConfigError: the function can't be imported here, or can't be called.
+        ConfigError: the function cannot be imported, or is not callable.
     """
 
     def __init__(self, name: str) -> None:
@@ -122,10 +121,10 @@ class UserPartitioner:
     def assign(
         self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
     ) -> NDArray[np.int32]:
-        """Partition of each row, or UNASSIGNED, shape (n,).
+        """Return the partition of each row, or UNASSIGNED, shape (n,).
 
         Raises:
-            ColumnError: the function raised, or answered something else than it should.
+            ColumnError: the function raised an exception, or returned an invalid result.
         """
         try:
             answer = self._function(key, value, topic.partition_count)
@@ -190,10 +189,10 @@ _INT16_TARGETS = 1 << 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where each row goes: a target number per row, shape (n,), int16 while that suffices.
+    """A target number per row, shape (n,), int16 if that suffices.
 
     Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t;
-    the number after a topic's last partition stands for UNASSIGNED.
+    the number after a topic's last partition means UNASSIGNED.
     """
 
     targets: NDArray[np.integer]
@@ -201,25 +200,26 @@ class Route:
     bases: NDArray[np.int64]
 
     def target(self, number: int) -> tuple[TopicInfo, int]:
-        """Topic and partition of a target number."""
+        """Return the topic and partition of a target number."""
         index = bisect_right(self.bases, number) - 1 if len(self.topics) > 1 else 0
         topic, partition = self.topics[index], number - int(self.bases[index])
         return topic, partition if partition < topic.partition_count else UNASSIGNED
 
     def take(self, rows: NDArray[np.intp]) -> Route:
-        """The route of the rows with these numbers."""
+        """Return the route of the rows with these numbers."""
         return replace(self, targets=self.targets[rows])
 
     def number(self, index: int, partition: int) -> int:
-        """Target number of a partition of topics[index]."""
+        """Return the target number of a partition of topics[index]."""
         count = self.topics[index].partition_count
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
 
 class Partitioner:
-    """Assigns partitions for one producer session; used by the writer thread alone.
+    """Assigns partitions for one producer session; writer thread only.
 
-    Only `random` is the client's, which the sender thread draws from too: each draw is atomic.
+    Only `random` is shared: it is the client's, and the sender thread also draws from it. Each draw
+    is atomic.
     """
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
@@ -231,14 +231,15 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         self.keyed: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
-        """Rows that `count` has seen, by topic: with a key that is hashed, with a partition."""
+        """Rows counted by `count`, by topic: `keyed` with a hashed key, `assigned` with an explicit
+        partition."""
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
         self._is_sticky = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
-        """Rows without a key share batches, and the sender gives each batch its partition."""
+        """True if rows without a key share batches, and each batch gets its partition later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
-        """No row needs to know its topic's partitions now: none has a key or a partition."""
+        """Return True if no row needs its topic's partitions now: none has a key or a partition."""
         rule, asked = self._rule, rows.partition
         if (
             rule is None
@@ -252,7 +253,7 @@ class Partitioner:
         return keyless and (asked is None or asked.null_count == len(asked))
 
     def count(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> None:
-        """Count what decides the partitions of n rows, whose `topics` match by position."""
+        """Count keyed and explicit rows by topic; `topics` match those of the rows by position."""
         column, rule = rows.partition, None if self._ignore_keys else self._rule
         named = np.zeros(len(rows), np.bool_) if column is None else np.asarray(column.is_valid())
         _count(self.assigned, named, rows, topics)
@@ -264,12 +265,12 @@ class Partitioner:
         _count(self.keyed, keyed, rows, topics)
 
     def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
-        """Choose a target for each row.
+        """Return the target of each row.
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
-            topics: what the cluster says of them; one that is not known yet has no partitions,
-                which will do where `may_choose_later`.
+            topics: the topics in the cluster; an unknown one has no partitions, which suffices if
+                `may_choose_later` is true.
 
         Raises:
             ColumnError: an explicit partition that the topic does not have.
@@ -291,7 +292,7 @@ class Partitioner:
     def _explicit(
         rows: Rows, topics: tuple[TopicInfo, ...], partitions: NDArray[np.int32]
     ) -> NDArray[np.bool_] | None:
-        """Fill in the rows that name a partition; the rest is returned (None: all rows)."""
+        """Fill in explicit partitions; return a mask of the other rows (None: all rows)."""
         column = rows.partition
         if column is None or column.null_count == len(column):
             return None
@@ -305,7 +306,7 @@ class Partitioner:
         partitions: NDArray[np.int32],
         open_rows: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_] | None:
-        """Fill in the rows that have a key; the rest is returned (None: all rows)."""
+        """Fill in the partitions of rows with a key; return a mask of the rest (None: all rows)."""
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
         if rule is None or (open_rows is not None and not open_rows.any()):
             return open_rows
@@ -330,7 +331,7 @@ class Partitioner:
         open_rows: NDArray[np.bool_] | None,
         partitions: NDArray[np.int32],
     ) -> None:
-        """Fill in the rows whose partition depends on what went before."""
+        """Fill in rows partitioned by turns, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, open_rows):
             if self._function is not None:
                 partitions[members] = self._by_function(self._function, topic, rows, members)
@@ -378,7 +379,7 @@ def _count(
 
 
 def _asked(rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]) -> NDArray[np.int32]:
-    """The partition that each row names, shape (n,), 0 for null.
+    """Return the partition that each row names, shape (n,), 0 for null.
 
     Raises:
         ColumnError: the topic does not have it.
@@ -393,7 +394,7 @@ def _asked(rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]) -> 
 def _by_topic(
     rows: Rows, topics: tuple[TopicInfo, ...], mask: NDArray[np.bool_] | None
 ) -> list[tuple[TopicInfo, slice | NDArray[np.intp]]]:
-    """The rows that still need a partition, grouped by topic and in their order."""
+    """Return the rows that still need a partition, grouped by topic in their original order."""
     if rows.topic_of is None:
         if mask is None:
             return [(topics[0], slice(None))]
@@ -418,7 +419,7 @@ def _route(
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
     targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
-    # numpy sorts 16-bit integers by radix, some fifteen times faster than wider ones.
+    # numpy sorts 16-bit integers by radix, about fifteen times faster than wider ones.
     small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
     return Route(
         targets=targets.astype(np.int16 if small else np.int32), topics=topics, bases=bases

@@ -1,9 +1,7 @@
-"""A chunk of rows, and the plan that maps each row to a batch and offset delta. Pure.
+"""The chunk types, and the plan that maps each row to a batch and offset delta. Pure.
 
-The plan of a chunk: which row becomes which offset delta of which batch. Pure.
-
-It comes before encoding, because a record states its offset delta, which depends on where its
-batch begins. Rows are grouped by partition, keeping their order, and cut at batch.size and
+Planning precedes encoding because a record contains its offset delta, which depends on where its
+batch begins. Rows are grouped by partition in their original order, and cut at batch.size and
 batch.num.messages.
 """
 
@@ -31,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """n valid rows: `topics` are those of `rows.topics`, by position.
+    """n valid rows; `topics` match `rows.topics` by position.
 
-    `sizes` is the upper bound of each encoded record in bytes, shape (n,), `size` of all together.
+    `sizes` are the upper bounds of the encoded records in bytes, shape (n,); `size` is their sum.
     """
 
     rows: Rows
@@ -48,13 +46,13 @@ class Chunk:
         return len(self.sizes)
 
     def slice(self, start: int, stop: int) -> Chunk:
-        """Rows start..stop as views."""
+        """Return rows start..stop as views."""
         return Chunk(self.rows.slice(start, stop), self.topics, self.sizes[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedChunk:
-    """n rows and where each goes; `size` is the upper bound of all records together in bytes."""
+    """n rows and their route; `size` is the upper bound of all records together in bytes."""
 
     rows: Rows
     sizes: NDArray[np.int64]
@@ -65,7 +63,7 @@ class RoutedChunk:
         return len(self.sizes)
 
     def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
-        """The rows with these numbers."""
+        """Return the rows with these numbers."""
         sizes = self.sizes[numbers]
         route = self.route.take(numbers)
         return RoutedChunk(self.rows.take(numbers), sizes, route, int(sizes.sum()))
@@ -74,16 +72,16 @@ class RoutedChunk:
 _T = TypeVar("_T", bound=np.generic)
 
 _FEW_RUNS = 16
-"""Rows that lie in at most this many runs are taken as they are: sorting would only copy them."""
+"""Rows in at most this many runs are not sorted, as sorting would only copy them."""
 
 MAX_BATCH_RECORDS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Most bytes of a batch, its header included, and most records; one larger record is alone.
+    """Maximum bytes of a batch, header included, and maximum records; a larger record is alone.
 
-    `lower` is the most bytes of a target's batches, where that is less than `size`.
+    `lower` returns the maximum bytes of a target's batches if that is less than `size`.
     """
 
     size: int
@@ -92,7 +90,7 @@ class BatchLimits:
 
 
 class Segment(NamedTuple):
-    """Planned rows start..stop (after `Plan.order`): consecutive records of one batch."""
+    """Planned rows start..stop (in `Plan.order`): consecutive records of one batch."""
 
     target: int
     start: int
@@ -102,16 +100,17 @@ class Segment(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """The first row is the first record of a new batch."""
+        """True if the first row is the first record of a new batch."""
         return self.first_delta == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`order` lists row numbers in the order of the segments (None: rows as they are).
+    """The layout of n rows in batches.
 
+    `order` lists row numbers in the order of the segments (None: the rows' own order).
     `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the rows' own order; the latter is None
-    where every record has its batch's base timestamp.
+    if every record has its batch's base timestamp.
     """
 
     order: NDArray[np.intp] | None
@@ -127,15 +126,15 @@ def plan(
     open_batch: Callable[[int], OpenBatch | None],
     limits: BatchLimits,
 ) -> Plan:
-    """Lay n rows out over batches.
+    """Return the layout of n rows in batches.
 
     Args:
-        targets: partition number of each row, shape (n,).
-        sizes: upper bound of each record in bytes, shape (n,); where all rows have one timestamp,
-            with one byte for its delta.
-        timestamps: milliseconds, shape (n,), or the one that all rows have.
-        open_batch: the open batch of a target, if it has one.
-        limits: how large a batch may become.
+        targets: target number of each row, shape (n,).
+        sizes: upper bound of each record in bytes, shape (n,); if all rows have one timestamp, it
+            includes one byte for the timestamp delta.
+        timestamps: milliseconds, shape (n,), or one timestamp for all rows.
+        open_batch: returns the open batch of a target, or None.
+        limits: maximum size of a batch.
     """
     if not len(targets):
         return Plan(None, [], np.zeros(0, np.int32), None)
@@ -155,7 +154,7 @@ def plan(
 
 
 def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
-    """The order that brings each target's rows together, and where runs of one target begin.
+    """Return the order that groups the rows by target, and where runs of one target begin.
 
     The bounds are those of r runs in that order, shape (r + 1,).
     """
@@ -174,10 +173,10 @@ def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
 
 
 class _Cutter:
-    """Cuts runs of one target at batch.size; remembers what it has put into each open batch.
+    """Cuts runs of one target at batch.size, and tracks what it has added to each open batch.
 
-    `ends` is the size of all rows before each row, shape (n + 1,). `repeats`: a target may have
-    several runs.
+    `ends` is the total size of the rows before each row, shape (n + 1,). `repeats`: a target may
+    have several runs.
     """
 
     def __init__(
@@ -199,7 +198,7 @@ class _Cutter:
         self._touched: dict[int, OpenBatch] | None = {} if repeats else None
 
     def add(self, target: int, start: int, stop: int, size: int) -> None:
-        """Rows start..stop go to one target; `size` is theirs together."""
+        """Add rows start..stop, all for one target, with a total of `size` bytes."""
         if self._limits.lower is not None:
             self._batch_size = min(self._limits.size, self._limits.lower(target))
         touched = self._touched
@@ -217,7 +216,7 @@ class _Cutter:
             touched[target] = OpenBatch(first + rows, filled, base)
 
     def _cut(self, target: int, start: int, stop: int, batch: OpenBatch) -> None:
-        """The same for rows that do not all fit into the batch."""
+        """Add rows that do not all fit into the batch."""
         while start < stop:
             end = self._fit(start, stop, batch)
             if end == start:
@@ -232,7 +231,7 @@ class _Cutter:
             self._touched[target] = batch
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
-        """The first row from `start` on that no longer fits into the batch."""
+        """Return the first row from `start` on that does not fit into the batch."""
         limit = int(self._ends[start]) + self._batch_size - batch.size
         delta_size = self._delta_size(batch)
         ends = self._ends[start + 1 : stop + 1]
@@ -242,9 +241,10 @@ class _Cutter:
         return min(end, start + self._batch_records - batch.records)
 
     def _delta_size(self, batch: OpenBatch) -> int:
-        """Bytes that a record in this batch may take beyond the bound of its size.
+        """Return the bytes that a record of this batch may take beyond its size bound.
 
-        They are those of its timestamp delta, and one that its length may take more for them.
+        These are the bytes of its timestamp delta, and one more that its length varint may need for
+        them.
         """
         if not isinstance(self._timestamps, int) or self._timestamps == batch.base_timestamp:
             return 0
@@ -276,7 +276,7 @@ def _finish(
 
 
 def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
-    """Values in planned order, back in the rows' own order."""
+    """Return values in planned order, back in the rows' own order."""
     if order is None:
         return values
     original = np.empty_like(values)

@@ -1,19 +1,16 @@
-"""Sticky partitions for rows without a key (KIP-794), weighted by queue sizes.
+"""Sticky partitions for rows without a key: drawn at random, weighted towards short queues.
 
-Chooses partitions for batches without a key: at random, weighted towards short queues.
+Batches of such rows normally get their partition when they can be sent (see `Drainer`). The writer
+thread assigns it earlier in two cases:
 
-Pure: callers pass the queue lengths and the random generator.
+- Rows of the same topic that have a partition, by key or explicitly, have not all been sent.
+  Records that end up in one partition keep their order, so they must join its queue in their order.
+- partitioner.adaptive.partitioning.enable is false, so load must not influence the choice.
+
+The rows then fill the open batch of the drawn partition, together with rows that belong to it, and
+continue with the next drawn partition.
+
 Source: ``BuiltInPartitioner.nextPartition`` and ``updatePartitionLoadStats`` (KIP-480, KIP-794).
-
-The partition of rows without a key, where it must be known when they are appended.
-
-Batches of such rows get theirs when they can be sent (see ``Drainer``), while nothing else goes to
-their topic. Two things ask for it earlier:
-- rows of the same topic that have a partition, by key or by number, and have not all been sent:
-  rows that meet in one partition keep their order, so they join one queue in their order;
-- partitioner.adaptive.partitioning.enable=false, because load must not matter then.
-The rows fill the open batch of a partition that is drawn, beside those that belong there, then
-that of another one. Used by the writer thread. Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -44,9 +41,9 @@ if TYPE_CHECKING:
 
 
 def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
-    """The candidate partitions: those of unavailable brokers only if there are no others.
+    """Return the candidate partitions; those of unavailable brokers only if there are no others.
 
-    `leaders` is the leader of each partition that has one.
+    `leaders` maps each partition that has a leader to its broker id.
     """
     if not unavailable:
         return list(leaders)
@@ -57,7 +54,7 @@ def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list
 def queue_lengths(
     queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: str
 ) -> Counter[int]:
-    """Number of queued batches for each partition of a topic."""
+    """Return the number of queued batches for each partition of a topic."""
     lengths: Counter[int] = Counter()
     for topic_partition, queue in queues.items():
         if queue and topic_partition.topic == topic:
@@ -68,10 +65,10 @@ def queue_lengths(
 def draw_order(
     partitions: Sequence[int], loads: Sequence[int] | None, random: Random
 ) -> Iterator[int]:
-    """The partitions in a random order, weighted towards short queues.
+    """Yield the partitions in a random order, weighted towards short queues.
 
-    The weight is the longest queue plus one, minus the partition's own queue, so even the longest
-    one has a small chance.
+    The weight is the longest queue plus one, minus the partition's own queue, so even the partition
+    with the longest queue has a small chance.
 
     Args:
         partitions: the candidates.
@@ -80,8 +77,8 @@ def draw_order(
     """
     lengths = loads or [0] * len(partitions)
     longest_plus_one = max(lengths, default=0) + 1
-    # Of independent exponential variables, each is the smallest with a probability proportional
-    # to its rate: sorting them samples without replacement by weight.
+    # The probability that one of several independent exponential variables is the smallest is
+    # proportional to its rate, so sorting them samples by weight without replacement.
     times = [
         (-log(1.0 - random.random()) / (longest_plus_one - length), partition)
         for length, partition in zip(lengths, partitions, strict=True)
@@ -92,7 +89,7 @@ def draw_order(
 
 
 class StickyPartitioner:
-    """Remembers the partition that each topic's rows without a key stick to."""
+    """Chooses the current partition of each topic's rows without a key; writer thread only."""
 
     def __init__(
         self, context: SessionContext, accumulator: Accumulator, admission: AdmissionControl
@@ -106,7 +103,7 @@ class StickyPartitioner:
         self._current: dict[str, int] = {}
 
     def assign(self, route: Route, sizes: NDArray[np.int64]) -> Route:
-        """The route with a partition for each row that must have one now.
+        """Return the route with a partition for each row that must have one now.
 
         `sizes` are upper bounds of the records in bytes, shape (n,).
         """
@@ -131,14 +128,14 @@ class StickyPartitioner:
         return replace(route, targets=targets)
 
     def _is_early(self, topic: str) -> bool:
-        """Whether rows without a partition need one now."""
+        """Return True if the topic's unassigned rows need a partition now."""
         if not self._adaptive:
             return True
         with self._accumulator.lock:
             return topic in self._accumulator.assigned_topics
 
     def _choose(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Partition of each of n rows: as many to each as its open batch has room for."""
+        """Return a partition for each of n rows, filling the open batch of one after another."""
         chosen = np.empty(len(sizes), np.int64)
         ends = sizes.cumsum()
         choices = self._choices(topic)
@@ -152,7 +149,7 @@ class StickyPartitioner:
         return chosen
 
     def _choices(self, topic: TopicInfo) -> Iterator[tuple[int, int]]:
-        """The current partition while its batch is open, then others; and their batches' room."""
+        """Yield partitions and the room in their batches, first the current one if still open."""
         partitions = self._partitions(topic)
         current = self._current.get(topic.name, UNASSIGNED)
         if current in partitions and self._accumulator.open_batch(
@@ -171,7 +168,7 @@ class StickyPartitioner:
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo) -> list[int]:
-        """Those to draw from: with a leader, and able to take something, if there are any."""
+        """Return the partitions to draw from: led and able to take records, if there are any."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = self._admission.broken(topic)
@@ -188,7 +185,7 @@ class StickyPartitioner:
 
 
 def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
-    """Each topic, how many of its rows have no partition, and how many have one."""
+    """Yield each topic with its numbers of rows without and with a partition."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing

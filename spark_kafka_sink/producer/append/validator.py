@@ -1,9 +1,9 @@
-"""Validate a chunk's rows and topics; topic metadata as the writer sees it.
+"""The first stage of a chunk: look up its topics and reject rows that cannot be written.
 
-The first stage of a chunk: its topics are looked up, and rows that can't be written sorted out.
+The first bad row fails the task. If errors are tolerated, bad rows are counted and become dead
+letters. `TopicMetadata` is the writer thread's view of the topic metadata.
 
-The first bad row fails the task, or bad rows are counted and become dead letters where errors are
-tolerated. Source: Kafka Connect's error handling (KIP-298).
+Source: Kafka Connect's error handling (KIP-298).
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ if TYPE_CHECKING:
 
 
 _LOOK_AGAIN_AFTER = 1.0
-"""Seconds between two requests for metadata on account of rows whose partition is not known."""
+"""Minimum seconds between two metadata requests for rows with unknown partitions."""
 _LATER_PATIENCE = 5.0
-"""Seconds for a topic that is not there, after others that have not come within max.block.ms."""
+"""Seconds to wait for a missing topic after other topics stayed missing for max.block.ms."""
 
 
 class TopicMetadata:
-    """Asks for metadata, and waits for it where it must; writer thread only.
+    """Requests topic metadata, and waits for it if necessary; writer thread only.
 
-    It reads what the sender thread replaces as a whole, and a copy of the reasons for failures.
+    It reads snapshots that the sender thread replaces as a whole, and a copy of the reasons for
+    connection failures.
     """
 
     def __init__(self, client: Client, state: SessionState, acls: AclAdvisor) -> None:
@@ -65,18 +66,18 @@ class TopicMetadata:
         self._state = state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
-        """Until when each topic must be known that `expect` was asked about before it was."""
+        """Deadline of each topic that was unknown when `expect` was called."""
         self._next_look = 0.0
         self._given_up: set[str] = set()
-        """Topics that `find` has waited for in vain: it does so once."""
+        """Topics that `find` has already waited for in vain; it waits for each topic once."""
 
     def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
-        """What the cluster says of the topics; waits for it at most max.block.ms.
+        """Return the topics in the cluster; wait at most max.block.ms for them.
 
         Raises:
-            UnknownTopicError: a topic does not exist, or may not be used.
-            AuthorizationError: a topic may not be seen, or not be created.
-            BrokerUnavailableError: no broker could be asked.
+            UnknownTopicError: a topic does not exist, or cannot be used.
+            AuthorizationError: Describe or Create on a topic is denied.
+            BrokerUnavailableError: no broker answered.
         """
         cluster = self._await(names, self._are_decided)
         for name in names:
@@ -85,10 +86,10 @@ class TopicMetadata:
         return tuple(cluster.topics[name] for name in names)
 
     def expect(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
-        """What is known of the topics by now, without waiting; an unknown one has no partitions.
+        """Return the topics known now without waiting; an unknown one has no partitions.
 
         Raises:
-            KafkaProdError: as `lookup`, once its time has passed.
+            KafkaProdError: as `lookup`, once max.block.ms has passed.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
@@ -102,39 +103,40 @@ class TopicMetadata:
         return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
     def partition_count(self, name: str) -> int:
-        """As far as is known now; 0 of an unknown topic."""
+        """Return the known partition count; 0 for an unknown topic."""
         info = self._client.metadata.cluster.topics.get(name)
         return 0 if info is None else info.partition_count
 
     def await_expected(self) -> None:
-        """Wait until every topic is known that `expect` was asked about; raises as `lookup`."""
+        """Wait for every topic that was unknown in `expect`; raise as `lookup` does."""
         if self._awaited:
             self.lookup(tuple(self._awaited))
             self._awaited.clear()
 
     def update(self) -> bool:
-        """Request fresh metadata, unless that was done just now, and wait for it.
+        """Request fresh metadata and wait for it; return True if it has arrived.
 
-        Topics gain partitions while they are written to.
+        Return False without a request if the last one is too recent. Topics can gain partitions
+        while they are being written.
         """
         now, metadata = self._client.clock.monotonic(), self._client.metadata
         if now < max(self._next_look, (metadata.updated_at or 0.0) + _LOOK_AGAIN_AFTER):
             return False
         self._next_look = now + _LOOK_AGAIN_AFTER
-        earlier = metadata.requests  # their answers may be older than what is asked about
+        earlier = metadata.requests  # responses to earlier requests may be stale
         metadata.refresh()
         self._client.network.wakeup()
         return self._wait_for(lambda: metadata.answered > earlier, self._config.max_block_ms / 1000)
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
-        """What the cluster says of each topic, or why its rows can't be written.
+        """Return each topic in the cluster, or the error of its rows.
 
-        Waits at most max.block.ms for topics that are not there yet, once for each; a few seconds
-        once others have been waited for in vain, as brokers do not seem to make topics then.
+        Wait at most max.block.ms for missing topics, once for each, and only a few seconds after
+        other topics stayed missing, because the brokers then probably do not create topics.
 
         Raises:
-            UnknownTopicError: a topic can't be used for the time being, such as one without leader.
-            BrokerUnavailableError: no broker could be asked.
+            UnknownTopicError: a topic is temporarily unusable, for example without a leader.
+            BrokerUnavailableError: no broker answered.
         """
         cluster = self._await(names, self._are_judged, _LATER_PATIENCE if self._given_up else None)
         found: list[TopicInfo | RowError] = []
@@ -154,10 +156,11 @@ class TopicMetadata:
         done: Callable[[Cluster, tuple[str, ...]], bool],
         longest: float | None = None,
     ) -> Cluster:
-        """The first snapshot for which `done` is true, or the one after max.block.ms or `longest`.
+        """Return the first snapshot that satisfies `done`, or the current one after the timeout.
 
-        The snapshot that is looked at afterwards must be that one: what an earlier session knew of
-        a topic may go with the next answer, if that was asked for before this one wanted it.
+        The timeout is max.block.ms, or `longest` seconds if that is less. Callers must use the
+        returned snapshot: a topic known from an earlier session may be missing from the next
+        response, if that was requested before this session wanted the topic.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
@@ -173,18 +176,21 @@ class TopicMetadata:
         return cluster
 
     def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
-        """As `SessionState.wait_for`; nothing is asked during a pause that a broker asked for."""
+        """Wait as `SessionState.wait_for` does; the timeout begins after a throttle pause.
+
+        No request is sent during a throttle pause.
+        """
         return self._state.wait_for(done, seconds, lambda: self._state.throttled_until)
 
     def want(self, names: tuple[str, ...]) -> None:
-        """Have the metadata cover these topics, without waiting for it."""
+        """Include these topics in metadata requests, without waiting."""
         if not self._wanted.issuperset(names):
             self._wanted.update(names)
             self._client.metadata.want(names)
             self._client.network.wakeup()
 
     def _patience(self, names: tuple[str, ...]) -> float:
-        """Seconds that are left of max.block.ms for these topics."""
+        """Return the seconds left of max.block.ms for these topics."""
         now = self._client.clock.monotonic()
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
@@ -237,7 +243,7 @@ class TopicMetadata:
 
 
 def _how_to_create(*, of_dead_letters: bool) -> str:
-    """topic.create=true creates the topic that the option `topic` names, and no other."""
+    """Return a hint; topic.create=true creates only the topic that the option `topic` names."""
     if of_dead_letters:
         return (
             "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics, "
@@ -250,7 +256,7 @@ def _how_to_create(*, of_dead_letters: bool) -> str:
 
 
 class RowValidator:
-    """Checks the rows of each chunk of one session; writer thread only."""
+    """Validates the rows of each chunk of one session; writer thread only."""
 
     def __init__(
         self, context: SessionContext, topics: TopicMetadata, partitioner: Partitioner
@@ -263,10 +269,10 @@ class RowValidator:
         self._partitioner = partitioner
 
     def validate(self, rows: Rows) -> list[Chunk]:
-        """Chunks of rows that can be written: the dead letters of the others come first.
+        """Return chunks of rows that can be written: dead letters of bad rows, then the good rows.
 
         Raises:
-            KafkaProdError: a row can't be written, and that is not tolerated.
+            KafkaProdError: a row cannot be written, and errors are not tolerated.
         """
         sizes = size_bounds(rows.columns)
         if self._bad_rows.policy.tolerant:
@@ -274,9 +280,9 @@ class RowValidator:
         return self._writable(Chunk(rows, self._look_up(rows), sizes))
 
     def send_to_dlq(self, rows: Rows, errors: NDArray[np.int8]) -> list[Chunk]:
-        """Count the rows that have a `RowError`, shape (n,); their dead letters as a chunk.
+        """Count the rows that have a `RowError`, shape (n,); return their dead letters as chunks.
 
-        None without a dead letter topic.
+        The list is empty without a dead letter topic.
 
         Raises:
             DeliveryError: too large a share of the task's rows is bad.
@@ -307,7 +313,7 @@ class RowValidator:
         return letters + self._writable(Chunk(rows, topics, sizes))
 
     def _look_up(self, rows: Rows) -> tuple[TopicInfo, ...]:
-        """The rows' topics; waits for what is not known of them, if they can't do without."""
+        """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self._partitioner.may_choose_later(rows):
             return self._topics.expect(rows.topics)
         topics = self._topics.lookup(rows.topics)
@@ -316,14 +322,11 @@ class RowValidator:
         return topics
 
     def _learned_partitions(self, rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> bool:
-        """Ask the brokers again where rows name partitions that are not known.
-
-        Returns whether they have answered since.
-        """
+        """Request metadata if rows name unknown partitions; return True if it has arrived."""
         return out_of_range(rows, topics) is not None and self._topics.update()
 
     def _writable(self, chunk: Chunk) -> list[Chunk]:
-        """The chunk, if it has any rows; raises where one of them is too large."""
+        """Return the chunk in a list, empty if it has no rows; raise if a row is too large."""
         if not len(chunk):
             return []
         if int(chunk.sizes.max()) + HEADER_SIZE > self._largest:

@@ -1,6 +1,12 @@
-"""What waits between the writer's and the sender's thread: batches, and the memory they take.
+"""Batches waiting between the writer and the sender thread, and the memory that they use.
 
-To read in this order: session_state.py (the one lock, and what the writer waits for),
-buffer_pool.py (buffer.memory), quotas.py, batch.py, accumulator.py, compressor.py; then
-circuit_breaker.py, rate_limiter.py and breakers.py.
+In reading order:
+
+- `session_state`: the session's lock, its error, and the conditions that the writer waits for
+- `buffer_pool`: accounting for buffer.memory, and quotas for each partition and broker
+- `batch`: one batch of records of one partition
+- `accumulator`: open batches and the queues of closed ones
+- `compressor`: compression in a separate thread
+- `rate_limiter`: client-side rate limits, and the ramp-up after errors
+- `breakers`: circuit breakers for each partition and broker, and for the job
 """

@@ -1,8 +1,10 @@
-"""The batches between writer and sender: open ones that take records, closed ones that wait.
+"""The accumulator: open batches that take records, and queues of closed batches.
 
-The writer appends encoded records to open batches, which close when they are full, have lingered,
-on flush, or when memory runs short. Closed ones wait in order, per partition or per topic where
-they have none, for the sender. Source: ``RecordAccumulator``.
+The writer appends encoded records to open batches. A batch closes when it is full, when linger.ms
+has passed, on flush, or when memory runs short. Closed batches wait for the sender in order, in a
+queue for each partition, or in one for the topic if they have no partition yet.
+
+Source: ``RecordAccumulator``.
 """
 
 from __future__ import annotations
@@ -26,27 +28,29 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.events import ProducerEvents
 
 SHORT_AFTER = 0.02
-"""Seconds without room after which open batches are closed: until then those that are full already
-and in flight are given the time to make room, as a batch sent early costs as much as a full one."""
+"""Seconds without room after which open batches are closed. Until then, full batches in flight get
+time to free memory, because a small batch costs as much as a full one."""
 TIMER_STEP = 0.001
-"""Seconds: the sender's waits end at whole milliseconds, later rather than sooner. linger.ms is the
-longest wait, so a batch that would be late for that closes early, by a quarter of it at most."""
+"""Resolution of the sender's waits in seconds; they are rounded up. Batches close earlier by this
+step, at most by a quarter of linger.ms, because linger.ms is the longest wait."""
 SHORT_LINGER = 0.005
-"""Seconds of linger.ms below which the sender is woken for a first open batch, not to be late."""
+"""Seconds of linger.ms below which the sender is woken for a first open batch, to close it in
+time."""
 COPY_BELOW = 8
-"""A slice under one eighth of its chunk is copied: it must not keep the whole chunk alive."""
+"""A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
+alive."""
 PINNED_FOR = 1.0
-"""Seconds after which a slice is copied that keeps a mostly finished chunk alive, when room is
-short: with brokers that take data a chunk is done long before."""
+"""Age in seconds from which slices of mostly finished chunks are copied when room is short. Brokers
+that accept data complete a chunk long before."""
 
 
 class Accumulator:
     """Open and closed batches of one session, shared by its writer and its sender.
 
     Until a batch is drained, the lock guards its `parts`, `charges`, `held`, `ready`, `closed` and
-    `reason`: the writer fills and closes it, the sender closes it, copies its parts and puts in
-    what compression made of it. Then it is the sender's. `charges` and the charges themselves stay
-    under the lock until it is complete, as chunks are shared between batches.
+    `reason`: the writer fills and closes it, the sender closes it, copies its parts and stores the
+    compressed records. Afterwards the batch belongs to the sender. `charges` and the charges
+    themselves stay under the lock until it is complete, because batches share chunks.
     """
 
     def __init__(
@@ -73,19 +77,19 @@ class Accumulator:
 
         # Guarded by the lock, which is that of the session's state.
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        """Closed batches that were never sent, oldest first; read it while holding the lock.
-
-        Partitions are in the order in which they have their turn; all that were sent to are there.
-        """
+        """Closed batches that were never sent, oldest first; read it while holding the lock. The
+        order of the partitions is the order in which they are served; every partition that was
+        ever sent to is included."""
         self.assigned_topics: set[str] = set()
-        """Topics with rows that know their partition: what is unassigned of them goes first."""
+        """Topics with rows that have a partition: their unassigned batches are sent first."""
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._incomplete: set[ProducerBatch] = set()
-        """All batches that are charged for, wherever they are."""
+        """All batches that are charged for, in any state."""
         self._began: float | None = None
-        """Since when a plan is being carried out that counts on the open batches as they are."""
+        """Start time of the current plan, which relies on the open batches not changing; None
+        without one."""
         self._is_close_missed = False
-        """A batch was due meanwhile."""
+        """True if a batch became due during the current plan."""
         self._created = 0
 
         # Sender thread only.
@@ -94,7 +98,7 @@ class Accumulator:
     # Writer thread only.
 
     def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
-        """What a plan must know of a partition's open batch; it holds from `begin` to `append`."""
+        """Return a partition's open batch for a plan; valid from `begin` to `append`."""
         with self.lock:
             batch = self._open.get(partition)
             if batch is None:
@@ -102,7 +106,7 @@ class Accumulator:
             return OpenBatch(batch.records, batch.raw_size, batch.base_timestamp)
 
     def add_assigned_topics(self, topics: Collection[str]) -> None:
-        """Rows of these topics come that have a partition: what is unassigned of them closes."""
+        """Add topics whose next rows have partitions; close their unassigned batches."""
         with self.lock:
             if self.assigned_topics.issuperset(topics):
                 return
@@ -113,7 +117,7 @@ class Accumulator:
         self.state.wake_sender()
 
     def forget_sent_topics(self, topics: Collection[str]) -> None:
-        """Those of these topics have no assigned rows any more whose rows have all been sent."""
+        """Remove those of these topics whose assigned rows have all been sent."""
         with self.lock:
             if self.assigned_topics.isdisjoint(topics):
                 return
@@ -123,13 +127,13 @@ class Accumulator:
             self.assigned_topics.difference_update(set(topics) - busy)
 
     def begin(self) -> None:
-        """Records have come; until `append` open batches stay as they are, as the plan has them."""
+        """Start a plan: until `append`, open batches do not change."""
         with self.lock:
             self.state.raise_error()
             self._began = self.state.clock.monotonic()
 
     def append(self, slices: Sequence[EncodedSlice], chunk: Charge, reserved: int) -> None:
-        """Put a chunk's encoded slices into their batches, as planned.
+        """Append a chunk's encoded slices to their batches, as planned.
 
         Args:
             slices: in the order of the plan.
@@ -137,7 +141,7 @@ class Accumulator:
             reserved: bytes that were reserved in the pool for it.
 
         Raises:
-            BaseException: the session's error; nothing was taken over then.
+            BaseException: the session's error; nothing was appended then.
         """
         with self.lock:
             self.state.raise_error()
@@ -152,7 +156,7 @@ class Accumulator:
                 copied += size
                 if self._is_full(batch):
                     full.add(each.partition)
-            # Not before: the plan may come back to a batch in a later slice.
+            # Only now, because a later slice of the plan may continue an earlier batch.
             for partition in full:
                 news |= self._close_full(partition)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))
@@ -162,13 +166,13 @@ class Accumulator:
             self.state.wake_sender()
 
     def give_up(self, reserved: int) -> None:
-        """Free what was reserved for rows that are not appended; open batches may close again."""
+        """Free the reservation of rows that are not appended; open batches may close again."""
         with self.lock:
             self._began = None
             self.pool.free(reserved)
 
     def flush(self) -> None:
-        """Close all batches and wait until each is complete; raises the session's error."""
+        """Close all batches and wait until each is complete; raise the session's error."""
         with self.lock:
             for partition in list(self._open):
                 self._close(partition, CloseReason.FLUSH)
@@ -178,10 +182,10 @@ class Accumulator:
     # Sender thread only.
 
     def close_due(self, now: float) -> None:
-        """Close the batches that have lingered, or all while they keep the writer waiting.
+        """Close batches whose linger.ms has passed, or all if they keep the writer waiting.
 
-        Once open batches take half of the buffer, the oldest close too: the writer fills the other
-        half while they are sent.
+        If open batches hold more than half of the buffer, the oldest are closed as well, so that
+        the writer fills the other half while they are sent.
         """
         with self.lock:
             if self._began is not None:
@@ -203,7 +207,7 @@ class Accumulator:
                 self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
     def next_linger(self, now: float) -> float:
-        """Seconds until `close_due` may have something to do."""
+        """Return the seconds until `close_due` may have something to do."""
         with self.lock:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
@@ -212,19 +216,19 @@ class Accumulator:
             return lingers if self.pool.waiting_since is None else min(lingers, SHORT_AFTER)
 
     def take_compressed(self) -> BaseException | None:
-        """Make ready to be sent what the compressor is done with; returns what went wrong."""
+        """Store the compressor's results in their batches; return the first error, if any."""
         failure: BaseException | None = None
         for batch, payload, seconds, error in self._compressor.take_results():
             if error is not None:
                 failure = failure or error
                 continue
             with self.lock:
-                if not batch.completed:  # else it has expired meanwhile
+                if not batch.completed:  # else it has expired
                     self._take_payload(batch, payload, seconds)
         return failure
 
     def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
-        """The first batch of a queue leaves it, as one of `partition`; call under the lock."""
+        """Remove the first batch of a queue, as one of `partition`; call this under the lock."""
         self.queues[batch.partition].popleft()
         if batch.partition != partition:
             batch.partition = partition
@@ -232,11 +236,11 @@ class Accumulator:
             self._events.partition_assigned(batch)
 
     def put_last(self, partition: TopicPartition) -> None:
-        """All other queues have their turn before this one; call under the lock."""
+        """Move a partition's queue behind all others; call this under the lock."""
         self.queues[partition] = self.queues.pop(partition, deque())
 
     def complete(self, batch: ProducerBatch) -> None:
-        """A batch is acknowledged or has failed: free its memory."""
+        """Free the memory of a batch that was acknowledged or has failed."""
         with self.lock:
             self._discharge(batch)
             batch.hold([])
@@ -244,7 +248,7 @@ class Accumulator:
             self.state.complete()
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """A batch was split: these take over its charges."""
+        """Replace a batch with `parts`, which get charges of their own."""
         with self.lock:
             self._discharge(batch)
             for part in parts:
@@ -253,7 +257,7 @@ class Accumulator:
             self.state.complete()
 
     def add_closed(self, batch: ProducerBatch) -> None:
-        """A batch of the sender's own making, such as dead letters: it waits for no memory."""
+        """Queue a batch that the sender created, such as dead letters, without waiting for room."""
         with self.lock:
             self._label(batch)
             self._admit(batch)
@@ -261,7 +265,7 @@ class Accumulator:
             self.queues.setdefault(batch.partition, deque()).append(batch)
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Batches never drained, from the head of each queue as long as they are unwanted."""
+        """Remove and return never-drained batches from the head of each queue while unwanted."""
         taken: list[ProducerBatch] = []
         with self.lock:
             for queue in self.queues.values():
@@ -270,7 +274,10 @@ class Accumulator:
         return taken
 
     def take_all(self) -> list[ProducerBatch]:
-        """Every batch that was never drained, open ones included: the session has failed."""
+        """Remove and return all batches that were never drained, open ones included.
+
+        Called after a failure of the session.
+        """
         with self.lock:
             rest = [batch for queue in self.queues.values() for batch in queue]
             rest += self._open.values()
@@ -281,7 +288,7 @@ class Accumulator:
     # Any thread.
 
     def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
-        """The batches that still take records, oldest first."""
+        """Return the batches that still take records, oldest first."""
         with self.lock:
             return list(self._open.items())
 
@@ -290,7 +297,7 @@ class Accumulator:
     def _append(
         self, encoded: EncodedSlice, chunk: Charge, now: float
     ) -> tuple[ProducerBatch, bool, int]:
-        """The slice's batch, whether one has closed, and bytes that are to be charged for it."""
+        """Return the slice's batch, whether it closed another one, and the bytes to charge."""
         batch = self._open.get(encoded.partition)
         closes = encoded.opens and batch is not None
         if closes:
@@ -321,7 +328,7 @@ class Accumulator:
         return batch.raw_size >= self._full_size or batch.records >= self._batch_records
 
     def _close_full(self, partition: TopicPartition) -> bool:
-        """Whether a batch was full, and has closed."""
+        """Close the batch if it is full; return True if it was."""
         full = self._is_full(self._open[partition])
         if full:
             self._close(partition, CloseReason.FULL)
@@ -337,7 +344,7 @@ class Accumulator:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
-        """A batch that its codec has made larger is sent as it was: it may fit only so."""
+        """Store compressed records, unless they are larger: then the batch is sent uncompressed."""
         batch.compression, batch.ready = seconds, True
         if len(payload) < batch.held:
             self.pool.release(batch.charges)
@@ -353,7 +360,7 @@ class Accumulator:
         batch.label = (self._created,)
 
     def _admit(self, batch: ProducerBatch) -> None:
-        """A closed batch comes in from elsewhere."""
+        """Account for a closed batch that the writer did not append."""
         self._incomplete.add(batch)
         self._charge(batch, batch.size)
         self.quotas.change(batch.partition, batch.held)
@@ -364,7 +371,7 @@ class Accumulator:
         self._incomplete.discard(batch)
 
     def _surplus(self) -> int:
-        """Bytes of open batches that should close for the sake of room; 0 and less: none."""
+        """Return the bytes of open batches that should close to free room; 0 or less: none."""
         if self.pool.used <= self.pool.limit // 2:
             return 0
         held = sum(batch.held for batch in self._open.values())
@@ -375,9 +382,10 @@ class Accumulator:
         batch.charges.append(Charge(size))
 
     def _unpin(self, born_before: float) -> None:
-        """Copy small slices out of mostly finished chunks, so a stalled partition can't pin them.
+        """Copy slices of mostly finished chunks, so that a stalled partition cannot pin the chunks.
 
-        What a socket has yet to write stays in memory until it has, or the connection is closed.
+        Data that a socket has not written yet stays in memory until it is written or the connection
+        closes.
         """
         live: Counter[int] = Counter()
         for batch in self._incomplete:

@@ -1,9 +1,10 @@
-"""A batch on its way: the records of one partition that travel, retry and fail together.
+"""A producer batch: records of one partition that are sent, retried and completed together.
 
 The writer thread fills it, the codec thread reads it, the sender thread sends it. Until it is
-drained, its fields are guarded by the accumulator's lock; then they are the sender thread's, but
-for `charges`. `parts` is replaced, never changed, once it is closed, so the codec thread reads it
-without the lock.
+drained, the accumulator's lock guards its fields; afterwards they belong to the sender thread,
+except `charges`. Once the batch is closed, `parts` is only replaced, never modified, so the codec
+thread reads it without the lock.
+
 Source: ``ProducerBatch``.
 """
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class EncodedSlice(NamedTuple):
-    """Encoded records for one batch, as planned: `data` is the slice of the chunk's buffer.
+    """Encoded records for one batch, as planned: `data` is a slice of the chunk's buffer.
 
     `opens`: the slice begins a new batch. Timestamps in milliseconds. `rows`: None if unknown.
     """
@@ -54,7 +55,7 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatch(NamedTuple):
-    """What a plan must know of a partition's open batch; `size` in bytes, header included."""
+    """What a plan needs to know of an open batch; `size` in bytes, header included."""
 
     records: int
     size: int
@@ -63,19 +64,26 @@ class OpenBatch(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """Times in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
+    """A batch of one partition: its records, their accounting, and the state of sending it.
 
-    `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
-    bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
-    answer never came, so the log may hold it.
-    `arrivals` is when its records came, and how many each time; `rows` is which rows they were.
-    `refused` is the error of the latest answer after which it went again, 0 if there was none.
-    `label` is a number of the session's own, and one more for each split; `order` the same among
-    the batches that its partition has sent, empty until then.
-    `compression` is the time that compressing took, None if nothing was compressed.
-    `timed_from` is the beginning of delivery.timeout.ms of a batch that was sent, see `expiry`.
-    `topic_id` is that of the topic when it was last sent. `completed`:
-    it was acknowledged or has failed. `restamped`: dead letters whose own times were refused.
+    Times are in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
+
+    - `parts` is the records section as buffers, compressed unless `codec` is NONE, and `held` its
+      size; `raw_size` is its uncompressed size with the header.
+    - `arrivals` is when its records were appended, and how many each time; `rows` is their row
+      numbers.
+    - `ready`: the batch may be sent.
+    - `ambiguous`: it was sent without a clear response, so the log may contain it.
+    - `refused` is the error code of the latest response after which it was retried, 0 without one.
+    - `label` is a number within the session, with one more number for each split; `order` is the
+      same among the batches that its partition has sent, empty until then.
+    - `timed_from` is the start of delivery.timeout.ms for a batch that was sent, see
+      `batch_completion`.
+    - `topic_id` is the topic's id when the batch was last sent.
+    - `completed`: it was acknowledged or has failed.
+    - `restamped`: it holds dead letters with new timestamps, as the original ones were refused.
+    - `closed` and `reason`: when and why it was closed.
+    - `compression` is the duration of the compression, None without compression.
     """
 
     partition: TopicPartition
@@ -116,7 +124,7 @@ class ProducerBatch:
         now: float | None = None,
         rows: RowNumbers | None = None,
     ) -> None:
-        """Append encoded records; `now` is when they came, if that is not when it was created."""
+        """Append encoded records; `now` is their arrival time (None: the batch's creation time)."""
         size = memoryview(part).nbytes
         self.parts.append(part)
         self.held += size
@@ -127,20 +135,20 @@ class ProducerBatch:
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
     def hold(self, parts: list[Buffer]) -> None:
-        """Replace the records section, as compression does."""
+        """Replace the records section, for example with the compressed one."""
         self.parts = parts
         self.held = sum(memoryview(part).nbytes for part in parts)
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
-        """The compressed records section; the batch itself stays as it is."""
-        parts = self.parts  # the batch may be completed meanwhile
+        """Return the compressed records section; the batch does not change."""
+        parts = self.parts  # the batch may be completed concurrently
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        # A codec shrinks a buffer as large as the input: what is left behind it would lie idle
-        # beside the payload for as long as that waits, several times its size.
+        # A codec shrinks a buffer as large as the input. Copy the payload, or the unused rest of
+        # that buffer, several times its size, would stay allocated while the payload waits.
         return bytes(memoryview(compress(codec, whole, level)))
 
     def row_numbers(self) -> RowNumbers | None:
-        """The rows of all records, `UNKNOWN_ROW` among them; None if none is known."""
+        """Return the row numbers of all records, some `UNKNOWN_ROW`; None if all are unknown."""
         known = [each for each in self.rows if each is not None]
         if not known:
             return None
@@ -151,16 +159,16 @@ class ProducerBatch:
         return RowNumbers(np.concatenate(numbers), known[0].spark_partition)
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Give it its place in the partition's sequence; it keeps it over all retries."""
+        """Assign the batch's place in the partition's sequence, which it keeps in all retries."""
         self.producer_id, self.epoch, self.sequence = producer_id, epoch, sequence
 
     def unnumber(self) -> None:
-        """Take the place away again, for a new epoch."""
+        """Remove the sequence, so that the batch gets a new one."""
         self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
     @property
     def name(self) -> str:
-        """Its label as text: unique within the session."""
+        """The label as text, unique within the session."""
         return ".".join(map(str, self.label))
 
     @property
@@ -170,11 +178,11 @@ class ProducerBatch:
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, header included."""
+        """Size on the wire in bytes, header included."""
         return HEADER_SIZE + self.held
 
     def encode(self, *, transactional: bool = False) -> Sequence[Buffer]:
-        """Header and records as they go into a Produce request."""
+        """Return header and records for a Produce request."""
         header = BatchHeader(
             attributes=self.codec | TRANSACTIONAL if transactional else int(self.codec),
             last_offset_delta=self.records - 1,

@@ -1,18 +1,16 @@
-"""Circuit breakers per topic and broker, and the rate ramp after errors.
+"""Circuit breakers for each partition and broker and for the job, and the rate ramp after errors.
 
-A circuit breaker: after too many errors it blocks requests for a while, then tries one.
+After too many errors a breaker blocks requests for a while, then allows one trial batch:
 
     CLOSED -> OPEN           a threshold is reached
     OPEN -> HALF_OPEN        `open_for` seconds have passed
     HALF_OPEN -> CLOSED      the trial batch was delivered
     HALF_OPEN -> OPEN        it was not
 
-Pure: callers pass the time. Source: "Advanced Producer Patterns", see docs/design.md.
+The sender thread records outcomes; the sender and writer threads query the state. Callers pass the
+time.
 
-Circuit breakers of one session, and the ramp of its rate limits.
-
-There is a breaker for each partition, each broker, and the job as this task sees it. The sender
-records outcomes; sender and writer query the state. Source: "Advanced Producer Patterns".
+Source: "Advanced Producer Patterns", see docs/design.md.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _SLOTS = 10
 
 
 class BreakerState(Enum):
-    """States of a breaker."""
+    """The states of a breaker."""
 
     CLOSED = auto()
     OPEN = auto()
@@ -62,7 +60,7 @@ _NEXT = {
 
 
 def next_state(state: BreakerState, event: Event) -> BreakerState:
-    """The state after an event; other events leave the state unchanged."""
+    """Return the state after an event; events that are not in the table do not change it."""
     return _NEXT.get((state, event), state)
 
 
@@ -99,7 +97,7 @@ class Tally:
         return 100 * self.retried / self.total if self.total else 0.0
 
     def reaches(self, thresholds: Thresholds, min_batches: int) -> bool:
-        """Whether a threshold is reached; percentages need at least `min_batches` outcomes."""
+        """Return True if a threshold is reached; percentages need `min_batches` outcomes."""
         if 0 < thresholds.failures <= self.failed:
             return True
         return self.total >= min_batches and 0 < thresholds.retry_percent <= self.retry_percent
@@ -122,7 +120,7 @@ class Window:
         self._slots[-1][1].add(outcome)
 
     def tally(self, now: float) -> Tally:
-        """The outcomes within the window."""
+        """Return the number of outcomes within the window."""
         oldest = int(now * _SLOTS / self.seconds) - _SLOTS
         tallies = [tally for slot, tally in self._slots if slot > oldest]
         return Tally(
@@ -139,7 +137,7 @@ class Window:
 class Breaker:
     """The breaker of one partition, one broker, or the job.
 
-    Any thread may ask `state`, the sender thread alone does the rest.
+    Any thread may call `state`; all other methods belong to the sender thread.
     """
 
     __slots__ = ("_config", "_position", "_thresholds", "_window")
@@ -148,7 +146,7 @@ class Breaker:
         self._config = config
         self._thresholds = thresholds
 
-        # Written by the sender's thread, read by any: replaced as a whole.
+        # Replaced as a whole by the sender thread, read by any thread.
         self._position = (BreakerState.CLOSED, 0.0)
         """The state, and when it was entered."""
 
@@ -156,13 +154,13 @@ class Breaker:
         self._window = Window(config.window)
 
     def state(self, now: float) -> BreakerState:
-        """The state now; time alone turns OPEN into HALF_OPEN."""
+        """Return the state at `now`; OPEN becomes HALF_OPEN by the passage of time alone."""
         state, since = self._position
         cooled_down = now >= since + self._config.open_for
         return next_state(state, Event.COOLED_DOWN) if cooled_down else state
 
     def record(self, outcome: BatchOutcome, now: float) -> bool:
-        """Record an outcome; return whether it opened the breaker."""
+        """Record an outcome; return True if it opened the breaker."""
         state = self.state(now)
         if state is BreakerState.HALF_OPEN:
             good = outcome is BatchOutcome.DELIVERED
@@ -175,7 +173,7 @@ class Breaker:
         return False
 
     def tally(self, now: float) -> Tally:
-        """The outcomes within the window."""
+        """Return the number of outcomes within the window."""
         return self._window.tally(now)
 
     def _move(self, state: BreakerState, now: float) -> bool:
@@ -186,25 +184,28 @@ class Breaker:
 
 
 STORM = Thresholds(retry_percent=50)
-"""The retry rate from which on the rate limits ramp up again from 1/16."""
+"""Retry rate from which the rate limits restart at 1/16."""
 
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
 
 
 class CircuitBreakers:
-    """One session's breakers, by partition and by broker; the sender records, both threads ask."""
+    """One session's breakers, by partition and broker.
+
+    The sender thread records outcomes; both threads query the state.
+    """
 
     def __init__(self, config: ThrottlingConfig | None = None) -> None:
         self._config = (config or ThrottlingConfig()).breaker
 
-        # Written by the sender's thread, read by any: replaced as a whole.
+        # Replaced as a whole by the sender thread, read by any thread.
         self.ramp = Ramp()
-        """How far the rate limits have recovered since the latest storm or throttling."""
+        """The recovery of the rate limits since the latest retry storm or throttle pause."""
         self.unavailable: frozenset[int] = frozenset()
-        """Brokers that have owed an answer for partitioner.availability.timeout.ms."""
+        """Brokers that have not answered for partitioner.availability.timeout.ms."""
 
-        # Entries are added by the sender's thread, and looked up by any.
+        # Entries are added by the sender thread and looked up by any thread.
         self._each: dict[TopicPartition | int, Breaker] = {}
 
         # Sender thread only.
@@ -213,7 +214,7 @@ class CircuitBreakers:
         self._errors: Counter[str] = Counter()
         self._seen: set[TopicPartition] = set()
         self._failing: set[TopicPartition] = set()
-        """Partitions whose latest answer was an error."""
+        """Partitions whose latest response was an error."""
 
     # Sender thread only.
 
@@ -225,10 +226,10 @@ class CircuitBreakers:
         error: str,
         now: float,
     ) -> DeliveryError | None:
-        """A batch of a partition was answered; the reason to end the session, if there is one.
+        """Record the outcome of a batch; return the session's error if the job breaker opens.
 
-        `node_id` is the leader, None where the answer says nothing of the broker. `error`
-        is Kafka's name of it, and does not count where the batch was delivered.
+        `node_id` is the leader, None if the response does not concern the broker. `error` is
+        Kafka's name of the error; it is ignored if the batch was delivered.
         """
         self._recent.add(outcome, now)
         self._seen.add(topic_partition)
@@ -247,7 +248,7 @@ class CircuitBreakers:
         return None
 
     def throttled(self, now: float) -> None:
-        """A broker has asked for a pause."""
+        """Restart the ramp after a broker requested a throttle pause."""
         self.ramp = Ramp(now)
 
     def set_unavailable(self, brokers: frozenset[int]) -> None:
@@ -257,23 +258,23 @@ class CircuitBreakers:
     # Any thread.
 
     def is_open(self, topic_partition: TopicPartition, node_id: int, now: float) -> bool:
-        """Whether the breaker of a partition, or that of its leader, lets nothing through."""
+        """Return True if the breaker of the partition or of its leader is open."""
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
     def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
-        """Whether a partition or broker may be sent something; half-open, one thing at a time."""
+        """Return True if the target may be sent to; a half-open one only if it is not `busy`."""
         if not self._each:
             return True
         state = self._state(target, now)
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
 
     def is_probing(self, target: TopicPartition | int, now: float) -> bool:
-        """Whether the breaker is half-open, so that a single trial batch may be sent."""
+        """Return True if the breaker is half-open, so that only one trial batch may be sent."""
         return self._state(target, now) is BreakerState.HALF_OPEN
 
     @property
     def has_breakers(self) -> bool:
-        """Whether any partition's or broker's breaker can be open."""
+        """True if there is any breaker of a partition or broker that could be open."""
         return bool(self._each)
 
     def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
@@ -283,7 +284,10 @@ class CircuitBreakers:
     # Sender thread only.
 
     def _is_storm(self, now: float) -> bool:
-        """Whether most answers are errors on most partitions; a few bad partitions don't count."""
+        """Return True if most responses are errors on most partitions.
+
+        A few bad partitions do not count as a storm.
+        """
         if 2 * len(self._failing) <= len(self._seen):
             return False
         return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)

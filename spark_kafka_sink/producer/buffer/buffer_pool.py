@@ -1,28 +1,28 @@
-"""buffer.memory: reservations, waiting for room, and quotas per partition and broker.
+"""Accounting for buffer.memory: reservations, waits for room, and quotas.
 
-Quotas of the buffer: a stalled partition or broker must not hold all of it.
+A chunk of encoded rows is one Arrow buffer that several batches share, so it is charged as a whole
+and freed when the last of these batches is complete.
 
-With a quota of s percent of buffer.memory (the option bufferShare):
-- No broker's partitions hold more than s percent together, and no partition more than half of
-  that, so that its neighbours on the broker go on too. Exempt are the only broker and the only
-  partition that the session's topics have, and one row that is larger. What is beyond the quota
-  stays free for the others.
-- Rows without a key wait unassigned and count towards no quota, until a batch of them can be sent
-  at once; a partition that has used up its quota, or whose broker has, is given none. So they never
-  wait for what is stalled, only for room in the whole buffer: it is theirs where all of their
-  topic is stalled. While rows of their topic that belong to one partition wait, they are given
-  partitions whose quota is not used up, and count as theirs.
-- Rows that belong to one partition, by key or by number, wait when its quota is used up. The
-  chunk's other rows go first. But rows come in one order, and what comes after can't be taken
-  until these are: then the writer stands still, for at most max.block.ms, while everything that
-  it has handed over goes on being sent.
-The time until then is what the quota buys: the others run at full speed, with at least the rest
-of the buffer to themselves.
+Quotas prevent a stalled partition or broker from using the whole buffer. With a quota of s percent
+of buffer.memory (the option bufferShare):
 
-buffer.memory: what is charged, who holds it, and waiting until there is room.
+- The partitions of one broker hold at most s percent together, and one partition at most half of
+  that, so that the other partitions of the broker make progress. The limits do not apply to the
+  only broker or the only partition of the session's topics, nor to a single row that is larger. The
+  rest of the buffer stays available to the other brokers and partitions.
+- Rows without a key wait unassigned and count towards no quota until a batch of them can be sent at
+  once. A partition that has used up its quota, or whose broker has, gets no such batch. So these
+  rows never wait for a stalled partition, only for room in the whole buffer, which they may fill if
+  all partitions of their topic stall. While keyed or explicitly partitioned rows of their topic
+  wait, rows without a key are assigned to partitions with remaining quota and count towards it.
+- Rows that belong to one partition, by key or explicitly, wait when its quota is used up. The other
+  rows of the chunk are appended first. Since rows arrive in one order, later rows cannot be taken
+  until these are appended: the writer blocks for at most max.block.ms while the sender continues.
 
-A chunk of encoded rows is one Arrow buffer that several batches share, so it is charged as a
-whole and freed when the last of them is complete. Source: ``BufferPool``.
+Until the writer blocks, the other partitions run at full speed, with at least the rest of the
+buffer available to them.
+
+Source: ``BufferPool``.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _T = TypeVar("_T")
 
 
 PARTITIONS_PART = 2
-"""A partition may hold this part of what a broker may."""
+"""A partition's quota is the broker's quota divided by this."""
 _WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Partitions and brokers that can't be given more."""
+    """Partitions and brokers whose quota is used up."""
 
     partitions: frozenset[TopicPartition] = frozenset()
     brokers: frozenset[int] = frozenset()
@@ -64,7 +64,7 @@ class Full:
         return bool(self.partitions or self.brokers)
 
     def of(self, topic: TopicInfo) -> frozenset[int]:
-        """The topic's partitions among them, or led by one of them."""
+        """Return the topic's partitions that are full or led by a full broker."""
         if not self:
             return frozenset()
         return frozenset(
@@ -83,10 +83,10 @@ def find_full(
     more: int,
     limit: int,
 ) -> Full:
-    """Who would hold too much with `more` bytes in addition; who holds nothing may.
+    """Return the partitions and brokers whose quota `more` bytes would exceed.
 
-    `limit` is that of a broker, a partition has half of it; `topics` are all that the session
-    writes to.
+    Those that hold nothing are never full. `limit` is the quota of a broker in bytes; `topics` are
+    all topics that the session writes to.
     """
     brokers: Counter[int] = Counter()
     for topic_partition, size in held.items():
@@ -112,9 +112,9 @@ def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) ->
 
 
 class BufferQuotas:
-    """Bytes of the batches that each partition has in the buffer, and the most it may have.
+    """Bytes that each partition's batches hold in the buffer, and their quota.
 
-    `limit` is that of one broker, in bytes; None for no limit.
+    `limit` is the quota of one broker in bytes; None for no limit.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -127,11 +127,11 @@ class BufferQuotas:
 
     @classmethod
     def of_percent(cls, percent: int, buffer_memory: int) -> BufferQuotas:
-        """So many percent of the buffer for one broker; no limit where that is all of it."""
+        """Create quotas of `percent` of the buffer per broker; no limit from 100 percent."""
         return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE)
 
     def change(self, topic_partition: TopicPartition, size: int) -> None:
-        """A partition holds `size` bytes more, or less; unassigned batches count for none."""
+        """Add `size` bytes, possibly negative, to a partition; unassigned batches do not count."""
         if topic_partition.partition == UNASSIGNED:
             return
         self._total += size
@@ -142,11 +142,11 @@ class BufferQuotas:
             self.held.pop(topic_partition, None)
 
     def learn(self, topics: Iterable[TopicInfo]) -> None:
-        """The session writes to these topics too."""
+        """Add topics that the session writes to."""
         self._topics.update(topic.name for topic in topics)
 
     def full(self, more: int, cluster: Cluster) -> Full:
-        """Who can't be given `more` bytes, as the brokers lead now."""
+        """Return the partitions and brokers with no room for `more` bytes, by current leaders."""
         if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
             return NOTHING_FULL
         known = cluster.topics
@@ -158,7 +158,7 @@ class BufferQuotas:
 class Charge:
     """`size` bytes that stay charged until all `holders` have released them.
 
-    Guarded by the lock of the session's state from when the first batch holds it.
+    Guarded by the lock of the session's state once the first batch holds it.
     """
 
     size: int
@@ -166,7 +166,7 @@ class Charge:
 
 
 class BufferPool:
-    """A counter of charged bytes with a limit; the memory itself is Arrow's."""
+    """A counter of charged bytes with a limit; Arrow allocates the memory itself."""
 
     def __init__(self, config: ProducerConfig, state: SessionState, events: ProducerEvents) -> None:
         self.limit = config.buffer_memory
@@ -185,10 +185,10 @@ class BufferPool:
     # Writer thread only.
 
     def reserve(self, size: int) -> None:
-        """Charge `size` bytes; waits while the buffer is full.
+        """Charge `size` bytes; wait while the buffer is full.
 
-        A chunk is larger than the record that Java's producer waits with: max.block.ms begins again
-        whenever memory is freed.
+        A chunk is larger than the single record that Java's producer waits with, so max.block.ms
+        restarts whenever memory is freed.
 
         Raises:
             BufferTimeoutError: nothing was freed for max.block.ms.
@@ -204,11 +204,11 @@ class BufferPool:
     def wait_for_room(
         self, done: Callable[[], bool], size: int, since: Callable[[], float] = lambda: 0.0
     ) -> bool:
-        """Wait for room for `size` bytes, until `done`, at most max.block.ms.
+        """Wait at most max.block.ms until `done` is true; return False after the timeout.
 
-        max.block.ms begins at `since` or at the end of the pause that a broker asked for, if that
-        is later than now. Meanwhile the accumulator closes batches that linger; see
-        `waiting_since`.
+        max.block.ms begins at `since` or at the end of a throttle pause, if that is later than now.
+        During the wait the accumulator closes open batches; see `waiting_since`. `size` is the
+        bytes wanted, for the log.
         """
         started = self._state.clock.monotonic()
         with self._state.lock:
@@ -232,35 +232,35 @@ class BufferPool:
 
     @property
     def used(self) -> int:
-        """Bytes that are charged now."""
+        """Bytes charged now."""
         with self._state.lock:
             return self._used
 
     @property
     def waiting_since(self) -> float | None:
-        """When the writer began to wait for room, by the monotonic clock; None: it does not."""
+        """Start of the writer's wait for room, by the monotonic clock; None if not waiting."""
         with self._state.lock:
             return self._waiting_since
 
     def fits(self, size: int) -> bool:
-        """Whether `size` bytes more stay within the limit; an empty buffer takes anything."""
+        """Return True if `size` more bytes fit; an empty buffer takes any size."""
         with self._state.lock:
             return self._used == 0 or self._used + size <= self.limit
 
     def charge(self, size: int) -> None:
-        """Charge `size` bytes, whether there is room or not."""
+        """Charge `size` bytes even if they exceed the limit."""
         with self._state.lock:
             self._used += size
             self._peak = max(self._peak, self._used)
 
     def free(self, size: int) -> None:
-        """Free `size` bytes that were charged."""
+        """Free `size` charged bytes."""
         with self._state.lock:
             self._used -= size
             self._freed_at = self._state.clock.monotonic()
 
     def release(self, charges: list[Charge]) -> None:
-        """One holder of each charge is done with it; the list is emptied."""
+        """Remove one holder of each charge, and empty the list."""
         with self._state.lock:
             for charge in charges:
                 charge.holders -= 1
@@ -269,7 +269,7 @@ class BufferPool:
             charges.clear()
 
     def measure(self, meters: MetricsRecorder) -> None:
-        """Note how often and how long the writer waited, and the most that was ever charged."""
+        """Store the number and duration of the writer's waits and the peak of charged bytes."""
         with self._state.lock:
             meters.buffer_waits, meters.buffer_wait = self._waits, self._waited
             meters.buffer_peak = self._peak

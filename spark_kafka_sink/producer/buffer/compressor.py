@@ -1,4 +1,4 @@
-"""Compression in a thread of its own: closed batches go in, their compressed records come out."""
+"""Compression of closed batches in a separate thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CompressionResult(NamedTuple):
-    """The compressed records section of a batch and the seconds it took, or why there is none."""
+    """The compressed records section of a batch and the seconds it took, or the error."""
 
     batch: ProducerBatch
     payload: bytes = b""
@@ -27,13 +27,13 @@ class CompressionResult(NamedTuple):
 class Compressor:
     """Compresses the batches of one session; its thread starts with the first batch.
 
-    No lock of its own: a deque may be filled by one thread and emptied by another.
+    It needs no lock of its own, because each deque has one thread that appends and one that pops.
 
     Args:
-        config: says which codec and level.
-        clock: times the work.
+        config: the codec and its level.
+        clock: measures the compression time.
         on_result: called in the codec thread after each result.
-        executor: does the work one batch after another; None for a thread of its own.
+        executor: compresses one batch after another; None for a thread of its own.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class Compressor:
             1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
         self._pending: deque[ProducerBatch] = deque()
-        """Filled under the accumulator's lock, emptied by the codec thread, one a result; by the
-        sender's when the codec thread is dead."""
+        """Filled under the accumulator's lock; emptied by the codec thread, one batch per result,
+        or by the sender if the codec thread is dead."""
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
         """Set once, by the codec thread."""
 
     def submit(self, batch: ProducerBatch) -> None:
-        """Compress a batch after all that were submitted before; call under the lock."""
+        """Compress a batch after all batches submitted before; call this under the lock."""
         self._pending.append(batch)
         self._executor.submit(self._compress, batch)
 
     def take_results(self) -> list[CompressionResult]:
-        """What has come out since the last call, for the sender's thread.
+        """Return the results since the last call; sender thread only.
 
-        An error for each batch that is left if the codec thread has died.
+        If the codec thread has died, return an error for each remaining batch.
         """
         results: list[CompressionResult] = []
         while self._results:
@@ -78,7 +78,7 @@ class Compressor:
         return results
 
     def close(self) -> None:
-        """Finish the batch that is being compressed, drop the others; the writer's thread."""
+        """Finish the batch that is being compressed and drop the others; writer thread only."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     # Codec thread only.
@@ -91,7 +91,7 @@ class Compressor:
         try:
             payload = batch.compressed(self.codec, self._level)
             result = CompressionResult(batch, payload, self._clock.monotonic() - started)
-        except BaseException as error:  # noqa: BLE001 - the sender must hear of it
+        except BaseException as error:  # noqa: BLE001 - passed on to the sender
             result = CompressionResult(batch, error=error)
         self._results.append(result)
         self._pending.popleft()

@@ -1,4 +1,4 @@
-"""Whether a session goes on, and what its writer waits for: the link between its two threads."""
+"""The state that links a session's two threads: its lock, its error and its incomplete batches."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class SessionState:
-    """The error that ended the session, and how many of its batches are incomplete.
+    """The session's error, its number of incomplete batches, and the lock of both threads.
 
-    `lock` is the only lock that both threads of a session wait for; `BadRows` and the histograms
-    have leaf locks, under which nothing else is taken. It guards this state, the `BufferPool`, the
-    `BufferQuotas` and the `Accumulator` together, because the writer waits for a change in any of
-    them. `changed` is notified when memory is freed, when a batch is complete, when an error ends
+    Other locks that both threads of a session take are leaf locks, held without taking another:
+    those of `Metadata`, `BadRows` and the histograms. `lock` guards this state, the `BufferPool`,
+    the `BufferQuotas` and the `Accumulator` together, because the writer waits for a change in any
+    of them. `changed` is notified when memory is freed, when a batch completes, when an error ends
     the session, and when metadata arrives.
 
     Args:
-        clock: the client's.
+        clock: the client's clock.
         wake_sender: ends the sender's poll; any thread may call it.
-        check_sender: called while the writer waits; fails the session if the sender's thread died.
+        check_sender: called while the writer waits; fails the session if the sender thread died.
     """
 
     def __init__(
@@ -48,65 +48,65 @@ class SessionState:
 
     @property
     def error(self) -> BaseException | None:
-        """What ended the session, if anything has."""
+        """The error that ended the session, or None."""
         with self.lock:
             return self._error
 
     @property
     def incomplete(self) -> int:
-        """Batches that are neither acknowledged nor failed, open ones included."""
+        """Number of batches neither acknowledged nor failed, open ones included."""
         with self.lock:
             return self._incomplete
 
     @property
     def throttled_until(self) -> float:
-        """The end of the latest pause that a broker asked for; 0 if there was none."""
+        """End of the latest throttle pause, in seconds of the monotonic clock; 0 without any."""
         with self.lock:
             return self._throttled_until
 
     @property
     def throttled_ms(self) -> int:
-        """Milliseconds of all pauses that brokers asked for."""
+        """Total milliseconds of all throttle pauses."""
         with self.lock:
             return self._throttled_ms
 
     def raise_error(self) -> None:
-        """Raise what ended the session, if anything has."""
+        """Raise the error that ended the session, if there is one."""
         with self.lock:
             if self._error is not None:
                 raise self._error
 
     def add_incomplete(self, batches: int) -> None:
-        """So many batches more have yet to be acknowledged."""
+        """Add to the number of incomplete batches."""
         with self.lock:
             self._incomplete += batches
 
     def complete(self) -> None:
-        """One batch fewer is incomplete."""
+        """Decrement the number of incomplete batches."""
         with self.lock:
             self._incomplete -= 1
             self.changed.notify_all()
 
     def throttled(self, pause_ms: int) -> None:
-        """A broker has asked for a pause that begins now."""
+        """Record a throttle pause that begins now."""
         with self.lock:
             until = self.clock.monotonic() + pause_ms / 1000
             self._throttled_until = max(self._throttled_until, until)
             self._throttled_ms += pause_ms
 
     def mark_failed(self) -> None:
-        """A batch has failed for good: from now on flush waits for the error that says so."""
+        """Record that a batch has failed permanently: flush then waits for the session's error."""
         with self.lock:
             self._batch_failed = True
 
     def fail(self, error: BaseException) -> None:
-        """End the session: every wait of the writer raises `error`, or what came before it."""
+        """End the session: every wait of the writer raises `error`, or an earlier one."""
         with self.lock:
             self._error = self._error or error
             self.changed.notify_all()
 
     def notify(self) -> None:
-        """Something else that the writer may wait for has changed."""
+        """Wake the writer after any other change that it may wait for."""
         with self.lock:
             self.changed.notify_all()
 
@@ -118,16 +118,16 @@ class SessionState:
         seconds: float | None,
         since: Callable[[], float] = lambda: 0.0,
     ) -> bool:
-        """Wait until `done`, called under the lock, is true; False after so many seconds.
+        """Wait until `done`, called under the lock, is true; return False after the timeout.
 
         Args:
             done: ends the wait.
-            seconds: None for no limit.
-            since: called under the lock: a time from which the seconds are counted, if that is
-                later than now.
+            seconds: the timeout; None for no limit.
+            since: called under the lock; returns when the timeout begins, if that is later than the
+                start of the wait.
 
         Raises:
-            BaseException: what ended the session.
+            BaseException: the error that ended the session.
         """
         started = self.clock.monotonic()
         with self.lock:
@@ -144,12 +144,12 @@ class SessionState:
                     self._check_sender()
 
     def wait_until_complete(self) -> None:
-        """Wait until every batch is acknowledged; raises what ended the session otherwise."""
+        """Wait until every batch is acknowledged, or raise the error that ended the session."""
         self.wait_for(lambda: self._incomplete == 0 and not self._batch_failed, None)
 
 
 def throttled_note(pause_ms: int) -> str:
-    """Tell in an error for how long brokers have throttled the task; "" if none has."""
+    """Return a note for errors on how long brokers have throttled the task; "" if they have not."""
     if not pause_ms:
         return ""
     return f"; a quota of the brokers has throttled this task for {pause_ms:,} ms"

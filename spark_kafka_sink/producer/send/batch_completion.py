@@ -1,23 +1,19 @@
-"""Complete batches: acknowledged, failed, or expired by delivery.timeout.ms.
+"""Completes batches: acknowledged, failed, or expired by delivery.timeout.ms.
 
-How a batch ends: acknowledged, or failed for good; and how a failure ends the session.
+The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
+and then the error reports the delivery status of every record.
 
-The first failure for good ends the session: nothing new is sent, what is in flight is waited for,
-and the error then says of every record what became of it. Sender thread only.
-Source: ``ProducerBatch.complete``, ``Sender.failBatch``.
-
-delivery.timeout.ms: a batch that it has overtaken fails, wherever it waits.
-
-The time of a batch begins when it is created. While it was never sent, it begins again whenever a
-broker that it waits for acknowledges another batch, and at the end of each pause that such a broker
-asked for (KIP-219): a buffer may hold more than a slow broker, or a quota, admits within
-delivery.timeout.ms. Nobody waits for a single record of a task, and a broker that takes nothing is
-still noticed after delivery.timeout.ms. Once the batch was sent, only pauses begin it again, and no
-pause after a broker has refused it. A batch in flight may be in the log, so its records are
+A batch expires wherever it waits. Its delivery.timeout.ms begins when it is created. Until the
+batch is first sent, the timeout restarts whenever a broker that the batch waits for acknowledges
+another batch, and at the end of each throttle pause of such a broker (KIP-219): the buffer may hold
+more than a slow or throttled broker accepts within delivery.timeout.ms. No caller waits for a
+single record of a task, and a broker that accepts nothing is still detected after
+delivery.timeout.ms. Once the batch was sent, only throttle pauses restart the timeout, and not even
+those after a broker has refused it. A batch in flight may be in the log, so its records are
 POSSIBLY_PERSISTED.
 
-Sender thread only. Source: ``Sender.getExpiredInflightBatches``,
-``RecordAccumulator.expiredBatches`` (KIP-91).
+Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
+``Sender.getExpiredInflightBatches``, ``RecordAccumulator.expiredBatches`` (KIP-91).
 """
 
 from __future__ import annotations
@@ -47,11 +43,11 @@ _REMOVED = error_name(ErrorCode.unknown_topic_or_partition)
 
 
 class BatchCompletion:
-    """Completes batches; tells the report, the events, and the accumulator, which frees them."""
+    """Completes batches: updates the report, the events and the accumulator, which frees them."""
 
     def __init__(self, context: SendContext) -> None:
         self.failure: KafkaProdError | None = None
-        """The first failure for good; its statuses are filled in by `finish_failure`."""
+        """The first permanent failure; `finish_failure` fills in its delivery statuses."""
         self._context = context
         self._accumulator = context.accumulator
         self._in_flight = context.in_flight
@@ -68,7 +64,7 @@ class BatchCompletion:
         response: PartitionResponse,
         now: float,
     ) -> None:
-        """The broker has appended the batch, or had it already."""
+        """Complete a batch that the broker has appended, now or in an earlier attempt."""
         self._progress(batches)
         error = batches.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)
@@ -88,31 +84,31 @@ class BatchCompletion:
             self.fail_session(recreated_topic_error(topic, deleted))
 
     def complete_unacknowledged(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
-        """acks=0: the batch is on the wire, and that is all that will be known."""
+        """Complete a batch that was written to the socket with acks=0."""
         self._progress(batches)
         batches.completed(batch)
         self._report.sent(batch_done(batch))
         self._accumulator.complete(batch)
 
     def _progress(self, batches: InFlightBatches) -> None:
-        """The partition's leader takes batches."""
+        """Record that the partition's leader accepts batches."""
         self._made_progress[batches.leader] = self._client.clock.monotonic()
 
     def complete_dry_run(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
-        """A dry run: the batch would be on the wire now, and goes nowhere."""
+        """Complete a batch of a dry run, which is not sent."""
         batches.completed(batch)
         self._report.would_be_written(batch_done(batch))
         self._accumulator.complete(batch)
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
-        """A batch that is in no queue any more has failed for good."""
-        self._accumulator.state.mark_failed()  # first: flush may wait for the batch
+        """Fail a batch permanently; it must already be removed from all queues."""
+        self._accumulator.state.mark_failed()  # first: flush may wait for this batch
         self._report.failed(*batch.partition, batch.records, status, error)
         self._events.failed(batch, status, error)
         self._accumulator.complete(batch)
 
     def fail_removed_partitions(self, now: float) -> None:
-        """Fail what waits for partitions that a topic has no more since it was made anew."""
+        """Fail batches for partitions that no longer exist after their topic was recreated."""
         removed = self._client.metadata.removed_partitions
         if not removed:
             return
@@ -127,7 +123,7 @@ class BatchCompletion:
             self.fail_session(removed_partition_error(batch, remaining))
 
     def fail_session(self, error: KafkaProdError) -> None:
-        """Remember the first failure for good."""
+        """Store the first permanent failure, which ends the session."""
         self._accumulator.state.mark_failed()
         if self.failure is not None:
             return
@@ -138,21 +134,21 @@ class BatchCompletion:
             self._transactions.fail()
 
     def finish_failure(self) -> None:
-        """Once nothing is in flight after a failure, fail the rest and tell the writer."""
+        """Fail the remaining batches and the session, once nothing is in flight after a failure."""
         if self.failure is None or self._accumulator.state.error is not None:
             return
         if any(batches.in_flight for batches in self._in_flight.values()):
             return
         for batch in self._context.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
-        with self._accumulator.lock:  # the writer must not add a batch between these two
+        with self._accumulator.lock:  # the writer must not add a batch in between
             for batch in self._accumulator.take_all():
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             self.failure.statuses = self._report.failures()
             self._accumulator.state.fail(self.failure)
 
     def abandon(self, error: KafkaProdError) -> None:
-        """No answer will be taken any more: what is in flight may be in the log or not."""
+        """Fail the session without waiting for responses: in-flight batches may be in the log."""
         self.fail_session(error)
         for batches in self._in_flight.values():
             for batch in list(batches.in_flight):
@@ -162,14 +158,14 @@ class BatchCompletion:
 
 
 def status_of(batch: ProducerBatch) -> DeliveryStatus:
-    """What is known of a batch that is sent no more."""
+    """Return the delivery status of a batch that will not be sent again."""
     if batch.ambiguous:
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED
 
 
 def batch_done(batch: ProducerBatch, response: PartitionResponse | None = None) -> BatchDone:
-    """What the report is told of a batch that was acknowledged, or went out with acks=0."""
+    """Return the report entry of a batch that was acknowledged, or sent with acks=0."""
     topic, partition = batch.partition
     return BatchDone(
         topic=topic,
@@ -183,10 +179,10 @@ def batch_done(batch: ProducerBatch, response: PartitionResponse | None = None) 
 
 
 def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:
-    """When the broker has appended the batch, where it says so.
+    """Return the broker's append time of the batch, if the response has one.
 
-    Of a batch that it had already, a broker names the time that is in the log: the producer's own
-    where the topic keeps CreateTime. Source: ``BatchMetadata.timestamp``.
+    For a batch that it had already, a broker returns the timestamp in the log, which is the
+    producer's own if the topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
     """
     repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
     return None if repeated else response.append_time
@@ -196,13 +192,13 @@ _EXPIRED = "DELIVERY_TIMEOUT"
 
 
 def is_expired(context: SendContext, batch: ProducerBatch, now: float) -> bool:
-    """Whether delivery.timeout.ms has passed for a batch, by `now` of the monotonic clock."""
+    """Return True if delivery.timeout.ms has passed for a batch; `now` is monotonic time."""
     born_before = now - context.session.config.delivery_timeout_ms / 1000
     return batch.created <= born_before and timed_from(context, batch) <= born_before
 
 
 def timed_from(context: SendContext, batch: ProducerBatch) -> float:
-    """When delivery.timeout.ms of a batch began, in seconds of the monotonic clock."""
+    """Return when delivery.timeout.ms of a batch began, in seconds of the monotonic clock."""
     network, times = context.session.client.network, [batch.created, batch.timed_from]
     for leader in _leaders(context, batch):
         if not batch.attempts:
@@ -213,7 +209,7 @@ def timed_from(context: SendContext, batch: ProducerBatch) -> float:
 
 
 def _leaders(context: SendContext, batch: ProducerBatch) -> Collection[int]:
-    """The brokers that a batch waits for; any of the topic's where it has no partition yet."""
+    """Return the brokers that a batch waits for; all of the topic's if it is unassigned."""
     topic = context.metadata.cluster.topics.get(batch.partition.topic)
     if topic is None:
         return ()
@@ -223,7 +219,7 @@ def _leaders(context: SendContext, batch: ProducerBatch) -> Collection[int]:
 
 
 def expire_batches(context: SendContext, completion: BatchCompletion, now: float) -> None:
-    """Fail what waits to be sent again, what is in flight, and what was never sent, in this order.
+    """Fail expired batches: retries, then batches in flight, then batches never sent.
 
     `now` in seconds of the monotonic clock.
     """

@@ -1,4 +1,4 @@
-"""The error that the failure of a batch becomes: what happened where, and what to do next."""
+"""The errors that failed batches raise: what failed, on which partition, and what to do next."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _UNREACHED = "check that the partition has a leader that can be reached, then ru
 
 
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
-    """Tell of a batch of one record that the broker finds too large: row, key and size."""
+    """Describe a batch of one record that the broker finds too large: row, key and size."""
     (record,) = read_records(b"".join(bytes(part) for part in batch.encode()))
     rows = batch.row_numbers()
     number = UNKNOWN_ROW if rows is None else int(rows.numbers[0])
@@ -94,7 +94,7 @@ def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
 def batch_error(
     batch: ProducerBatch, response: PartitionResponse, acls: AclAdvisor
 ) -> DeliveryError:
-    """A batch failed for good with this response."""
+    """Return the error for a batch that failed permanently with this response."""
     code, topic = response.code, batch.partition.topic
     if code in RECORDS_TOO_LARGE and batch.records == 1 and not batch.ambiguous:
         return RecordTooLargeError(
@@ -125,13 +125,13 @@ def batch_error(
 def timeout_error(
     batch: ProducerBatch, timeout_ms: int, reasons: Mapping[str, str], throttled_ms: int = 0
 ) -> DeliveryError:
-    """A batch was overtaken by delivery.timeout.ms.
+    """Return the error for a batch that exceeded delivery.timeout.ms.
 
     Args:
-        batch: the first one.
+        batch: the first expired batch.
         timeout_ms: delivery.timeout.ms.
         reasons: why connections failed, by address.
-        throttled_ms: for how long brokers have throttled the task.
+        throttled_ms: how long brokers have throttled the task.
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
     return DeliveryError(
@@ -147,7 +147,7 @@ def timeout_error(
 
 
 def rewound_error(partition: TopicPartition, last: int, offset: int) -> DeliveryError:
-    """A batch was appended below one that was acknowledged before it."""
+    """Return the error for a batch appended below an offset acknowledged before it."""
     return DeliveryError(
         f"the partition has lost acknowledged records during the write: a batch was appended at "
         f"offset {offset}, after one at offset {last}",
@@ -159,7 +159,7 @@ def rewound_error(partition: TopicPartition, last: int, offset: int) -> Delivery
 
 
 def order_error(partition: TopicPartition) -> DeliveryError:
-    """A broker forgot the producer, and accepted a batch before the one that precedes it."""
+    """Return the error for a broker that forgot the producer and accepted batches out of order."""
     return DeliveryError(
         "the broker no longer knew this producer and accepted its batches out of order",
         topic=partition.topic,
@@ -171,7 +171,7 @@ def order_error(partition: TopicPartition) -> DeliveryError:
 
 
 def gap_error(partition: TopicPartition) -> DeliveryError:
-    """In a transaction: the log may hold what was sent behind a batch that was refused."""
+    """Return the error for a transaction whose log may contain batches sent after a refused one."""
     return DeliveryError(
         "records behind a batch that the broker refused may be in the log already, after an answer "
         "that was lost",
@@ -183,7 +183,7 @@ def gap_error(partition: TopicPartition) -> DeliveryError:
 
 
 def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
-    """A batch waits for a partition that is gone: its topic was made anew with `remaining` ones."""
+    """Return the error for a batch of a removed partition; `remaining` partitions are left."""
     return DeliveryError(
         f"the topic was deleted and made anew while rows were being written to it, and has "
         f"partitions 0 to {remaining - 1} now: the one of {plural(batch.records, 'record')} is "

@@ -1,8 +1,10 @@
-"""Which batches go into the next request to each broker, and which partition the unassigned get.
+"""Select the batches of the next request to each broker, and assign partitions to unassigned ones.
 
-A batch without a key gets its partition here, when it can be sent at once: nothing but what is in
-flight is ever stuck behind a partition or broker that stalls. What the drainer finds out beside
-(a stale snapshot, an epoch bump that is due) it returns; the sender acts. Sender thread only.
+A batch without a key gets its partition here, when it can be sent at once. So a stalled partition
+or broker delays such batches only if they are already in flight to it. Other findings, such as
+stale metadata or a due epoch bump, are returned to the sender, which acts on them. Sender thread
+only.
+
 Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 """
 
@@ -32,23 +34,23 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
-"""Bytes of room for a broker that is tried again: the first batch has any size, and ends it."""
+"""Bytes of room for a half-open broker: the first batch may have any size and uses up the room."""
 
 _SLOW = 0.1
-"""The part of request.timeout.ms that a broker owes an answer for when requests become smaller."""
+"""Fraction of request.timeout.ms without a response after which requests become smaller."""
 
 
 @dataclass(slots=True)
 class Drained:
-    """The next request of each broker, and what was found out while they were put together.
+    """The next request of each broker, and other findings of the drainer.
 
-    `room` is the bytes that each broker's request may still have, 0 where none can be sent now.
-    `unready`: brokers that something waits for and that take no request before they are connected.
-    `more`: something is left that may go with a request after these. `stale`: a partition has no
-    leader. `epoch_bumps`: partitions that send
-    nothing until they have a new epoch. `unavailable`: brokers that owe an
-    answer for so long that no unassigned batch goes there. `new_partitions` must be added to the
-    transaction before anything goes to them.
+    - `room`: bytes that each broker's request may still take; 0 if it cannot be sent now.
+    - `unready`: brokers that batches wait for and that must be connected first.
+    - `unavailable`: brokers that have not answered for so long that no unassigned batch goes there.
+    - `more`: some batches may be sent in requests after these.
+    - `stale`: a partition has no leader.
+    - `epoch_bumps`: partitions that send nothing until they have new sequences.
+    - `new_partitions`: partitions that must be added to the transaction first.
     """
 
     room: dict[int, int]
@@ -63,11 +65,11 @@ class Drained:
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
-        """Whether a batch may join: one per partition, and the first may have any size."""
+        """Return True if a batch may join: one per partition, and the first may have any size."""
         return topic_partition not in self._taken and self._has_room(leader, size)
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
-        """Whether none of these brokers' requests has room for a batch of this size."""
+        """Return True if none of these brokers' requests has room for `size` bytes."""
         return not any(self._has_room(leader, size) for leader in leaders)
 
     def _has_room(self, leader: int, size: int) -> bool:
@@ -75,15 +77,15 @@ class Drained:
         return room > 0 and (size <= room or leader not in self.requests)
 
     def close(self, leader: int) -> None:
-        """A batch found no room in the request to its leader: nothing joins it any more."""
+        """Close the request to a leader after a batch did not fit; no other batch may join it."""
         self.room[leader] = 0
 
     def taken(self, topic: str) -> set[int]:
-        """Partitions of a topic that a batch has joined for."""
+        """Return the partitions of a topic that already have a batch in a request."""
         return {partition for name, partition in self._taken if name == topic}
 
     def add(self, batches: InFlightBatches, batch: ProducerBatch, leader: int) -> None:
-        """Put a batch into the request to its leader."""
+        """Add a batch to the request to its leader."""
         self.room[leader] -= batch.size
         self.requests.setdefault(leader, []).append(DrainedBatch(batches, batch))
         self._taken.add(batches.partition)
@@ -107,10 +109,10 @@ class Drainer:
         self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
         self._known: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
-        """Leaders by topic and partition, as the snapshot `_known` has them."""
+        """Leaders by topic and partition, in the snapshot `_known`."""
 
     def drain(self, now: float) -> Drained:
-        """Take the batches of the next request to each broker that can take one."""
+        """Return the batches of the next request to each broker that can take one."""
         cluster = self._metadata.cluster
         unavailable = self._unavailable_brokers(now)
         queues = self._waiting()
@@ -126,7 +128,7 @@ class Drainer:
                 is_unassigned = queue.partition == UNASSIGNED
                 has_leader = bool(led) if is_unassigned else queue.partition in led
                 if not has_leader:
-                    # It is being asked already about a topic that is not known.
+                    # Metadata of unknown topics is already being requested.
                     drained.stale |= queue.topic in cluster.topics
                 if is_unassigned:
                     drained.more |= self._drain_unassigned(queue, led, drained)
@@ -135,9 +137,9 @@ class Drainer:
         return drained
 
     def _waiting(self) -> list[TopicPartition]:
-        """Queues with something to send, those first that something was taken of longest ago.
+        """Return the queues with batches to send, the least recently served first.
 
-        So none starves, and what found no room in a request is the first in the next.
+        So no queue starves, and a batch that did not fit in a request is first in the next one.
         """
         with self._accumulator.lock:
             queues = self._accumulator.queues
@@ -145,7 +147,7 @@ class Drainer:
             return [each for each, queue in queues.items() if queue or each in retried]
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
-        """The leader of each partition of a topic that has one; found once per snapshot."""
+        """Return the leader of each led partition of a topic, cached per snapshot."""
         if self._known is not cluster:
             self._known = cluster
             self._led_by.clear()
@@ -158,10 +160,10 @@ class Drainer:
         return led
 
     def _room(self, node_id: int, now: float) -> int:
-        """Bytes that a request to this broker, which is ready, may have now; 0 for none."""
+        """Return the bytes that a request to this ready broker may take now; 0 for none."""
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
-            return 0  # request.timeout.ms begins here: nothing waits for the socket meanwhile
+            return 0  # request.timeout.ms begins at once, so no request may wait for the socket
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         if self._breakers.is_probing(node_id, now):
@@ -171,12 +173,12 @@ class Drainer:
         return self._client.request_size_limit.at(now)
 
     def _is_slow(self, node_id: int, now: float) -> bool:
-        """A broker takes its time: larger requests would be too late the sooner."""
+        """Return True if a broker answers so slowly that larger requests would risk a timeout."""
         since = self._network.waits_since(node_id)
         return since is not None and now - since > self._slow_after
 
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
-        """Brokers that have owed an answer for partitioner.availability.timeout.ms.
+        """Return brokers that have not answered for partitioner.availability.timeout.ms.
 
         As in Java this is part of adaptive partitioning.
         """
@@ -192,9 +194,9 @@ class Drainer:
     def _drain_partition(
         self, topic_partition: TopicPartition, leader: int, drained: Drained
     ) -> bool:
-        """Take the partition's next batch, if it may go and fits into the request.
+        """Drain the partition's next batch, if it may be sent and fits into the request.
 
-        Returns whether something is left that may go with the next request.
+        Return True if more may be sent in the next request.
         """
         if not drained.fits(topic_partition, leader):
             return leader in drained.requests
@@ -203,7 +205,7 @@ class Drainer:
         if queue and self._accumulator.queues.get(
             TopicPartition(topic_partition.topic, UNASSIGNED)
         ):
-            queue = None  # rows without a partition that came before these may go to it as well
+            queue = None  # earlier rows without a partition may be assigned to it
         if not self._may_send(batches, drained):
             return False
         batch = batches.next(queue, leader, drained.now)
@@ -218,7 +220,7 @@ class Drainer:
         return bool(queue)
 
     def _may_send(self, batches: InFlightBatches, drained: Drained) -> bool:
-        """Whether the session may send to the partition; if not, note the reason in `drained`."""
+        """Return True if the session may send to the partition; else note why in `drained`."""
         if batches.must_bump_epoch:
             drained.epoch_bumps[batches.partition] = batches
             return False
@@ -244,9 +246,9 @@ class Drainer:
     def _drain_unassigned(
         self, unassigned: TopicPartition, leaders: dict[int, int], drained: Drained
     ) -> bool:
-        """Give batches of a topic to partitions that can take them now, one to each at most.
+        """Assign batches of a topic to partitions that can take them now, at most one to each.
 
-        Returns whether something is left that may go with the next request.
+        Return True if more may be sent in the next request.
         """
         queue = self._accumulator.queues[unassigned]
         if not queue[0].ready:
@@ -266,7 +268,7 @@ class Drainer:
         return not drained.requests.keys().isdisjoint(brokers)
 
     def _drawn(self, topic: str, leaders: dict[int, int], drained: Drained) -> Iterator[int]:
-        """Partitions that are not seen to be unable, in the order in which they are drawn."""
+        """Yield the partitions that may be able to take a batch, in drawn order."""
         room, taken = drained.room, drained.taken(topic)
         partitions = [
             partition
@@ -286,7 +288,7 @@ class Drainer:
         added: TransactionPartitions,
         drained: Drained,
     ) -> Iterator[int]:
-        """The drawn partitions that are in the transaction; others are added for what waits."""
+        """Yield the drawn partitions that are in the transaction; request others as needed."""
         topic, ready = queue[0].partition.topic, sum(batch.ready for batch in queue)
         waiting = UnassignedBatches(added, topic, ready, drained.new_partitions)
         for partition in waiting.order(drawn):
@@ -298,7 +300,7 @@ class Drainer:
                 waiting.taken(before - len(queue))
 
     def _queued(self, topic: str) -> Counter[int]:
-        """Batches that wait for each partition of a topic or are in flight to it, if any are."""
+        """Return the number of batches queued for or in flight to each partition of a topic."""
         lengths = queue_lengths(self._accumulator.queues, topic)
         for topic_partition, batches in self._in_flight.items():
             if topic_partition.topic == topic and (count := batches.count):
@@ -308,7 +310,7 @@ class Drainer:
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, drained: Drained
     ) -> None:
-        """Send a batch to this partition, if that can take it now; else it stays where it is."""
+        """Drain a batch as one of this partition, if the partition can take it now."""
         topic_partition = TopicPartition(batch.partition.topic, partition)
         if not drained.fits(topic_partition, leader, batch.size):
             return
@@ -321,9 +323,10 @@ class Drainer:
             self._take(batches, batch, leader, drained)
 
     def _is_full(self, topic_partition: TopicPartition, batch: ProducerBatch) -> bool:
-        """The partition, or its broker, has used up its share of the buffer.
+        """Return True if the partition or its broker has used up its share of the buffer.
 
-        No share holds up what others wait behind: it could be used up by them.
+        The share is ignored if rows with a partition wait for unassigned batches: those rows could
+        be what uses it up.
         """
         if self._has_followers(topic_partition.topic):
             return False
@@ -334,12 +337,12 @@ class Drainer:
         )
 
     def _has_followers(self, topic: str) -> bool:
-        """Rows with a partition wait until the topic's unassigned ones have gone."""
+        """Return True if rows with a partition wait for the topic's unassigned batches."""
         return topic in self._accumulator.assigned_topics
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
-    """The leaders of the queues' partitions, of all of the topic for an unassigned queue."""
+    """Return the leaders of the queues' partitions; for unassigned queues, of the whole topic."""
     leaders: set[int] = set()
     for (_, partition), led in waiting:
         if partition == UNASSIGNED:

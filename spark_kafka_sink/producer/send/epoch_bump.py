@@ -1,16 +1,16 @@
-"""Bump the producer epoch (KIP-360) and renumber the batches of a partition.
+"""New sequences for a partition with nothing in flight: epoch bump, or renumbering.
 
-New sequences for a partition of which nothing is in flight: in a new epoch, or in a transaction.
+Outside transactions, the partition restarts at sequence 0 in a new producer epoch (KIP-360). This
+is due after UNKNOWN_PRODUCER_ID, and after records were removed from a batch.
 
-An epoch is a transaction's own: a producer that bumps it leaves the transaction. So in one, the
-partition goes on at the sequence of the batch that was refused, as that appended nothing. What was
-sent behind it and came back goes again with new sequences, if it is certain that no log has it.
-Sender thread only. Source: KIP-98, KIP-890; ``TransactionManager.adjustSequencesDueToFailedBatch``.
+In a transaction the epoch must not change: a producer that bumps it leaves the transaction. The
+partition continues at the sequence of the refused batch, which appended nothing. Batches that were
+sent after it and returned to the retry queue are resent with new sequences, provided that none of
+them can be in the log.
 
-The epoch bump: a partition starts over at sequence 0 in a new producer epoch (KIP-360).
-
-Due after UNKNOWN_PRODUCER_ID, and after records were taken out of a batch. Sender thread only.
-Source: ``TransactionManager.bumpIdempotentProducerEpoch``.
+Sender thread only. Source: KIP-98, KIP-360, KIP-890;
+``TransactionManager.bumpIdempotentProducerEpoch``,
+``TransactionManager.adjustSequencesDueToFailedBatch``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GAP = error_name(ErrorCode.out_of_order_sequence_number)
 
 
 def renumber(context: SendContext, completion: BatchCompletion, batches: InFlightBatches) -> None:
-    """Give the partition the new epoch, or the new sequences, that it needs."""
+    """Give the partition the new epoch or the new sequences that it needs."""
     if context.session.transactions is None:
         bump_epoch(context, completion, batches)
     else:
@@ -41,7 +41,7 @@ def renumber(context: SendContext, completion: BatchCompletion, batches: InFligh
 
 
 def _close_gap(context: SendContext, completion: BatchCompletion, batches: InFlightBatches) -> None:
-    """Number what comes after a refused batch from that batch's sequence on."""
+    """Renumber the batches after a refused batch from that batch's sequence on."""
     gap = batches.gap
     assert gap is not None
 
@@ -63,9 +63,9 @@ _UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
 
 
 def bump_epoch(context: SendContext, completion: BatchCompletion, batches: InFlightBatches) -> None:
-    """Give a partition of which nothing is in flight the new epoch that it needs.
+    """Start a new epoch for a partition with nothing in flight.
 
-    A batch that may be in the log can't be sent again under a new epoch: it fails.
+    A batch that may be in the log cannot be sent again in a new epoch, so it fails.
     """
     state = context.session.producer_state
     state.bump_epoch(batches.partition)

@@ -1,4 +1,4 @@
-"""What to do about the response to a sent batch: one pure decision, the retry rule.
+"""The retry rule: one pure decision on the next step after the response to a batch.
 
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
     MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
@@ -10,10 +10,10 @@
     CONCURRENT_TRANSACTIONS**                    RETRY
     any other                                    FAIL
 
-(* of an idempotent producer, ** in a transaction. There UNKNOWN_PRODUCER_ID is FAIL, as no new
-epoch can be had, and FAIL means that the transaction must be aborted.) A retry becomes FAIL once
-delivery.timeout.ms has passed or `retries` is used up, and FAIL becomes FATAL with
-enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
+(* idempotent producers only, ** transactions only. In a transaction UNKNOWN_PRODUCER_ID is FAIL,
+because its epoch cannot be bumped, and FAIL means that the transaction must be aborted.) A retry
+becomes FAIL once delivery.timeout.ms has passed or `retries` is used up, and FAIL becomes FATAL
+with enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
 
 Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
 KIP-360, KIP-467, KIP-890, KIP-951.
@@ -37,32 +37,35 @@ from spark_kafka_sink.protocol.error_codes import (
 
 
 class Action(Enum):
-    """The one next step for a batch."""
+    """The next step for a batch."""
 
     COMPLETE = auto()
     RETRY = auto()
     REFRESH_AND_RETRY = auto()
-    """Retry once the metadata has been refreshed."""
+    """Retry after a metadata refresh."""
     BUMP_AND_RETRY = auto()
     """Retry in a new producer epoch (KIP-360)."""
     SPLIT = auto()
     """Send the records again in smaller batches."""
     FAIL = auto()
     FATAL = auto()
-    """Fail, and set no refused records aside."""
+    """Fail, without dead letters for refused records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the decision depends on beside the error code.
+    """What the decision depends on besides the error code.
 
-    `head`: no earlier batch of the partition is incomplete or left a gap. `ambiguous`: an earlier
-    attempt got no clear answer: the log may hold the batch, so it may go again only with the
-    sequences that it had, by which a broker knows it. `expired`: delivery.timeout.ms has passed.
-    `attempts_left`: retries is not used up.
-    `gapless`: enable.gapless.guarantee, by which nothing may go on after a batch that failed for
-    good, unless it failed because its time was up. `transactional`: the records belong to a
-    transaction, whose epoch can't be bumped.
+    - `idempotent`: the producer is idempotent.
+    - `head`: no earlier batch of the partition is incomplete or has left a gap.
+    - `records`: number of records in the batch.
+    - `ambiguous`: an earlier attempt got no clear response, so the log may contain the batch. It
+      may be retried only with its original sequences, by which a broker detects duplicates.
+    - `expired`: delivery.timeout.ms has passed.
+    - `attempts_left`: `retries` is not used up.
+    - `gapless`: enable.gapless.guarantee, which stops the producer after a permanently failed
+      batch, unless the batch expired.
+    - `transactional`: the records belong to a transaction, whose epoch cannot be bumped.
     """
 
     idempotent: bool
@@ -77,7 +80,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action, and the status of the records where it ends them."""
+    """An action, and the delivery status of the records if the action completes them."""
 
     action: Action
     status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
@@ -87,7 +90,7 @@ _UNANSWERED = frozenset(ClientErrorCode)
 
 
 def decide(code: int, facts: Facts) -> Decision:
-    """The next step for a batch that was answered with `code` (or a code of our own)."""
+    """Return the next step for a batch answered with `code` (Kafka's, or a `ClientErrorCode`)."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
@@ -103,10 +106,10 @@ def decide(code: int, facts: Facts) -> Decision:
 
 
 def _too_large(code: int, facts: Facts) -> Decision:
-    """Splitting is no retry, so attempts don't count; a single record can't be split.
+    """Split the batch, which does not count as a retry; a single record cannot be split.
 
-    The log may hold a batch that is ambiguous. Its parts have its sequences: a broker that has
-    appended the whole refuses the first part as out of order, and nothing is there twice.
+    The log may contain an ambiguous batch. Its parts keep its sequences: a broker that has appended
+    the whole batch refuses the first part as out of order, so nothing is duplicated.
     """
     if facts.records > 1 and not facts.expired:
         return Decision(Action.SPLIT)
@@ -131,7 +134,7 @@ def _retriable(code: int, facts: Facts) -> Action | None:
 
 
 def is_unclear(code: int) -> bool:
-    """Whether the records may be in the log although no success was reported."""
+    """Return True if the records may be in the log although no success was reported."""
     return code in MAYBE_APPENDED or not is_known(code)
 
 

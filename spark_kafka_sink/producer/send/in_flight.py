@@ -1,17 +1,20 @@
-"""One partition's batches on the sender's side: what is in flight, what is to be retried, in order.
+"""In-flight batches and retries of one partition, in sequence order.
 
 Rules that keep sequences gapless and records in order:
-- a batch that must be retried waits until nothing of its partition is in flight;
-- batches to be retried go first, lowest sequence first, each alone: brokers remember a producer's
-  last five batches, and take one that lies further back for out of order;
-- a partition that has moved waits until its old leader has answered;
-- a partition's first batch goes alone, in each session, after a pause, and to each new leader: a
-  broker that does not know the producer accepts any sequence, so it may refuse the first and accept
-  the second. Brokers forget a producer after producer.id.expiration.ms, counted from the newest
-  timestamp of its records, and a replica that has none of its records does not know it;
-- a batch that a later one has overtaken all the same is not sent again: the session fails;
-- where records were taken out of a batch that was refused, what follows starts over once nothing is
-  in flight: in a new epoch, or in a transaction, whose epoch stays, at that batch's sequence.
+
+- A batch that must be retried waits until no batch of its partition is in flight.
+- Retries precede new batches, lowest sequence first, each alone: brokers remember a producer's last
+  five batches, and reject an older one as out of order.
+- After a leader change, a partition waits until its old leader has answered.
+- A partition's first batch is sent alone: in each session, after a pause, and to each new leader. A
+  broker that does not know the producer accepts any sequence, so it could refuse the first batch
+  and accept the second. Brokers forget a producer after producer.id.expiration.ms, counted from the
+  newest timestamp of its records, and a replica without any of its records does not know it.
+- If a broker nevertheless appends a later batch while an earlier one waits to be retried, the
+  earlier one is not sent again: the session fails.
+- After records were removed from a refused batch, the partition gets new sequences once nothing is
+  in flight: in a new epoch, or in a transaction, whose epoch must not change, from that batch's
+  sequence on.
 
 Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
 librdkafka's introduction on leader changes.
@@ -36,11 +39,11 @@ if TYPE_CHECKING:
 
 
 _REMEMBERED_S = 1.0
-"""Seconds without an acknowledgement after which the next batch goes alone."""
+"""Seconds without an acknowledgement after which the next batch is sent alone."""
 
 
 class Gap(NamedTuple):
-    """Where a refused batch has left the sequences: its place in the order, its first sequence."""
+    """The place of a refused batch in the order, and its first sequence, which is now unused."""
 
     order: tuple[int, ...]
     sequence: int
@@ -48,11 +51,12 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class InFlightBatches:
-    """`in_flight` and `retry_queue` are in sequence order; `retry_at` in seconds of the clock.
+    """The in-flight batches and retries of one partition.
 
-    `leader` is where the batches in flight were sent. `bump_epoch`: a new epoch begins once nothing
-    is in flight, in a transaction new sequences after the `gap`. `passed_gap`: a broker has taken a
-    batch behind it.
+    `in_flight` and `retry_queue` are in sequence order; `retry_at` is in seconds of the clock.
+    `leader` is the broker that the in-flight batches were sent to. `bump_epoch`: a new epoch is due
+    once nothing is in flight; in a transaction, new sequences after the `gap`. `passed_gap`: a
+    broker has appended a batch after the gap.
     """
 
     partition: TopicPartition
@@ -64,28 +68,28 @@ class InFlightBatches:
     gap: Gap | None = None
     passed_gap: bool = False
     _known_by: int = NO_LEADER
-    """The leader that acknowledged a batch of this epoch last, at `_known_at`."""
+    """The leader that last acknowledged a batch of this epoch, at `_known_at`."""
     _known_at: float = 0.0
     _last: tuple[tuple[int, ...], int] = ((), -1)
-    """The order and the base offset of the acknowledged batch that is last in order."""
+    """Order and base offset of the last acknowledged batch, in batch order."""
     _drained: int = 0
 
     @property
     def count(self) -> int:
-        """Batches that are in flight or to be retried."""
+        """Number of batches in flight or to be retried."""
         return len(self.in_flight) + len(self.retry_queue)
 
     # What may be sent.
 
     @property
     def must_bump_epoch(self) -> bool:
-        """A new epoch is due and can begin now."""
+        """True if a new epoch is due and can begin now."""
         return self.bump_epoch and not self.in_flight
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float
     ) -> ProducerBatch | None:
-        """The batch that may be sent to `leader` now; it stays where it is until it is sent."""
+        """Return the batch that may be sent to `leader` now; it is not removed until it is sent."""
         if not self._may_send_to(leader, now):
             return None
         if self.retry_queue:
@@ -95,7 +99,7 @@ class InFlightBatches:
         return None
 
     def takes_any(self, leader: int, now: float) -> bool:
-        """Whether a batch that was never sent may go to `leader` now, as this partition's."""
+        """Return True if a new batch of this partition may be sent to `leader` now."""
         return self._may_send_to(leader, now) and not self.retry_queue
 
     def _may_send_to(self, leader: int, now: float) -> bool:
@@ -108,21 +112,21 @@ class InFlightBatches:
         return self._may_be_followed(self.in_flight[0])
 
     def _may_be_followed(self, first: ProducerBatch) -> bool:
-        """See the rules on five batches and on brokers that don't know the producer."""
+        """Return True if another batch may be sent while `first` is in flight; see the rules."""
         if first.attempts > 1:
             return False
         known = self.leader == self._known_by and first.sent_at <= self._known_at + _REMEMBERED_S
         return known or first.sequence == NO_SEQUENCE
 
     def is_head(self, batch: ProducerBatch) -> bool:
-        """No earlier batch of the partition is incomplete, or has left a gap in the sequences."""
+        """Return True if no earlier batch is incomplete, or has left a gap in the sequences."""
         earlier = bool(self.retry_queue) and self.retry_queue[0].order < batch.order
         return not earlier and not self.bump_epoch and self.in_flight[0] is batch
 
     # What happens to a batch.
 
     def sent(self, batch: ProducerBatch, leader: int) -> None:
-        """`batch`, which may go now, is on its way."""
+        """Add a batch that is sent now to the in-flight batches."""
         if self.retry_queue and self.retry_queue[0] is batch:
             self.retry_queue.pop(0)
         else:
@@ -132,13 +136,13 @@ class InFlightBatches:
         self.leader = leader
 
     def completed(self, batch: ProducerBatch) -> None:
-        """The batch is acknowledged or has failed."""
+        """Remove a batch that was acknowledged or has failed."""
         self.in_flight.remove(batch)
 
     def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
-        """A broker has appended the batch at `offset` (-1: unknown), or had it already.
+        """Record that a broker has appended the batch at `offset` (-1: unknown), or had it already.
 
-        Returns an error if the log is not in the order of the batches, or has lost some.
+        Return an error if the log is not in the order of the batches, or has lost some.
         """
         self.completed(batch)
         if self.gap is not None and batch.order > self.gap.order:
@@ -158,44 +162,47 @@ class InFlightBatches:
         return order_error(self.partition) if overtaken else None
 
     def _clear_doubt(self, piece: ProducerBatch) -> None:
-        """The broker has accepted a piece of a batch, so it never appended that batch whole."""
+        """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
+
+        The broker has never appended the whole batch, else it would have refused the piece.
+        """
         for each in self.retry_queue:
             if each.order[0] == piece.order[0] and not each.attempts:
                 each.ambiguous = False
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
-        """The batch goes again, not before `at`."""
+        """Queue the batch for a retry, not before `at`."""
         self.in_flight.remove(batch)
         self._insert([batch])
         self.retry_at = max(self.retry_at, at)
 
     def replace(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
-        """These go in the place of the batch; there may be none."""
+        """Replace the batch by these pieces, if any."""
         self.in_flight.remove(batch)
         if pieces:
             self._insert(pieces)
 
     def left_gap(self, batch: ProducerBatch) -> None:
-        """Records of the batch, which no log has, go elsewhere: its sequences won't be used up."""
+        """Record that sequences of the batch stay unused, because refused records were removed."""
         self.bump_epoch = True
         gap = Gap(batch.order, batch.sequence)
         self.gap = gap if self.gap is None else min(self.gap, gap)
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove batches that wait to be retried; those that were removed."""
+        """Remove and return unwanted batches that wait to be retried."""
         taken = [batch for batch in self.retry_queue if unwanted(batch)]
         if taken:
             self.retry_queue = [batch for batch in self.retry_queue if batch not in taken]
         return taken
 
     def epoch_bumped(self) -> None:
-        """A new epoch has begun: what is retried gets new sequences, and the first goes alone."""
+        """Begin a new epoch: retries get new sequences, and the first batch is sent alone."""
         self.bump_epoch, self._known_by, self.gap = False, NO_LEADER, None
         for batch in self.retry_queue:
             batch.unnumber()
 
     def gap_closed(self) -> None:
-        """What was behind the gap gets sequences that begin with those of the refused batch."""
+        """Unnumber the retries after the gap; their sequences continue at the refused batch's."""
         assert self.gap is not None
         for batch in self.retry_queue:
             if batch.order >= self.gap.order:
@@ -212,7 +219,7 @@ class InFlightBatches:
 
 
 class DrainedBatch(NamedTuple):
-    """A batch that goes into a request, and the batches of its partition that it is one of."""
+    """A batch for a request, and the in-flight batches of its partition."""
 
     batches: InFlightBatches
     batch: ProducerBatch

@@ -1,4 +1,4 @@
-"""Asking a broker for the producer id, without ever blocking the sender (KIP-98)."""
+"""Request the producer id without blocking the sender (KIP-98)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProducerIdRequester:
         self._attempts = 0
 
     def maybe_send(self, now: float) -> None:
-        """Send InitProducerId when the id is missing and a broker is ready."""
+        """Send InitProducerId if the id is missing and a broker is ready."""
         if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry_at:
             return
         network = self._client.network
@@ -61,11 +61,11 @@ class ProducerIdRequester:
         network.send(node.node_id, request, now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
-        """Use the answer.
+        """Store the producer id, or schedule a retry.
 
         Raises:
-            DeliveryError: the broker refuses to give this client a producer id.
-            AuthorizationError: it does so for want of a right.
+            DeliveryError: the broker refuses to grant this client a producer id.
+            AuthorizationError: an ACL is missing.
         """
         response = completion.response
         code = ClientErrorCode.disconnected if response is None else int(response.error_code)
@@ -95,7 +95,7 @@ class ProducerIdRequester:
         self._attempts += 1
 
     def wait(self, now: float) -> float:
-        """Seconds until `maybe_send` has something to do."""
+        """Return the seconds until `maybe_send` has something to do."""
         if self.producer_state.state is not ProducerIdState.MISSING:
             return 1.0
         return max(0.02, self._retry_at - now)

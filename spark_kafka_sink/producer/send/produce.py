@@ -1,4 +1,4 @@
-"""Building a Produce request from the batches drained for one broker."""
+"""Build a Produce request from the batches drained for one broker."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _WITHOUT_TOPIC_IDS = 12
 _ADDS_PARTITIONS = 12
-"""The first version of Produce that takes its partitions into the transaction (KIP-890)."""
+"""First version of Produce that adds its partitions to the transaction (KIP-890)."""
 _ZSTD = 7
-"""The first version of Produce in which batches may be compressed with zstd (KIP-110)."""
+"""First version of Produce that allows zstd batches (KIP-110)."""
 
 
 def produce_request(
@@ -38,12 +38,12 @@ def produce_request(
     drained: list[DrainedBatch],
     transactions: TransactionManager | None = None,
 ) -> Request:
-    """One request with one batch per partition; its context is the list of drained.
+    """Return one request with one batch per partition; its context is the drained batches.
 
-    In a transaction the batches say so, and the request names it.
+    In a transaction, the batches are marked transactional and the request contains its id.
 
     Raises:
-        ProtocolError: the broker is too old for these batches, or for this client.
+        ProtocolError: the broker does not support these batches, or this client.
     """
     by_topic: dict[str, list[PartitionData]] = {}
     for _, batch in drained:

@@ -1,13 +1,11 @@
-"""Refused records: dead letters, split batches, retries (KIP-467).
+"""Refused records: split batches, dead letters and retries (KIP-467).
 
-Taking a batch apart that a broker finds too large, or some of whose records it refuses.
+A batch is taken apart if a broker finds it too large or refuses some of its records. The pieces of
+a split keep the batch's sequences: together they number the same records, so batches sent after it
+stay valid. Refused records become dead letters; the other records are sent again.
 
-The pieces keep the batch's sequences: together they number the same records, so what was sent
-after it stays valid. Source: ``ProducerBatch.split``.
-
-What a broker's refusal is about, and what becomes of the records: dead letters, or another try.
-
-Rare, so records may be handled one by one here. Source: KIP-467 (record errors).
+Refusals are rare, so records may be processed one by one here. Source: ``ProducerBatch.split``,
+KIP-467.
 """
 
 from __future__ import annotations
@@ -67,10 +65,10 @@ HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
-    """Batches of at most `size` bytes before compression, headers included.
+    """Return batches of at most `size` bytes before compression, headers included.
 
-    A record that is larger has a batch of its own; a batch of one record can't be split. There are
-    two at least where `size` is no more than `half` of the whole.
+    A larger record gets a batch of its own; a batch of one record cannot be split. The result has
+    at least two batches if `size` is at most `half` of the whole.
     """
     codec, sequence = batch.codec, batch.sequence
     whole = b"".join(bytes(part) for part in batch.encode())
@@ -93,7 +91,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
 def _part(
     batch: ProducerBatch, found: RecordTails, start: int, stop: int, rows: RowNumbers | None
 ) -> ProducerBatch:
-    """The records start..stop of a batch as one of their own."""
+    """Return records start..stop of a batch as a new batch."""
     deltas = found.time_deltas[start:stop]
     first, last = int(deltas[0]), int(deltas.max())
     base = batch.base_timestamp + first
@@ -106,12 +104,12 @@ def _part(
 
 
 def records_of(batch: ProducerBatch) -> list[Record]:
-    """The records of a batch, one by one."""
+    """Return the records of a batch, one object each."""
     return list(read_records(b"".join(bytes(part) for part in batch.encode())))
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
-    """Compress a piece as its batch was, unless that makes it larger."""
+    """Compress a piece like its batch, unless that makes it larger."""
     if not codec:
         return
     payload = compress(codec, bytes(piece.parts[0]), level)
@@ -121,12 +119,12 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
 
 
 def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-    """A batch of some of a batch's records, uncompressed and not numbered."""
+    """Return an uncompressed batch without sequence for some of a batch's records."""
     return closed_batch(batch.partition, batch.created, columns_of(records))
 
 
 def closed_batch(partition: TopicPartition, created: float, columns: Columns) -> ProducerBatch:
-    """A batch of these rows, which have timestamps; ready to be sent."""
+    """Return a batch of these rows, which must have timestamps; it is ready to be sent."""
     stamps = columns.timestamps
     assert stamps is not None
     base = int(stamps[0])
@@ -137,7 +135,7 @@ def closed_batch(partition: TopicPartition, created: float, columns: Columns) ->
 
 
 def columns_of(records: list[Record]) -> Columns:
-    """Records as columns again."""
+    """Return records as columns."""
     return Columns(
         value=pa.array([record.value for record in records], pa.binary()),
         key=pa.array([record.key for record in records], pa.binary()),
@@ -147,7 +145,7 @@ def columns_of(records: list[Record]) -> Columns:
 
 
 def header_lists(records: list[Record]) -> pa.ListArray[Any]:
-    """The records' headers as a column of lists."""
+    """Return the records' headers as a column of lists."""
     lists = pa.array([_headers(record) for record in records], HEADER_TYPE)
     return cast("pa.ListArray[Any]", lists)
 
@@ -157,41 +155,41 @@ def _headers(record: Record) -> list[dict[str, bytes | None]]:
 
 
 class Fault(Enum):
-    """Whether a refusal concerns some records or the whole topic."""
+    """What a refusal concerns: some records, the topic, or something else."""
 
     RECORDS = auto()
-    """Of some records: partition and broker work."""
+    """Some records are at fault: partition and broker work."""
     TOPIC = auto()
-    """Of the topic: the broker works."""
+    """The topic is at fault: the broker works."""
     OTHER = auto()
 
     @classmethod
     def of(cls, response: PartitionResponse) -> Fault:
-        """Whose fault the refusal of a batch is."""
+        """Return what the refusal of a batch concerns."""
         if response.record_errors or response.code in INVALID_RECORDS:
             return cls.RECORDS
         return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
 
 
 class Remedy(Enum):
-    """What a refused batch needs."""
+    """How to continue after a refused batch."""
 
     NONE = auto()
-    """Nothing helps: the task fails."""
+    """No remedy: the task fails."""
     SET_ASIDE = auto()
-    """The refused records are known: they become dead letters, the others go again."""
+    """The refused records are known: they become dead letters, the others are retried."""
     HALVE = auto()
-    """The response does not tell them: halves go again until each bad record stands alone."""
+    """The refused records are unknown: halves are retried until each bad record is alone."""
     SHRINK = auto()
-    """A dead letter that is too large leaves out one more part of its row."""
+    """A dead letter that is too large omits one more part of its row."""
     RESTAMP = auto()
-    """A dead letter whose time the broker does not take gets the time of day."""
+    """A dead letter whose timestamp the broker refuses gets the current time."""
 
 
 class RecordErrorHandler:
-    """Decides whether single records can be set aside, and takes their batch apart.
+    """Decides whether refused records can be set aside, and takes their batch apart.
 
-    Sender thread only; it counts in `BadRows`, which has a lock of its own.
+    Sender thread only; it counts in `BadRows`, which has its own lock.
     """
 
     def __init__(self, context: SessionContext) -> None:
@@ -200,10 +198,10 @@ class RecordErrorHandler:
         self._clock = context.clock
 
     def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy:
-        """What can be done about a batch that failed for good, where that is tolerated.
+        """Return the remedy for a permanently failed batch, if errors are tolerated.
 
-        Nothing for a dead letter that is refused itself, but for its size or its time; nor for
-        what the log may hold, as its records may have been taken before they were refused.
+        There is none for a dead letter that is itself refused, except for its size or timestamp,
+        nor for an ambiguous batch, whose records may have been appended before they were refused.
         """
         letters, fault = self._context.dead_letters, Fault.of(response)
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
@@ -220,7 +218,10 @@ class RecordErrorHandler:
     def divide(
         self, batch: ProducerBatch, response: PartitionResponse
     ) -> tuple[list[ProducerBatch], list[Record]]:
-        """The rest of the batch (no batch, or one without a number), and the refused records."""
+        """Return the rest of the batch and the refused records.
+
+        The rest is an empty list, or one batch without sequence.
+        """
         records = records_of(batch)
         bad = _named(batch, response) or set(range(len(records)))
         refused = [record for index, record in enumerate(records) if index in bad]
@@ -237,7 +238,7 @@ class RecordErrorHandler:
     def letters(
         self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> list[ProducerBatch]:
-        """The refused records as batches of the dead letter topic, if there is one."""
+        """Return the refused records as batches of the dead letter topic, if there is one."""
         topic = self._context.dead_letters
         if topic is None:
             return []
@@ -263,7 +264,7 @@ class RecordErrorHandler:
         return letters
 
     def shrunk(self, batch: ProducerBatch) -> ProducerBatch | None:
-        """A single dead letter without one more part of its row; None where that can't be."""
+        """Return a single dead letter with one more part omitted; None if that is impossible."""
         if self._context.dead_letters is None or batch.records > 1:
             return None
         record = self._context.dead_letters.smaller(records_of(batch)[0])
@@ -272,7 +273,7 @@ class RecordErrorHandler:
         return self._instead(batch, [record])
 
     def restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
-        """Dead letters with the time of day where theirs is refused; None if they have it."""
+        """Return dead letters with the current time if theirs is refused; None if already done."""
         if self._context.dead_letters is None or batch.restamped:
             return None
         records = records_of(batch)
@@ -285,7 +286,7 @@ class RecordErrorHandler:
         return piece
 
     def _instead(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-        """A batch of as many records in the place of this one, with its sequences."""
+        """Return a batch with the same number of records, and with the sequences of this one."""
         piece = piece_of(batch, records)
         piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
@@ -293,12 +294,12 @@ class RecordErrorHandler:
         return piece
 
     def _now(self, records: list[Record]) -> list[Record]:
-        """The records at the time of day."""
+        """Return the records with the current time as timestamp."""
         now = self._clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
     def _explained(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
-        """The response with the right that is missing and how it is granted, if one is."""
+        """Return the response, with a hint in its message if an ACL is missing."""
         if response.code not in AUTHORIZATION_FAILED:
             return response
         hint = self._context.acls.hint(response.code, batch.partition.topic)
@@ -317,12 +318,12 @@ class RecordErrorHandler:
 
 
 def _asked(partition: int, count: int) -> pa.Int32Array:
-    """The partition that each of the refused records was to go to, null where none was chosen."""
+    """Return the partition that each refused record was assigned to; null if unassigned."""
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
 
 def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that stay within `limit` bytes; one that is larger stands alone."""
+    """Return ranges of rows of at most `limit` bytes each; a larger row is alone."""
     ends = sizes.cumsum()
     bounds = [0]
     while bounds[-1] < len(sizes):
@@ -333,14 +334,14 @@ def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _named(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
-    """The records of the batch that the response names; all where it is about the topic."""
+    """Return the indexes of the records that the response names; all if the topic is at fault."""
     if Fault.of(response) is Fault.TOPIC:
         return set(range(batch.records))
     return {index for index, _ in response.record_errors if 0 <= index < batch.records}
 
 
 def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
-    """The rows of the records that are not bad."""
+    """Return the rows of the records that are not bad."""
     if rows is None:
         return None
     return rows._replace(numbers=np.delete(np.asarray(rows.numbers), sorted(bad)))
@@ -353,7 +354,7 @@ def _row_error(response: PartitionResponse) -> RowError:
 
 
 def _details(batch: ProducerBatch, response: PartitionResponse, count: int) -> list[str]:
-    """What the broker says of each of the refused records, in their order."""
+    """Return the broker's message on each refused record, in order."""
     general = response.message or ""
     texts = dict(response.record_errors)
     named = sorted(_named(batch, response) & texts.keys())

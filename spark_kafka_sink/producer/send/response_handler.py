@@ -1,4 +1,4 @@
-"""Carrying out what `error_policy.decide` decides about each batch that was answered or lost.
+"""Carry out the decision of `error_policy.decide` for each batch that was answered or lost.
 
 Sender thread only. Source: ``Sender.handleProduceResponse``, ``Sender.completeBatch``.
 """
@@ -49,13 +49,14 @@ _OUTCOMES = {
     Action.FATAL: BatchOutcome.FAILED,
 }
 _TAKEN = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
-"""For nearly all batches: there is nothing to be decided."""
+"""The decision for successful batches, which needs no call of `decide`."""
 _CLIENT_THROTTLES = 6
-"""Version of Produce: before, the broker has waited itself when it answers (KIP-219)."""
+"""Produce version from which the client must pause; before, the broker delays its response
+(KIP-219)."""
 
 
 class ResponseHandler:
-    """Completes batches, sends them back to their partition's retry queue, or splits them."""
+    """Completes batches, returns them to their partition's retry queue, or splits them."""
 
     def __init__(self, context: SendContext, completion: BatchCompletion) -> None:
         session = context.session
@@ -73,7 +74,7 @@ class ResponseHandler:
     def handle_response(
         self, completion: Completion, drained: list[DrainedBatch], now: float
     ) -> None:
-        """Act on the answer to a Produce request, or on its loss."""
+        """Handle the response to a Produce request, or its loss."""
         response: ProduceResponse | None = completion.response
         answers: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
@@ -84,8 +85,8 @@ class ResponseHandler:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
         for batches, batch in drained:
-            if batch in batches.in_flight:  # else it has expired meanwhile
-                # By the id that was sent: the cluster may have lost sight of the topic since.
+            if batch in batches.in_flight:  # else it has expired
+                # By the topic id sent: the metadata may no longer contain the topic.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
                 answer = answers.get((key, batch.partition.partition), default)
                 self._act(batches, batch, answer, completion, now)
@@ -96,13 +97,13 @@ class ResponseHandler:
             self._report.meters.brokers.of(completion.node).throttle.add(response.throttle_ms)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
-        """acks=0: the request is on the wire, and there is no response."""
+        """Complete the batches of a request written with acks=0, which has no response."""
         for batches, batch in drained:
             if batch in batches.in_flight:
                 self._completion.complete_unacknowledged(batches, batch)
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
-        """The broker speaks no version of Produce that these batches could be sent in."""
+        """Fail batches that no Produce version supported by the broker can carry."""
         name = error.error or error_name(ErrorCode.unsupported_version)
         for batches, batch in drained:
             batches.completed(batch)
@@ -156,7 +157,7 @@ class ResponseHandler:
         completion: Completion,
         action: Action,
     ) -> None:
-        """What was answered, for the report and for whoever follows the batch."""
+        """Add the response to the report and to the events."""
         if response.code and batch.sequence >= 0:
             self._report.erred(*batch.partition, batch.next_sequence)
         error = error_name(response.code)
@@ -170,7 +171,7 @@ class ResponseHandler:
         response: PartitionResponse,
         now: float,
     ) -> None:
-        """Tell the circuit breakers of what is to blame, and stop if the job's has opened."""
+        """Record the outcome in the circuit breakers; fail the session if the job breaker opens."""
         fault = Fault.of(response) if outcome is BatchOutcome.FAILED else Fault.OTHER
         if fault is Fault.RECORDS:
             return
@@ -208,7 +209,7 @@ class ResponseHandler:
         self._report.meters.retried(batch.partition.topic, batch.records)
 
     def _moved(self, batches: InFlightBatches, response: PartitionResponse) -> bool:
-        """Use the leader that the response names (KIP-951); whether to go elsewhere now."""
+        """Apply the leader that the response names (KIP-951); return True if it has changed."""
         metadata = self._client.metadata
         metadata.learn_leader(batches.partition, response.leader, response.leader_epoch)
         return metadata.cluster.leader(*batches.partition) not in {NO_LEADER, batches.leader}
@@ -219,7 +220,7 @@ class ResponseHandler:
             self._client.metadata.learn_nodes(nodes)
 
     def obey_throttling(self, completion: Completion, now: float) -> None:
-        """Note the pause that a broker asks for in any of its responses, and send nothing in it."""
+        """Apply a response's throttle time: send nothing to that broker until it has passed."""
         pause_ms = completion.throttle_ms
         if not pause_ms:
             return
@@ -230,15 +231,15 @@ class ResponseHandler:
             self._client.network.throttle(completion.node.node_id, pause_ms / 1000, now)
             self._accumulator.state.throttled(pause_ms)
 
-    # Topics that are refused while batches wait for them.
+    # Topics that are refused while batches wait to be sent to them.
 
     def refuse_waiting(
         self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
     ) -> None:
-        """The metadata refuses these topics: as if their leaders had refused what waits for them.
+        """Treat batches of topics that the metadata refuses as if their leaders had refused them.
 
-        What is in flight waits for its answer, and what is being compressed for the next metadata.
-        `error` makes that of a topic where it was not the metadata.
+        Batches in flight wait for their responses, and batches being compressed for the next
+        metadata. `error` creates the error of a topic if something else refused it.
         """
         error = error or self._context.session.acls.refused_topic
 
@@ -254,14 +255,14 @@ class ResponseHandler:
             self._completion.fail_session(error(batch.partition.topic))
 
     def _make_letters(self, batch: ProducerBatch, response: PartitionResponse) -> None:
-        """All records of a batch that is in no queue any more become dead letters."""
+        """Turn all records of a batch that is in no queue into dead letters."""
         _, refused = self._record_errors.divide(batch, response)
         if batch.sequence >= 0:
             self._context.in_flight[batch.partition].left_gap(batch)
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, [])
 
-    # Batches that are too large, or hold records that are refused.
+    # Batches that are too large, or contain refused records.
 
     def _fail_or_set_aside(
         self,
@@ -270,7 +271,7 @@ class ResponseHandler:
         response: PartitionResponse,
         decision: Decision,
     ) -> None:
-        """Set the records aside that the broker refused, where that is asked for; else fail."""
+        """Set refused records aside if errors are tolerated; else fail the batch."""
         remedy = self._record_errors.remedy(batch, response)
         if decision.action is Action.FATAL:
             remedy = Remedy.NONE
@@ -296,9 +297,9 @@ class ResponseHandler:
     def _set_aside(
         self, batches: InFlightBatches, batch: ProducerBatch, response: PartitionResponse
     ) -> None:
-        """The refused records become dead letters, the others go again.
+        """Turn the refused records into dead letters, and retry the others.
 
-        The batch's sequences were never used up, so what follows it needs new ones.
+        The batch's sequences are not all used, so later batches need new ones.
         """
         rest, refused = self._record_errors.divide(batch, response)
         batches.replace(batch, rest)
@@ -310,7 +311,7 @@ class ResponseHandler:
     def _add_letters(
         self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> None:
-        """Queue the dead letters of refused records, unless there are too many bad ones."""
+        """Queue dead letters for refused records; fail the session if too many rows are bad."""
         for letter in self._record_errors.letters(batch, refused, response):
             self._accumulator.add_closed(letter)
         try:

@@ -1,7 +1,4 @@
-"""What sender, drainer and response handler work on: the session, its batches, and each partition.
-
-Sender thread only.
-"""
+"""The state that sender, drainer and response handler share. Sender thread only."""
 
 from __future__ import annotations
 
@@ -24,9 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SendContext:
-    """`in_flight` has the partitions to which anything was ever sent in this session.
+    """The state that the parts of the sender share.
 
-    `progress` is when each broker last acknowledged a batch, by its id.
+    `in_flight` contains the partitions that any batch was sent to in this session. `progress` is
+    the time at which each broker last acknowledged a batch, by broker id.
     """
 
     session: SessionContext
@@ -40,14 +38,14 @@ class SendContext:
         return self.session.client.metadata
 
     def batches_of(self, topic_partition: TopicPartition) -> InFlightBatches:
-        """The batches of a partition."""
+        """Return the in-flight batches of a partition, creating them if necessary."""
         batches = self.in_flight.get(topic_partition)
         if batches is None:
             batches = self.in_flight[topic_partition] = InFlightBatches(topic_partition)
         return batches
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """The unwanted ones of the batches that wait to be sent again; they wait no more."""
+        """Remove and return unwanted batches that wait to be retried, from all partitions."""
         return [
             batch
             for batches in self.in_flight.values()
@@ -56,10 +54,10 @@ class SendContext:
         ]
 
     def backlog(self, node_id: int, now: float) -> str:
-        """How many batches wait for a broker, for how long, and until when; "" if none do.
+        """Return how many batches wait for a broker, how long, and until when; "" if none do.
 
-        A bootstrap server, whose id is negative, is waited for by what knows nothing of its topic
-        yet, and needs any of them. Counted when asked for, which is rare.
+        Batches whose topic is still unknown wait for any bootstrap server (negative node id).
+        Computed on each call; calls are rare.
         """
         cluster, config = self.metadata.cluster, self.session.config
         if node_id < 0:
@@ -82,14 +80,14 @@ class SendContext:
 
 
 def _first_of(config: ProducerConfig) -> str:
-    """What ends batches whose topic does not come: the writer's patience, or their own age."""
+    """Return the timeout that first ends batches of unknown topics: the writer's or their own."""
     if config.delivery_timeout_ms < config.max_block_ms:
         return f"delivery.timeout.ms = {config.delivery_timeout_ms}"
     return f"max.block.ms = {config.max_block_ms}"
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
-    """`timeout`: what ends the wait, and its milliseconds."""
+    """Return the sentence for these batches; `timeout` names the option that ends the wait."""
     if not batches:
         return ""
     age = now - min(batch.created for batch in batches)

@@ -1,8 +1,9 @@
-"""The sender: drains batches into Produce requests and acts on the responses, one turn at a time.
+"""The sender: drains batches into Produce requests and acts on the responses.
 
-Each turn is close, drain, send, poll, complete; nothing in it blocks but the poll. Runs in the
-client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.runOnce``;
-"Producer throughput improvement".
+Each turn closes, drains, sends, polls and completes; only the poll blocks. It runs in the client's
+thread, or in a test that advances the clock.
+
+Source: Kafka's ``Sender.runOnce``; "Producer throughput improvement".
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
-"""Seconds: how late an expiry may be noticed."""
+"""Maximum wait of a poll in seconds, which is also the maximum delay of an expiry."""
 _FAILED_WAIT = 0.02
-"""Seconds of a poll while a failed session waits for what is in flight."""
+"""Poll wait in seconds while a failed session waits for its in-flight batches."""
 
 
 class Sender:
-    """One session's sender; everything here belongs to the thread that calls `run_once`.
+    """One session's sender; its methods belong to the thread that calls `run_once`.
 
-    `crashed` and `finished` may come from the writer's, once no turn runs any more.
+    Only `crashed` and `finished` may be called by the writer thread, once no turn runs any more.
     """
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
@@ -80,13 +81,13 @@ class Sender:
         self._responses = ResponseHandler(context, self._completion)
         self._statistics = Statistics(context)
         self._connect_attempts: dict[int, int] = {}
-        """Failed attempts to connect to each broker since something was last sent there, as far as
-        the metadata was asked about them."""
+        """Failed connection attempts to each broker since the last request to it, up to the latest
+        metadata refresh that they caused."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
     def run_once(self) -> None:
-        """One turn of the loop."""
+        """Run one turn of the loop."""
         now = self._client.clock.monotonic()
         self._accumulator.close_due(now)
         self._take_late()
@@ -111,15 +112,15 @@ class Sender:
 
     @property
     def broker_meters(self) -> BrokerMeters:
-        """What the connections count while this session runs."""
+        """The brokers' meters, which count while this session runs."""
         return self._report.meters.brokers
 
     def backlog(self, node_id: int, now: float) -> str:
-        """A sentence on what waits for a broker."""
+        """Return a sentence on the batches that wait for a broker; "" if none do."""
         return self._context.backlog(node_id, now)
 
     def crashed(self, error: BaseException) -> None:
-        """The loop is dead: the writer must not wait for it."""
+        """Fail the session after the loop has crashed, so that the writer does not wait for it."""
         failure = error if isinstance(error, KafkaProdError) else _crash(error)
         try:
             if failure is not error:
@@ -132,7 +133,7 @@ class Sender:
                 self._transactions.over.set()
 
     def finished(self) -> None:
-        """No turn will come any more: the last statistics."""
+        """Write the last statistics after the last turn."""
         self._statistics.finish(self._client.clock.monotonic())
 
     # Drain and send.
@@ -156,7 +157,7 @@ class Sender:
         return known or not self._config.enable_idempotence
 
     def _act_on(self, drained: Drained, now: float) -> None:
-        """Do what the drainer found to be done beside sending."""
+        """Act on the drainer's other findings."""
         if drained.stale:
             self._metadata.refresh()
         for batches in drained.epoch_bumps.values():
@@ -168,7 +169,10 @@ class Sender:
             self._connect(node_id, now)
 
     def _connect(self, node_id: int, now: float) -> None:
-        """A leader that can't be connected to may be none any more: ask after each attempt."""
+        """Connect to a leader; refresh the metadata after each failed attempt.
+
+        A broker that cannot be reached may no longer be the leader.
+        """
         node = self._metadata.cluster.nodes[node_id]
         self._network.connect(node, now)
         attempts = self._network.attempts(node)
@@ -202,7 +206,7 @@ class Sender:
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
-        """Let the request go, and only then count; a dry run does something else here."""
+        """Send the request, then update the metrics; overridden by a dry run."""
         correlation = self._network.send(node_id, request, now)
         if correlation:
             self._measure_request(node_id, drained)
@@ -211,13 +215,13 @@ class Sender:
             self._events.sent(batch, node_id, correlation)
 
     def _measure_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
-        """Note how large a request is, and if it repeats a batch."""
+        """Record the size of a request, and whether it repeats a batch."""
         self._report.meters.request(sum(batch.records for _, batch in drained))
         if any(batch.attempts > 1 for _, batch in drained):
             self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
 
     def _measure_batches(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        """Note how the new batches of a request came to it."""
+        """Record the metrics of the batches that a request contains for the first time."""
         for _, batch in drained:
             if batch.attempts == 1:
                 self._measure_first(node_id, batch, now)
@@ -271,17 +275,17 @@ class Sender:
         self, completion: Completion, requester: ProducerIdRequester, now: float
     ) -> None:
         try:
-            # Also what an earlier session asked for: it may have handed its producer id on.
+            # Includes requests of an earlier session, which may have passed on its producer state.
             requester.handle_response(completion, now)
             self._events.producer_id_received(requester.producer_state)
         except DeliveryError as error:
             if requester is self._producer_id:
                 self._completion.fail_session(error)
 
-    # The transaction, where there is one.
+    # The transaction, if there is one.
 
     def _advance_transaction(self, transactions: TransactionManager, now: float) -> None:
-        """Ask the coordinator for what is due; if the writer has given up, send nothing more."""
+        """Send the coordinator request that is due; fail the session if the writer aborts."""
         if transactions.aborting and self._completion.failure is None:
             transactional_id = transactions.settings.transactional_id
             self._completion.fail_session(given_up_error(transactional_id))
@@ -294,7 +298,7 @@ class Sender:
         self, completion: Completion, transactions: TransactionManager, now: float
     ) -> None:
         if transactions is not self._transactions:
-            return  # an earlier task's, which nobody waits for any more
+            return  # an earlier task's, whose session has ended
         try:
             transactions.handle_response(completion, now)
         except DeliveryError as error:
@@ -307,21 +311,24 @@ class Sender:
             self._responses.refuse_waiting(denied, self._context.session.acls.refused_write)
 
     def _check_topics(self) -> None:
-        """Detect recreated topics even when nothing is left to send: nothing must be committed."""
+        """Fail the session if a topic was recreated, even if nothing is left to send.
+
+        Otherwise a transaction could be committed although acknowledged records are lost.
+        """
         written = self._context.session.written
         for topic, info in self._metadata.cluster.topics.items():
             if info.topic_id and (deleted := written.deleted_records(topic, info.topic_id)):
                 self._completion.fail_session(recreated_topic_error(topic, deleted))
 
     def _take_late(self) -> None:
-        """A producer id that an earlier task asked for may have come after its end."""
+        """Handle producer id responses that arrived between two tasks."""
         while self._client.late:
             completion = self._client.late.popleft()
             if isinstance(completion.request.context, ProducerIdRequester):
                 self._complete(completion)
 
     def _take_failure(self) -> None:
-        """Compression, metadata or network has failed: as if a broker had refused a batch."""
+        """Fail the session if compression, metadata or the network has failed."""
         error = self._accumulator.take_compressed()
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
@@ -339,7 +346,7 @@ class Sender:
             self._completion.fail_removed_partitions(now)
 
     def _wait(self, now: float) -> float:
-        """Seconds that the poll may wait at most."""
+        """Return the maximum wait of the poll in seconds."""
         if self._completion.failure is not None:
             return _FAILED_WAIT
         wait = min(

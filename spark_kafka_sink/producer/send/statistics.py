@@ -1,9 +1,10 @@
 """Statistics of a session in librdkafka's structure: lines of JSON, to the log or to files.
 
-Counters run from the session's start; the windows (`int_latency`, `rtt`, `batchsize` ...) cover
-the time since the line before. `metrics` holds the same under the Java producer's names.
-docs/metrics.md lists what librdkafka has and these lines have not. Source: librdkafka's
-STATISTICS.md.
+Counters run from the session's start; the windows (`int_latency`, `rtt`, `batchsize` ...) cover the
+time since the previous line. `metrics` contains the same values under the Java producer's names.
+docs/metrics.md lists the librdkafka fields that are not included.
+
+Source: librdkafka's STATISTICS.md.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 PART_BYTES = 4 << 20
-"""Bytes of lines after which a file is written and the next one begins."""
+"""Bytes of lines after which a file is written and a new one begins."""
 _MOST_PARTS = 2
-"""Files that may wait to be written; while there are more, lines are dropped."""
+"""Maximum number of files waiting to be written; lines are dropped while they wait."""
 _STATES = {
     State.DISCONNECTED: "DOWN",
     State.LOADING_STORES: "TRY_CONNECT",
@@ -76,13 +77,13 @@ _TRANSACTION_STATES = {
 
 
 class StatisticsOutput(Protocol):
-    """Where the lines go."""
+    """The destination of the lines."""
 
     def write(self, line: str) -> None:
-        """Take a line without waiting for anything."""
+        """Accept a line without blocking."""
 
     def close(self) -> None:
-        """No line follows: wait until those before are kept."""
+        """Wait until all lines are stored; no line follows."""
 
 
 class StatisticsLog:
@@ -96,17 +97,17 @@ class StatisticsLog:
         self._logger.info("%s", line)
 
     def close(self) -> None:
-        """Do nothing: nothing waits."""
+        """Do nothing: no lines are buffered."""
 
 
 class StatisticsFiles:
     """Writes the lines to files `<path>-0.jsonl`, `<path>-1.jsonl` ..., on a thread of its own.
 
-    A file that cannot be written costs its lines and a warning. The lines that wait take up to
-    `PART_BYTES` times three.
+    If a file cannot be written, its lines are dropped with a warning. Waiting lines take up to
+    three times `PART_BYTES`.
 
     Args:
-        path: a local path or a URI that pyarrow.fs knows, without the suffix.
+        path: a local path or a URI supported by pyarrow.fs, without the suffix.
     """
 
     def __init__(self, path: str) -> None:
@@ -118,14 +119,14 @@ class StatisticsFiles:
         self._pending: list[Future[None]] = []
 
     def write(self, line: str) -> None:
-        """Keep a line, and begin to write a file once there are enough of them."""
+        """Buffer a line, and start writing a file if there are enough lines."""
         self._lines.append(line)
         self._size += len(line)
         if self._size >= PART_BYTES:
             self._begin_file_unless_late()
 
     def close(self) -> None:
-        """Write the rest; wait until each file is written or has failed."""
+        """Write the remaining lines; wait until each file is written or has failed."""
         if self._lines:
             self._begin_file()
         self._executor.shutdown()
@@ -149,16 +150,16 @@ class StatisticsFiles:
 def _write_file(path: str, lines: list[str]) -> None:
     try:
         write_report(path, "\n".join([*lines, ""]), subject="the statistics")
-    except Exception as error:  # noqa: BLE001 - they only report
+    except Exception as error:  # noqa: BLE001 - statistics must not fail the task
         _LOG.warning("no statistics: %s", text_of(error))
 
 
 class Statistics:
-    """Statistics of everything that one session's sender owns.
+    """Statistics of one session's sender, its queues and its connections.
 
-    Sender thread only, and for the last line the writer's, when no turn of the sender runs any
-    more and the connections count for others. That line shows the client's connections, which
-    live on, as they are at that moment, and the cluster as it was in the sender's last turn.
+    Sender thread only, except that the writer writes the last line, when no turn of the sender runs
+    any more and the connections count for other sessions. That line shows the client's connections,
+    which outlive the session, at that moment, and the cluster as of the sender's last turn.
     """
 
     def __init__(self, context: SendContext) -> None:
@@ -177,15 +178,15 @@ class Statistics:
         self._cluster = self._client.metadata.cluster
         self._updated_at = self._client.metadata.updated_at
         self._topics_since: dict[str, float] = {}
-        """When each topic was first sent to."""
+        """Time of the first batch to each topic."""
         self._identity = self._producer_state.producer_id, self._producer_state.epoch
         self._identities = 0
-        """Producer ids and epochs that came since the start."""
+        """Number of producer ids and epochs granted since the start."""
         self._state = self._idempotence_state, self._transaction_state
         self._state_since = [now, now]
 
     def maybe_emit(self, now: float) -> None:
-        """Write a line if statistics are on and one is due."""
+        """Write a line if statistics are enabled and one is due."""
         if self._output is None:
             return
         self._cluster = self._client.metadata.cluster
@@ -196,22 +197,22 @@ class Statistics:
             self._emit(now)
 
     def finish(self, now: float) -> None:
-        """Write the last line if statistics are on, and wait until it is kept."""
+        """Write the last line if statistics are enabled, and wait until it is stored."""
         if self._output is not None:
             self._observe(now)
             self._emit(now)
             self._output.close()
 
     def _emit(self, now: float) -> None:
-        """Write a line. It only reports, so an error ends neither the session nor its close."""
+        """Write a line; an error ends neither the session nor its close."""
         assert self._output is not None
         try:
             self._output.write(json.dumps(self.collect(now)))
-        except Exception as error:  # noqa: BLE001 - records must not be sent again for it
+        except Exception as error:  # noqa: BLE001 - must not cause a retry of the task
             _LOG.warning("no line of statistics: %s", text_of(error))
 
     def _observe(self, now: float) -> None:
-        """Note what has changed since the last turn."""
+        """Record changes since the last turn."""
         state = self._idempotence_state, self._transaction_state
         if state != self._state:
             changed = [
@@ -230,7 +231,7 @@ class Statistics:
                 self._topics_since.setdefault(topic, now)
 
     def collect(self, now: float) -> dict[str, Any]:
-        """The line as an object; starts new windows."""
+        """Return the line as an object, and start new windows."""
         age = now - self._started
         self._accumulator.pool.measure(self._report.meters)
         report = self._report.build(TaskInfo(), int(age * 1000))
@@ -251,7 +252,7 @@ class Statistics:
         }
 
     def _waiting(self) -> dict[TopicPartition, tuple[int, int, int, int]]:
-        """Records and bytes in open batches, then in closed ones, by partition."""
+        """Return records and bytes in open batches, then in closed ones, by partition."""
         waiting: dict[TopicPartition, tuple[int, int, int, int]] = {}
         for place, batch in self._accumulator.open_batches():
             waiting[place] = (batch.records, batch.raw_size, 0, 0)
@@ -331,7 +332,7 @@ class Statistics:
         return topics
 
     def _topic(self, name: str, now: float) -> dict[str, Any]:
-        """A topic without its partitions."""
+        """Return a topic without its partitions."""
         meter = self._report.meters.topics.get(name)
         windows = {} if meter is None else meter.roll()
         known = name in self._cluster.topics and self._updated_at is not None
@@ -400,7 +401,7 @@ class Statistics:
         }
 
     def _gauges(self, now: float) -> dict[str, float]:
-        """Java's metrics of the moment."""
+        """Return the current values of Java's gauges."""
         network, memory = self._client.network, self._accumulator.pool
         return {
             "requests-in-flight": sum(len(one.connection.in_flight) for one in network.brokers()),
@@ -412,7 +413,7 @@ class Statistics:
 
 
 def window(values: Histogram) -> dict[str, int]:
-    """A window as librdkafka prints it; times in microseconds."""
+    """Return a window as librdkafka prints it; times in microseconds."""
     shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in PERCENTILES}
     return {
         "min": values.low,
@@ -427,7 +428,7 @@ def window(values: Histogram) -> dict[str, int]:
 
 
 def _output(path: str | None, config: ProducerConfig) -> StatisticsOutput | None:
-    """Where the lines go; None if statistics are off."""
+    """Return the destination of the lines; None if statistics are disabled."""
     if path is not None:
         return StatisticsFiles(path)
     return StatisticsLog() if config.statistics_interval_ms else None
@@ -500,6 +501,6 @@ def _records(batches: Iterable[ProducerBatch]) -> int:
 
 
 def _produced(requests: Iterable[InFlightRequest]) -> int:
-    """Records of the Produce requests among these."""
+    """Return the number of records in the Produce requests among these."""
     produce = (each.request for each in requests if each.request.api is ApiKey.PRODUCE)
     return sum(batch.records for request in produce for _, batch in request.context)

@@ -1,9 +1,14 @@
-"""A session's transaction, from the coordinator's answer to the last acknowledgement.
+"""A session's transaction, from InitProducerId to the last acknowledged batch.
 
-Read settings.py, state.py (the table of states), then manager.py, which has the loop's part of it;
-coordinator.py finds the coordinator, messages.py has the requests and their answers,
-coordinator_policy.py decides about these, partitions.py is what transactions V1 ask for, timer.py
-watches transaction.timeout.ms, errors.py says what went wrong. Whether the transaction is
-committed is decided elsewhere: a session leaves it open, or aborts it.
+A session does not commit: it leaves the transaction open for the caller to commit, or aborts it.
 Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
+
+In reading order:
+
+- `settings`: the transaction that a task asks for
+- `state`: the states and their transitions, the transaction timeout, and the errors
+- `manager`: drives the transaction, one turn of the sender's loop at a time
+- `coordinator`: finds the coordinator and decides on its error codes
+- `messages`: builds the requests to the coordinator and reads its responses
+- `partitions`: tracks partitions to add to the transaction (transactions V1)
 """

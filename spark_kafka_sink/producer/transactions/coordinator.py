@@ -1,6 +1,6 @@
 """Find the transaction coordinator, and decide on its error codes.
 
-What to do about a transaction coordinator's answer: one pure decision.
+The next step after a coordinator's response (`decide`):
 
     NONE                                            DONE
     load in progress, concurrent transactions,
@@ -11,14 +11,11 @@ What to do about a transaction coordinator's answer: one pure decision.
     TRANSACTION_ABORTABLE                           ABORT
     any other                                       FAIL
 
+The coordinator is looked up again if it reports that it is not the coordinator, if a response is
+lost, or if the connection fails. Sender thread only.
+
 Source: Kafka's ``TransactionManager`` (``InitProducerIdHandler``, ``AddPartitionsToTxnHandler``,
-``EndTxnHandler``, ``FindCoordinatorHandler``), KIP-890.
-
-Where the coordinator of a transactional id is, and the connection to it.
-
-It is asked for again after every doubt: where the coordinator says that it is none, where an answer
-is lost, and where it can't be connected to. Sender thread only.
-Source: Kafka's ``TransactionManager.lookupCoordinator``.
+``EndTxnHandler``, ``FindCoordinatorHandler``, ``lookupCoordinator``), KIP-890.
 """
 
 from __future__ import annotations
@@ -40,17 +37,17 @@ if TYPE_CHECKING:
 
 
 class CoordinatorAction(Enum):
-    """The one next step."""
+    """The next step after a coordinator's response."""
 
     DONE = auto()
     RETRY = auto()
-    """Ask the same coordinator again, after a back-off."""
+    """Send the request again to the same coordinator, after a backoff."""
     FIND_COORDINATOR = auto()
-    """Ask who the coordinator is, then it."""
+    """Look up the coordinator, then send the request again."""
     DENIED = auto()
     """This client may not write to the partition's topic."""
     ABORT = auto()
-    """The transaction must be aborted, which the coordinator will do."""
+    """The transaction must be aborted, which the coordinator does."""
     FAIL = auto()
     """The coordinator refuses this producer."""
 
@@ -78,7 +75,10 @@ _OF_PARTITION = {
 
 
 def decide(api: ApiKey, code: int) -> CoordinatorAction:
-    """The next step after an answer with `code` (or a code of our own) to a request of `api`."""
+    """Return the next step after a response to `api` with error `code`.
+
+    `code` is Kafka's, or a `ClientErrorCode`.
+    """
     if code == ErrorCode.none:
         return CoordinatorAction.DONE
     if code in _RETRIABLE:
@@ -96,24 +96,24 @@ _RETRIED = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
 
 
 class CoordinatorLookup:
-    """Finds the coordinator and connects to it; answers are handed in.
+    """Finds the coordinator and connects to it; the caller passes the responses.
 
     Args:
         client: the connections.
-        transactional_id: whose coordinator.
-        acls: says which right is missing.
+        transactional_id: the id whose coordinator is looked up.
+        acls: names missing ACLs.
     """
 
     def __init__(self, client: Client, transactional_id: str, acls: AclAdvisor) -> None:
         self.problem = ""
-        """Why it is not known, by Kafka's name of the error; empty for none."""
+        """Why the coordinator is unknown, as Kafka's name of the error; empty without an error."""
         self._client = client
         self._network = client.network
         self._transactional_id = transactional_id
         self._acls = acls
         self._node: Node | None = None
         self._attempts = 0
-        """Failed attempts to connect to it before it was found."""
+        """Failed connection attempts to it before it was found."""
         self._asking = False
         config = client.config
         self._retry = RetryTimer(
@@ -121,12 +121,12 @@ class CoordinatorLookup:
         )
 
     def ready_node(self, now: float, context: object) -> Node | None:
-        """The coordinator where a request can be sent to it now; else begin what is missing.
+        """Return the coordinator if a request can be sent to it now; else look it up or connect.
 
-        `context` comes back with the answer to a FindCoordinator.
+        `context` is the context of the FindCoordinator request.
 
         Raises:
-            ProtocolError: the broker that is asked knows of no transactions.
+            ProtocolError: the broker asked does not support transactions.
         """
         node = self._node
         if node is None:
@@ -143,15 +143,15 @@ class CoordinatorLookup:
         return None
 
     def forget(self, now: float) -> None:
-        """It may be another broker: ask again, after a back-off."""
+        """Discard the coordinator, which may have changed; look it up again after a backoff."""
         self._node = None
         self._retry.failed(now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
-        """Use the answer to FindCoordinator.
+        """Handle the response to FindCoordinator.
 
         Raises:
-            DeliveryError: the broker refuses to tell.
+            DeliveryError: the broker refuses the request.
         """
         self._asking = False
         code, node = messages.coordinator(completion.response)
@@ -163,12 +163,15 @@ class CoordinatorLookup:
             return
         self.problem = ""
         self._retry.worked()
-        # As the metadata has it, so that there is one connection to each broker.
+        # The metadata's node, so that there is one connection to each broker.
         self._node = self._client.metadata.cluster.nodes.get(node.node_id, node)
         self._attempts = self._network.attempts(self._node)
 
     def wait(self, now: float) -> float:
-        """Seconds until `ready_node` has something to do; connections and answers end a poll."""
+        """Return the seconds until `ready_node` has something to do.
+
+        Connections and responses end a poll by themselves.
+        """
         if self._asking:
             return 1.0
         return max(0.02, self._retry.at - now)

@@ -1,7 +1,8 @@
-"""One session's transaction, carried on turn by turn without ever blocking the sender.
+"""Drives one session's transaction, turn by turn, without blocking the sender.
 
-The producer id is asked for when there is something to write, so that a session without rows
-leaves nothing at the coordinator. One request to the coordinator is in flight at a time.
+InitProducerId is sent once there are records to write, so a session without rows leaves no state at
+the coordinator. At most one request to the coordinator is in flight.
+
 Source: Kafka's ``TransactionManager``.
 """
 
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ADD_BACKOFF = 0.02
-"""Seconds after CONCURRENT_TRANSACTIONS: the markers of the transaction before are being written.
-Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
+"""Seconds to wait after CONCURRENT_TRANSACTIONS: the markers of the previous transaction are being
+written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
 _ENDED_BY_OTHERS = frozenset(
     {
         ErrorCode.invalid_txn_state,
@@ -66,7 +67,7 @@ _ENDED_BY_OTHERS = frozenset(
         ErrorCode.invalid_producer_id_mapping,
     }
 )
-"""Answers to an abort after which there is nothing left to be aborted."""
+"""Error codes of an abort that mean that there is nothing left to abort."""
 
 
 class TransactionManager:
@@ -74,9 +75,9 @@ class TransactionManager:
 
     Args:
         client: connections and clock.
-        producer_state: the identity that is new with each transaction.
+        producer_state: the producer's identity, new for each transaction.
         settings: the transaction.
-        acls: says which right is missing.
+        acls: names missing ACLs.
     """
 
     def __init__(
@@ -94,25 +95,26 @@ class TransactionManager:
         # Set by any thread.
         self._abort_wanted = False
 
-        # Set by the sender thread; any may wait for it.
+        # Set by the sender thread; any thread may wait for it.
         self.over = Event()
-        """Nothing more will be done about the transaction: it has ended, or nobody can end it."""
+        """Set when no more requests follow: the transaction has ended, or this client cannot end
+        it."""
 
         # Changed by the sender thread; the writer reads them after a flush.
         self.state = TransactionState.UNINITIALIZED
         self.started_ms: int | None = None
-        """When the first request went that may have begun it, in milliseconds since 1970."""
+        """Send time of the first request that may have begun it, in milliseconds since 1970."""
         self._opened: OpenTransaction | None = None
         self.has_claimed = False  # InitProducerId was sent
         self._has_records = False
 
         # Sender thread only.
         self.denied: set[str] = set()
-        """Topics that may not be written to, until the sender takes them."""
+        """Topics that may not be written to, until the sender handles them."""
         self._coordinator = CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
-        """The abort flag while it is being looked up."""
+        """The abort flag until its check is complete."""
         self._partitions = TransactionPartitions()
         self._timer = TransactionTimer(None if settings.two_phase else settings.timeout_ms / 1000)
         self._in_flight = False
@@ -125,79 +127,79 @@ class TransactionManager:
     # Any thread.
 
     def request_abort(self) -> None:
-        """Have the transaction aborted, if there is one; the caller wakes the sender."""
+        """Request an abort of the transaction, if there is one; the caller wakes the sender."""
         self._abort_wanted = True
 
     @property
     def has_ended(self) -> bool:
-        """There is nothing left to be aborted."""
+        """True if there is nothing left to abort."""
         return self.state in ENDED
 
     @property
     def transaction(self) -> OpenTransaction | None:
-        """What holds this session's records; None if there are none, or if it has failed."""
+        """The transaction with this session's records; None without records or after a failure."""
         return self._opened if self._has_records and self.state not in FAILED else None
 
     @property
     def problem(self) -> str:
-        """What has kept the transaction from going on, by Kafka's name; empty for nothing."""
+        """Kafka's name of the error that delays the transaction; empty without one."""
         return self._problem or self._coordinator.problem
 
-    # Sender thread only: what others ask, and tell.
+    # Sender thread only: called by other parts of the sender.
 
     @property
     def aborting(self) -> bool:
-        """The transaction is to be aborted, or is being aborted."""
+        """True if an abort was requested and the transaction has not ended."""
         return self._abort_wanted and self.state not in ENDED
 
     @property
     def begun(self) -> bool:
-        """A request has gone that may have begun it."""
+        """True if a request was sent that may have begun the transaction."""
         return self._timer.started is not None
 
     @property
     def version(self) -> TransactionVersion:
-        """The protocol that the transaction goes by, once there is a producer id."""
+        """The transaction protocol version; requires a producer id."""
         assert self._opened is not None
         return self._opened.version
 
     def may_send_to(self, partition: TopicPartition) -> bool:
-        """Whether a batch of this partition may go."""
+        """Return True if a batch of this partition may be sent."""
         return not self.version.needs_add_partitions or self._partitions.is_added(partition)
 
     @property
     def partitions(self) -> TransactionPartitions | None:
-        """What must be added before it is sent to; None where the brokers do that."""
+        """The partitions to add before sending to them; None if the brokers add them."""
         if self._opened is None or not self._opened.version.needs_add_partitions:
             return None
         return self._partitions
 
     def want(self, partitions: Collection[TopicPartition]) -> None:
-        """Batches wait for these partitions, which are to be added."""
+        """Request that these partitions are added, because batches wait for them."""
         self._partitions.want(partitions)
 
     def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
-        """A request with batches of these partitions goes now."""
+        """Record that a request with batches of these partitions is sent now."""
         self._begin(now)
         self._partitions.used(partitions)
 
     def acknowledged(self) -> None:
-        """A batch is in a log."""
+        """Record that a batch was appended to a log."""
         self._has_records = True
 
     def fail(self) -> None:
-        """It must not be committed any more."""
+        """Fail the transaction: it must not be committed any more."""
         if self.state not in FAILED:
             self._to(TransactionState.ABORTABLE_ERROR)
 
-    # Sender thread only: the turns.
+    # Sender thread only: turns of the loop.
 
     def maybe_send(self, now: float, *, has_records: bool) -> None:
-        """Send what is due now; `has_records`: something waits to be written.
+        """Send the request that is due now; `has_records`: records wait to be written.
 
         Raises:
             DeliveryError: the transaction has timed out.
-            ProtocolError: the brokers do not offer what is wanted.
+            ProtocolError: the brokers do not support a requested feature.
         """
         self._check_time(now)
         if self._in_flight or now < self._retry.at or not self._is_due(has_records=has_records):
@@ -214,10 +216,10 @@ class TransactionManager:
         self._client.network.send(node.node_id, request, now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
-        """Use the answer to one of the requests.
+        """Handle the response to one of the requests.
 
         Raises:
-            DeliveryError: the transaction can't go on.
+            DeliveryError: the transaction cannot continue.
         """
         api = completion.request.api
         if api is ApiKey.FIND_COORDINATOR:
@@ -234,7 +236,7 @@ class TransactionManager:
             self._added(completion, now)
 
     def wait(self, now: float) -> float:
-        """Seconds until `maybe_send` has something to do."""
+        """Return the seconds until `maybe_send` has something to do."""
         waits_for_coordinator = self.state in {
             TransactionState.UNINITIALIZED,
             TransactionState.ABORTING,
@@ -255,7 +257,7 @@ class TransactionManager:
 
     @property
     def _checks_flag(self) -> bool:
-        """Whether there is a producer id that may be used only without an abort flag."""
+        """True if the producer id may be used only after the abort flag was checked."""
         return self._unchecked_flag is not None and self.state is TransactionState.INITIALIZING
 
     def _next_request(self, connection: Connection, now: float) -> Request:
@@ -268,7 +270,8 @@ class TransactionManager:
             self._producer_state.transition_to(ProducerIdState.REQUESTED)
             return request
         if self.state is TransactionState.ABORTING and self.settings.joined is not None:
-            # A newer driver's epoch refuses it; InitProducerId would abort its transaction.
+            # EndTxn fails if a newer driver has bumped the epoch; InitProducerId would abort that
+            # driver's transaction.
             return messages.abort(connection, self.settings.joined.producer, self)
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
@@ -278,7 +281,7 @@ class TransactionManager:
             )
         if self.version.bumps_epoch:
             return messages.abort(connection, self._opened, self)
-        # A new epoch aborts it as well, and keeps what is still on its way out of the logs.
+        # A new epoch also aborts it, and fences batches that are still in flight.
         return messages.init_producer_id(connection, self.settings, self)
 
     def _begin(self, now: float) -> None:
@@ -301,7 +304,7 @@ class TransactionManager:
                 self.settings.timeout_ms,
             )
 
-    # Answers.
+    # Responses.
 
     def _initialized(self, completion: Completion, now: float) -> None:
         response = completion.response
@@ -322,10 +325,10 @@ class TransactionManager:
             self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
 
     def _flag_checked(self, completion: Completion, now: float) -> None:
-        """Use the producer id only if the driver has not aborted the write.
+        """Accept the producer id only if the driver has not aborted the write.
 
-        The driver creates the flag first and then fences the producer ids that it finds. One that
-        was granted before is fenced; one that was granted later finds the flag.
+        The driver first creates the flag and then fences the producer ids that it finds. An id that
+        was granted before that is fenced; with one that was granted later, the flag is found here.
         """
         code = messages.described_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
@@ -345,7 +348,7 @@ class TransactionManager:
             self._to(TransactionState.READY)
 
     def _granted(self, completion: Completion, response: Any) -> OpenTransaction:
-        """Who writes: the producer that the coordinator names, or the one that is joined."""
+        """Return the producer to write with: the granted one, or that of the joined transaction."""
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
@@ -357,7 +360,7 @@ class TransactionManager:
         return joined.producer
 
     def _coordinate(self, joined: JoinedTransaction) -> None:
-        """From now on it is about the transaction, whose coordinator may be another broker."""
+        """Switch to the transaction's coordinator, which may be another broker."""
         self._coordinator = self._own_coordinator = CoordinatorLookup(
             self._client, joined.producer.transactional_id, self._acls
         )
@@ -388,7 +391,7 @@ class TransactionManager:
 
     def _aborted(self, completion: Completion, now: float) -> None:
         code = messages.error_code(completion.response)
-        # The first answer to a new epoch: the transaction before is being aborted.
+        # The first response to a request for a new epoch: the old transaction is being aborted.
         under_way = (
             completion.request.api is ApiKey.INIT_PRODUCER_ID
             and code == ErrorCode.concurrent_transactions
@@ -425,12 +428,12 @@ class TransactionManager:
     # The end.
 
     def _maybe_begin_abort(self) -> None:
-        """From a failed state alone; what never began has ended already."""
+        """Begin the abort of a failed transaction; one that never began has already ended."""
         if self.state is not TransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined
         if joined is not None and self.has_claimed:
-            # No later attempt may write in its place, so nothing of the batch can be committed.
+            # No later attempt may replace this one, so the whole batch cannot be committed.
             self._coordinate(joined)
         elif not self.begun:
             self._to(TransactionState.ABORTED)

@@ -1,4 +1,4 @@
-"""The requests to a transaction coordinator, and what their answers say.
+"""The requests to a transaction coordinator, and readers for its responses.
 
 Source: KIP-98, KIP-699 (FindCoordinator in batches), KIP-890, KIP-939.
 """
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 _TWO_PHASE = VersionRange(6, 6)
-"""The version of InitProducerId that knows two-phase commit (KIP-939)."""
+"""The version of InitProducerId that supports two-phase commit (KIP-939)."""
 _NO_TIMEOUT = 2**31 - 1
 
 
 def find_coordinator(connection: Connection, transactional_id: str, context: object) -> Request:
-    """Ask any broker who the coordinator is.
+    """Return a request to any broker for the coordinator of a transactional id.
 
     Raises:
-        ProtocolError: the broker is too old to know of transactions.
+        ProtocolError: the broker is too old to support transactions.
     """
     version = connection.version(ApiKey.FIND_COORDINATOR)
     if version < 1:
@@ -49,10 +49,10 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
 def init_producer_id(
     connection: Connection, settings: TransactionSettings, context: object
 ) -> Request:
-    """Ask the coordinator for a producer id and the next epoch.
+    """Return a request to the coordinator for a producer id and the next epoch.
 
     Raises:
-        ProtocolError: two-phase commit is wanted and the broker does not offer it.
+        ProtocolError: two-phase commit is requested, but the broker does not support it.
     """
     api = ApiKey.INIT_PRODUCER_ID
     version = _two_phase(connection) if settings.two_phase else connection.version(api)
@@ -83,14 +83,14 @@ def serves_describe(connection: Connection) -> bool:
 
 
 def describe(connection: Connection, transactional_id: str, context: object) -> Request:
-    """Ask the coordinator for the state of a transactional id."""
+    """Return a request to the coordinator for the state of a transactional id."""
     api = ApiKey.DESCRIBE_TRANSACTIONS
     values = {"transactional_ids": [transactional_id]}
     return _request(api, connection.version(api), values, context)
 
 
 def described_code(response: Any | None) -> int:
-    """Return the error code for the one id of a `describe`; `disconnected` without an answer."""
+    """Return the error code for the one id of a `describe`; `disconnected` without a response."""
     return error_code(None if response is None else response.transaction_states[0])
 
 
@@ -100,14 +100,14 @@ def add_partitions(
     partitions: Iterable[TopicPartition],
     context: object,
 ) -> Request:
-    """Tell the coordinator of transactions V1 which partitions are going to be written to."""
+    """Return a request that adds partitions to a transaction (transactions V1)."""
     api = ApiKey.ADD_PARTITIONS_TO_TXN
     values = transactions.add_partitions(transaction, partitions)
     return _request(api, connection.version(api), values, context)
 
 
 def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
-    """End a transaction, nothing of it to be seen."""
+    """Return a request that aborts a transaction."""
     api = ApiKey.END_TXN
     values = transactions.end_txn(transaction, commit=False)
     version = connection.version(api, transaction.version.end_txn_cap)
@@ -120,12 +120,12 @@ def _request(api: ApiKey, version: int, values: Values, context: object) -> Requ
 
 
 def error_code(response: Any | None) -> int:
-    """The error code of an answer; `disconnected` where there is none."""
+    """Return the error code of a response; `disconnected` without a response."""
     return ClientErrorCode.disconnected if response is None else int(response.error_code)
 
 
 def opened(response: Any, settings: TransactionSettings, connection: Connection) -> OpenTransaction:
-    """The producer that InitProducerId has granted."""
+    """Return the producer that InitProducerId has granted."""
     return OpenTransaction(
         transactional_id=settings.transactional_id,
         producer_id=int(response.producer_id),
@@ -135,7 +135,7 @@ def opened(response: Any, settings: TransactionSettings, connection: Connection)
 
 
 def coordinator(response: Any | None) -> tuple[int, Node | None]:
-    """What FindCoordinator was answered: the error code, and the coordinator where that is 0."""
+    """Return the error code of FindCoordinator, and the coordinator if the code is 0."""
     found = getattr(response, "coordinators", None)
     answer = found[0] if found else response
     code = error_code(answer)
@@ -145,7 +145,7 @@ def coordinator(response: Any | None) -> tuple[int, Node | None]:
 
 
 def partition_errors(response: Any) -> dict[TopicPartition, int]:
-    """What AddPartitionsToTxn was answered for each partition."""
+    """Return the error code of AddPartitionsToTxn for each partition."""
     return {
         TopicPartition(str(topic.name), int(result.partition_index)): int(
             result.partition_error_code

@@ -1,7 +1,8 @@
-"""Which partitions the coordinator has in the transaction, where it must be told (V1).
+"""The partitions of a transaction that the producer must add itself (transactions V1).
 
-Before the first batch of a partition is sent, AddPartitionsToTxn names it to the coordinator, or
-its log would hold records that no marker ever ends. On transactions V2 the brokers do that.
+Before the first batch of a partition is sent, AddPartitionsToTxn must add the partition; otherwise
+its log would contain records that no marker ever ends. On transactions V2 the brokers do that.
+
 Source: KIP-98, KIP-890; Kafka's ``TransactionManager.maybeAddPartition``.
 """
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class PartitionState(Enum):
-    """Where a partition stands."""
+    """The state of a partition in the transaction."""
 
     NEW = auto()
-    """It is to be added."""
+    """The partition is to be added."""
     ADDING = auto()
     """AddPartitionsToTxn is in flight."""
     ADDED = auto()
@@ -32,73 +33,73 @@ class TransactionPartitions:
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._unused: set[TopicPartition] = set()
-        """Those that were added and that nothing was sent to yet."""
+        """Partitions that were added and have not been sent to yet."""
 
     def is_added(self, partition: TopicPartition) -> bool:
-        """Whether the coordinator has confirmed it."""
+        """Return True if the coordinator has confirmed the partition."""
         return self._states.get(partition) is PartitionState.ADDED
 
     def pending(self, topic: str) -> int:
-        """How many of a topic's partitions are to be added or are being added."""
+        """Return how many of a topic's partitions are to be added or are being added."""
         return sum(
             partition.topic == topic and state is not PartitionState.ADDED
             for partition, state in self._states.items()
         )
 
     def is_new(self, partition: TopicPartition) -> bool:
-        """Whether nobody has wanted it yet."""
+        """Return True if the partition has not been requested yet."""
         return partition not in self._states
 
     def unused_first(self, topic: str, numbers: Iterable[int]) -> list[int]:
-        """These partitions of a topic, first those that were added and have got nothing yet."""
+        """Return these partitions of a topic, added but unused ones first."""
         unused = {partition for name, partition in self._unused if name == topic}
         return sorted(numbers, key=lambda number: number not in unused)
 
     def want(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add these, unless that is done or under way."""
+        """Request that these partitions are added, unless that is done or in progress."""
         for partition in partitions:
             self._states.setdefault(partition, PartitionState.NEW)
 
     def of(self, state: PartitionState) -> list[TopicPartition]:
-        """The partitions in this state, in the order in which they were wanted."""
+        """Return the partitions in this state, in the order in which they were requested."""
         return [partition for partition, now in self._states.items() if now is state]
 
     def adding(self) -> list[TopicPartition]:
-        """All that are to be added, which are being added from now on."""
+        """Return all partitions to be added, and mark them as being added."""
         added = self.of(PartitionState.NEW)
         self._states.update(dict.fromkeys(added, PartitionState.ADDING))
         return added
 
     def added(self, partition: TopicPartition) -> None:
-        """The coordinator has it."""
+        """Record that the coordinator has added the partition."""
         self._states[partition] = PartitionState.ADDED
         self._unused.add(partition)
 
     def again(self) -> None:
-        """What is being added must be asked for once more."""
+        """Mark the partitions being added as to be added again."""
         adding = self.of(PartitionState.ADDING)
         self._states.update(dict.fromkeys(adding, PartitionState.NEW))
 
     def drop(self, partition: TopicPartition) -> None:
-        """It was refused; a later batch may want it again."""
+        """Remove a refused partition; a later batch may request it again."""
         self._states.pop(partition, None)
 
     def used(self, partitions: Iterable[TopicPartition]) -> None:
-        """Something was sent to these."""
+        """Record that these partitions were sent to."""
         if self._unused:
             self._unused.difference_update(partitions)
 
 
 class UnassignedBatches:
-    """Adds partitions for batches of one topic that may go to any, no more than there are batches.
+    """Adds partitions for unassigned batches of one topic, at most one per batch.
 
-    A partition that is added costs a marker. A batch for which one is being added waits for it.
+    Each added partition costs a marker. A batch for which a partition is being added waits for it.
 
     Args:
-        partitions: those of the transaction.
-        topic: its name.
-        ready: how many batches wait.
-        new: takes the partitions that are to be added.
+        partitions: the partitions of the transaction.
+        topic: the topic's name.
+        ready: the number of batches that wait.
+        new: receives the partitions to be added.
     """
 
     def __init__(
@@ -113,15 +114,15 @@ class UnassignedBatches:
 
     @property
     def done(self) -> bool:
-        """Every batch has gone, or a partition is being added for it."""
+        """True if every batch is drained, or a partition is being added for it."""
         return self._free <= 0
 
     def order(self, drawn: Iterable[int]) -> list[int]:
-        """The drawn partitions, first those that were added for a batch that is still here."""
+        """Return the drawn partitions, added but unused ones first."""
         return self._partitions.unused_first(self._topic, drawn)
 
     def may_take(self, number: int) -> bool:
-        """Whether a batch may go to this partition now; if it is new, it is added for one."""
+        """Return True if a batch may be sent to this partition now; request a new partition."""
         partition = TopicPartition(self._topic, number)
         if self._partitions.is_new(partition):
             self._new.append(partition)
@@ -129,5 +130,5 @@ class UnassignedBatches:
         return self._partitions.is_added(partition)
 
     def taken(self, batches: int) -> None:
-        """So many batches have gone."""
+        """Record that `batches` batches were drained."""
         self._free -= batches

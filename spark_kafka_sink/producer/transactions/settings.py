@@ -1,4 +1,4 @@
-"""The transaction that a session writes in, as its task asks for it."""
+"""The settings of a session's transaction, as the task requests it."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 FIRST_EPOCH = 0
-"""The epoch that InitProducerId grants to the first who asks for a transactional id."""
+"""The epoch that InitProducerId grants to the first request for a transactional id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTransaction:
     """A transaction that a driver has begun, and in which several sessions write.
 
-    Leaders know a producer by its id and epoch alone: of two sessions that write to one partition
-    the second is told success, and its records do not exist. So each partition belongs to one
-    session, and each session to one attempt of a task: the first that has InitProducerId of
-    `claim_id` answered, at epoch 0. Any other may not write.
+    Leaders identify a producer by id and epoch only. If two sessions wrote to one partition,
+    batches of the second one could be acknowledged as duplicates without being appended. So each
+    partition belongs to one session, and each session to one attempt of a task: the first one whose
+    InitProducerId for `claim_id` is answered, at epoch 0. Other attempts must not write.
     """
 
     producer: OpenTransaction
     claim_id: str
-    """A transactional id that all attempts of one task have in common, and nobody else."""
+    """A transactional id that all attempts of one task share, and no other task uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """One transaction of one session; the id must never have been used before, unless `joined`.
+    """One transaction of one session; its id must never have been used before, unless `joined`.
 
-    `timeout_ms` is transaction.timeout.ms: the coordinator aborts what is open for longer.
-    `two_phase`: no timeout, where brokers allow it (KIP-939).
+    `timeout_ms` is transaction.timeout.ms: the coordinator aborts a transaction that is open for
+    longer. `two_phase`: no timeout, if brokers allow that (KIP-939).
     """
 
     transactional_id: str
     timeout_ms: int
     two_phase: bool = False
     joined: JoinedTransaction | None = None
-    """The transaction that is written in, where somebody else has begun it."""
+    """The transaction to write in, if a driver has begun it."""
     abort_flag: str | None = None
-    """A transactional id that must not exist once InitProducerId is answered: the driver creates it
-    before it looks for transactions to abort, so that none is opened afterwards."""
+    """A transactional id that must not exist after InitProducerId was answered: the driver creates
+    it before it lists transactions to abort, so that none is opened afterwards."""
     id_prefix: str | None = None
-    """What the ids of all attempts begin with, for the ACL that an error names."""
+    """Common prefix of the transactional ids of all attempts, for the ACL in error messages."""
 
     @property
     def first_id(self) -> str:
-        """The transactional id that InitProducerId is sent for, before anything is written."""
+        """The transactional id of the first InitProducerId, sent before anything is written."""
         return self.transactional_id if self.joined is None else self.joined.claim_id

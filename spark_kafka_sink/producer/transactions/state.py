@@ -1,9 +1,8 @@
 """States, timeout and errors of a session's transaction.
 
-transaction.timeout.ms as the producer sees it: how long its transaction has been open.
-
-The coordinator counts from the first partition that is added; that request was sent before, so
-what is over here is at most a round trip from being over there.
+The producer checks transaction.timeout.ms from its first request that may begin the transaction.
+The coordinator counts from the first added partition, which is later, so the producer detects the
+timeout at most one round trip early.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ if TYPE_CHECKING:
 
 
 class TransactionState(Enum):
-    """Where the transaction stands, as this producer knows it."""
+    """The state of the transaction, as far as this producer knows."""
 
     UNINITIALIZED = auto()
-    """There is no producer id, and none was asked for since the last refusal."""
+    """There is no producer id, and no request for one is in flight."""
     INITIALIZING = auto()
     """InitProducerId is in flight."""
     READY = auto()
-    """There is a producer id, and the transaction has not begun."""
+    """There is a producer id; the transaction has not begun."""
     IN_TRANSACTION = auto()
     """A partition is being added, or records were sent: the coordinator may have begun it."""
     ABORTABLE_ERROR = auto()
-    """It must not be committed any more."""
+    """The transaction must not be committed any more."""
     FATAL_ERROR = auto()
-    """The coordinator refuses this producer, to abort as well."""
+    """The coordinator refuses this producer, even to abort."""
     ABORTING = auto()
-    """Its end is asked for, until the coordinator has answered."""
+    """An abort was requested; the coordinator has not answered yet."""
     ABORTED = auto()
-    """It has ended, or there was nothing to end."""
+    """The transaction has ended, or there was none to end."""
 
 
 _STATE = TransactionState
@@ -62,43 +61,43 @@ _TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
     _STATE.ABORTED: frozenset(),
 }
 FAILED = frozenset({_STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR, _STATE.ABORTING, _STATE.ABORTED})
-"""Nothing more is written in it, and it is never committed."""
+"""States in which no records are written, and after which nothing is committed."""
 ENDED = frozenset({_STATE.FATAL_ERROR, _STATE.ABORTED})
-"""There is nothing left to be done about it."""
+"""States in which nothing is left to do."""
 
 
 def next_state(before: TransactionState, after: TransactionState) -> TransactionState:
-    """The state `after`; what is not in the table is a bug."""
+    """Return `after`; a transition that is not in the table is a bug."""
     if after not in _TRANSITIONS[before]:
         raise AssertionError(f"a transaction cannot go from {before} to {after}")
     return after
 
 
 class Elapsed(Enum):
-    """What has just come to pass."""
+    """What the transaction timer has reached since the last check."""
 
     NOTHING = auto()
     HALF = auto()
-    """Half of the timeout has passed; said once."""
+    """Half of the timeout has passed; returned once."""
     ALL = auto()
-    """The coordinator aborts the transaction."""
+    """The timeout has passed: the coordinator aborts the transaction."""
 
 
 @dataclass(slots=True)
 class TransactionTimer:
-    """`timeout` in seconds, None for none; `started` in seconds of the monotonic clock."""
+    """`timeout` in seconds, None for no timeout; `started` in seconds of the monotonic clock."""
 
     timeout: float | None
     started: float | None = None
     warned: bool = False
 
     def start(self, now: float) -> None:
-        """The first request has gone that may begin the transaction."""
+        """Start the timer at the first request that may begin the transaction."""
         if self.started is None:
             self.started = now
 
     def check(self, now: float) -> Elapsed:
-        """What has come to pass since the last call."""
+        """Return what has been reached since the last call."""
         if self.started is None or self.timeout is None:
             return Elapsed.NOTHING
         age = now - self.started
@@ -143,7 +142,7 @@ def coordinator_error(
     acls: AclAdvisor,
     settings: TransactionSettings | None = None,
 ) -> DeliveryError:
-    """A coordinator, or who was asked for it, refuses a request for good."""
+    """Return the error for a request that the coordinator, or a lookup of it, refuses for good."""
     broker, api = str(completion.node), completion.request.api
     if code in AUTHORIZATION_FAILED:
         two_phase = settings is not None and settings.two_phase
@@ -163,7 +162,7 @@ def coordinator_error(
 
 
 def second_attempt_error(claim_id: str) -> DeliveryError:
-    """A task of a batch in one transaction was run before, and may have written there."""
+    """Return the error for a second attempt of a task of a batch in one transaction."""
     return DeliveryError(
         f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, or "
         "the answer to its claim was lost; nothing of the batch becomes visible",
@@ -174,7 +173,7 @@ def second_attempt_error(claim_id: str) -> DeliveryError:
 
 
 def timed_out_error(settings: TransactionSettings) -> DeliveryError:
-    """The transaction has been open for longer than the coordinator leaves it open."""
+    """Return the error for a transaction that was open for longer than its timeout."""
     return DeliveryError(
         f"the transaction of {settings.transactional_id} has been open for transaction.timeout.ms "
         f"= {settings.timeout_ms}: the coordinator has aborted it",
@@ -185,14 +184,14 @@ def timed_out_error(settings: TransactionSettings) -> DeliveryError:
 
 
 def given_up_error(transactional_id: str) -> DeliveryError:
-    """The task has failed elsewhere, and its transaction is aborted."""
+    """Return the error for a transaction that is aborted because its task was given up."""
     return DeliveryError(
         f"the transaction of {transactional_id} is aborted, as its task was given up", hint=_AGAIN
     )
 
 
 def aborted_write_error(transactional_id: str) -> DeliveryError:
-    """The driver has aborted the write before this task began its transaction."""
+    """Return the error for a write that the driver aborted before the transaction began."""
     return DeliveryError(
         f"{transactional_id}: the driver has aborted this write, and the task began too late to be "
         "part of it",
@@ -201,7 +200,7 @@ def aborted_write_error(transactional_id: str) -> DeliveryError:
 
 
 def poison(error: KafkaProdError, settings: TransactionSettings) -> None:
-    """Have a failure say what it means for the transaction that it happened in."""
+    """Add to an error that the transaction in which it happened cannot be committed."""
     error.message = (
         f"{error.message}; the transaction of {settings.transactional_id} can't be committed any "
         "more, and nothing of it will be seen by read_committed readers"

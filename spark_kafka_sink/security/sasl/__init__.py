@@ -1,7 +1,12 @@
 """The client side of each SASL mechanism.
 
-1. `exchange`: what all of them have in common; `factory` makes the one that the settings ask for;
-2. `plain`; `scram`, with its messages in `scram_messages` and its proofs in `scram_keys`;
-   `oauthbearer`, with `oauthbearer_messages` and the room of tokens; `gssapi`;
-3. `server_message`: what a broker sends, before it is believed.
+In reading order:
+
+- `exchange`: the protocol `SaslExchange` that all mechanisms implement, and checks of the broker's
+  messages
+- `factory`: create the exchange that the settings ask for
+- `plain`: PLAIN
+- `scram`: SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages and exchange
+- `oauthbearer`: OAUTHBEARER and AWS_MSK_IAM; the tokens come from `security.tokens`
+- `gssapi`: GSSAPI (Kerberos 5)
 """

@@ -1,4 +1,4 @@
-"""The client side that all SASL mechanisms share (RFC 4422)."""
+"""The client side that all SASL mechanisms have in common (RFC 4422)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from spark_kafka_sink.common.text import quoted
 __all__ = ["check_size", "decoded", "quoted"]
 
 LARGEST = 64 * 1024
-"""Bytes. The longest message that any of the mechanisms needs is far below."""
+"""Largest accepted message in bytes; all mechanisms need far less."""
 
 
 def check_size(message: bytes, mechanism: str) -> None:
-    """Refuse a message that no broker needs to send.
+    """Raise if a message is too large.
 
     Raises:
-        AuthenticationError: it is longer than `LARGEST`.
+        AuthenticationError: the message is longer than `LARGEST`.
     """
     if len(message) > LARGEST:
         raise AuthenticationError(
@@ -27,10 +27,10 @@ def check_size(message: bytes, mechanism: str) -> None:
 
 
 def decoded(message: bytes, mechanism: str) -> str:
-    """The message as text.
+    """Return the message as text.
 
     Raises:
-        AuthenticationError: it is too long, or not UTF-8.
+        AuthenticationError: the message is too long, or not UTF-8.
     """
     check_size(message, mechanism)
     try:
@@ -40,28 +40,28 @@ def decoded(message: bytes, mechanism: str) -> str:
 
 
 class SaslExchange(Protocol):
-    """One authentication on one connection; made anew for each, also for a re-authentication.
+    """One authentication on one connection; each re-authentication uses a new exchange.
 
-    Both calls may take long (a token is fetched, a ticket asked for, a password hashed), so they
-    are made on a thread that may wait, one at a time, and never in the sender's loop.
+    Both calls may block for long (fetching a token, requesting a ticket, hashing a password). They
+    are therefore made on a thread that may block, one at a time, and never on the sender thread.
     """
 
     @property
     def mechanism(self) -> str:
-        """The name for SaslHandshake; AWS_MSK_IAM's exchange is an OAUTHBEARER."""
+        """The name for SaslHandshake, which is OAUTHBEARER for AWS_MSK_IAM."""
 
     def first(self) -> bytes:
-        """The first message to the broker, which may be empty.
+        """Return the first message to the broker, which may be empty.
 
         Raises:
-            AuthenticationError: there is nothing to log in with: no ticket, no token.
-            ConfigError: a secret can't be found on this host.
+            AuthenticationError: no ticket or token can be obtained.
+            ConfigError: a secret cannot be found on this host.
         """
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What to answer to the broker's message; None where the exchange is complete.
+        """Return the answer to the broker's message, or None if the exchange is complete.
 
         Raises:
-            AuthenticationError: the broker's message is not what the mechanism allows, or the
-                broker could not prove that it knows the secret too.
+            AuthenticationError: the broker's message violates the mechanism, or the broker could
+                not prove that it knows the secret.
         """

@@ -1,4 +1,4 @@
-"""From a mechanism's settings to one exchange."""
+"""Create a SASL exchange from the settings of a mechanism."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
-    """One authentication on one connection; may take as long as the exchange's own calls.
+    """Create the exchange for one authentication on one connection; may block, like the exchange.
 
     Args:
         config: the mechanism and its login.
-        host: the broker's name as the client connects to it, without the port.
+        host: the broker's host name as used to connect, without the port.
 
     Raises:
-        ConfigError: a library that the mechanism needs is not installed, or a setting that only
-            this host has is missing.
+        ConfigError: a library that the mechanism needs is not installed, or a file or environment
+            variable is missing on this host.
     """
     login = resolved_login(config)
     check_libraries(login)

@@ -1,4 +1,4 @@
-"""GSSAPI (RFC 4752): Kerberos 5, for the login alone; records are not wrapped by it."""
+"""GSSAPI (RFC 4752): Kerberos 5, for authentication only; later messages are not wrapped."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _KERBEROS = gssapi.MechType.kerberos
 _FLAGS = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
 _NO_LAYER = 1
-"""Bit of RFC 4752's security layers: nothing is wrapped after the login."""
+"""Bit of RFC 4752's security layers: no wrapping after the login."""
 _LAYERS_SIZE = 4
-"""Bytes: the layers that are offered, and the largest message in the three others."""
+"""Length in bytes: one byte with the offered layers, three with the largest message size."""
 
 
 class _Expects(Enum):
-    """What the broker has to send next."""
+    """The message that the broker must send next."""
 
     CONTEXT = auto()
     LAYERS = auto()
@@ -39,8 +39,8 @@ class GssapiExchange:
     """See `SaslExchange`.
 
     Args:
-        login: as whom, and with which ticket or keytab.
-        host: the broker's name; its principal is `service_name/host`.
+        login: the principal, and the ticket cache or keytab.
+        host: the broker's host name; its principal is `service_name/host`.
     """
 
     def __init__(self, login: KerberosLogin, host: str) -> None:
@@ -55,11 +55,11 @@ class GssapiExchange:
         return "GSSAPI"
 
     def first(self) -> bytes:
-        """A ticket for the broker's service.
+        """Return the first token, with a ticket for the broker's service.
 
         Raises:
-            AuthenticationError: there is no ticket to be had.
-            ConfigError: the keytab can't be read on this host.
+            AuthenticationError: no ticket can be obtained.
+            ConfigError: the keytab cannot be read on this host.
         """
         _check_keytab(self._login.keytab)
         try:
@@ -83,11 +83,11 @@ class GssapiExchange:
             ) from error
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """The context's next token, then what RFC 4752 says of layers, then None.
+        """Return the context's next token, then the chosen security layer (RFC 4752), then None.
 
         Raises:
-            AuthenticationError: the broker can't prove that it is the service, or its message is
-                not what the mechanism allows.
+            AuthenticationError: the broker cannot prove that it is the service, or its message
+                violates the mechanism.
         """
         check_size(challenge, self.mechanism)
         if self._context is None:
@@ -114,7 +114,7 @@ class GssapiExchange:
         return token or b""
 
     def _choose_layer(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
-        """No layer, messages of no size, and the principal as authorization identity, as Java."""
+        """Choose no layer, size 0, and the principal as authorization identity, like Java."""
         offered = context.unwrap(challenge).message
         if len(offered) != _LAYERS_SIZE:
             raise AuthenticationError("the broker's GSSAPI security layers are malformed")
@@ -129,7 +129,10 @@ class GssapiExchange:
 
 
 def _credentials(login: KerberosLogin) -> gssapi.Credentials:
-    """Of the keytab or the ticket cache; tickets got by a keytab are shared by the process."""
+    """Return credentials from the keytab or the ticket cache.
+
+    Tickets obtained with a keytab are kept in a memory cache that the process shares.
+    """
     name = None
     if login.principal is not None:
         name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
@@ -143,7 +146,7 @@ def _credentials(login: KerberosLogin) -> gssapi.Credentials:
 
 
 def _told_by(error: GSSError) -> str:
-    """What Kerberos says, or what GSSAPI does where Kerberos has no words of its own."""
+    """Return the error text of Kerberos, or that of GSSAPI if Kerberos has none."""
     texts = error.get_all_statuses(error.min_code, False) if error.min_code else []
     told = [str(text) for text in texts if str(text) not in ("", "Success")]
     told = told or [str(text) for text in error.get_all_statuses(error.maj_code, True)]
@@ -151,7 +154,7 @@ def _told_by(error: GSSError) -> str:
 
 
 def _place_of(login: KerberosLogin) -> str:
-    """Where tickets come from, and whose."""
+    """Return the source of the tickets and their principal, for an error message."""
     place = "the system's ticket cache"
     if login.keytab is not None:
         place = f"the keytab {login.keytab}"

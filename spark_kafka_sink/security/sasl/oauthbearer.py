@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): messages and exchange."""
+"""OAUTHBEARER (RFC 7628, KIP-255): messages and exchange, also used for AWS_MSK_IAM."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 SEPARATOR = b"\x01"
-"""Between key and value pairs; alone, it is the client's answer to an error."""
+"""Separator of key-value pairs; alone, the client's answer to an error."""
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
 
 
 def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes:
-    """The client's only message.
+    """Return the client's only message.
 
     Raises:
-        ConfigError: an extension has a name or a value that can't be sent.
+        ConfigError: an extension has a name or a value that cannot be sent.
     """
     pairs = [f"auth=Bearer {token.value}", *(_extension(*each) for each in extensions)]
     return b"n,," + SEPARATOR + b"".join(pair.encode() + SEPARATOR for pair in pairs) + SEPARATOR
@@ -47,7 +47,7 @@ def _extension(name: str, value: str) -> str:
 
 
 def told_by(error: str) -> str:
-    """What a broker's error says: its status, and the scope that it wants."""
+    """Return the text of a broker's error: its status, and the scope it requires."""
     found = object_in(error)
     if found is None:
         return quoted(error)
@@ -61,10 +61,10 @@ class OAuthBearerExchange:
     """See `SaslExchange`.
 
     Args:
-        source: where the token comes from.
-        policy: when it is renewed.
-        extensions: of the login (KIP-342).
-        cache: shares tokens among connections.
+        source: source of the token.
+        policy: when the token is refreshed.
+        extensions: SASL extensions of the login (KIP-342).
+        cache: cache that shares tokens among connections.
     """
 
     def __init__(
@@ -89,22 +89,22 @@ class OAuthBearerExchange:
         return "OAUTHBEARER"
 
     def first(self) -> bytes:
-        """The token, and the extensions.
+        """Return the message with the token and the extensions.
 
         Raises:
-            AuthenticationError: there is no token.
-            ConfigError: a secret can't be found on this host, or an extension can't be sent.
+            AuthenticationError: no token can be obtained.
+            ConfigError: a secret cannot be found on this host, or an extension cannot be sent.
         """
         self._token = self._cache.token(self._source, self._policy)
         return client_first(self._token, self._extensions)
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """None to the empty message of a broker that is content; an error is acknowledged.
+        """Return None after the empty message that means success, or the answer to an error.
 
-        The token that met with an error is given to no other connection.
+        A token that was rejected is not used for other connections.
 
         Raises:
-            AuthenticationError: the broker goes on after its error, or its message is unreadable.
+            AuthenticationError: the broker has rejected the token, or its message is invalid.
         """
         if self._told is not None:
             raise AuthenticationError(f"the broker refuses the token: {self._told}")

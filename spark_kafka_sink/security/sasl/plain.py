@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): name and password as they are; only TLS hides them."""
+"""PLAIN (RFC 4616): user name and password in clear text, protected only by TLS."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class PlainExchange:
         return "PLAIN"
 
     def first(self) -> bytes:
-        """`NUL name NUL password`: no authorization identity, as Kafka has none but the name.
+        """Return `NUL name NUL password`, without authorization identity, as Kafka does not use it.
 
         Raises:
-            ConfigError: name or password can't be found, is empty, or holds a NUL.
+            ConfigError: name or password cannot be found, is empty, or contains a NUL.
         """
         return b"\0" + _without_nul(self.login.username) + b"\0" + _without_nul(self.login.password)
 
     def answer(self, challenge: bytes) -> None:  # noqa: ARG002
-        """The exchange is complete; what a broker adds has no meaning, and Java ignores it."""
+        """Return None: the exchange is complete. Like Java, ignore data sent by the broker."""
         return
 
 

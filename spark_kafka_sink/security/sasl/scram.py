@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 KEPT = 32
-"""Salted passwords in a process: each user has one per salt, so a few are many."""
+"""Number of salted passwords kept in a process; each user has one per salt."""
 
 
 class SaltedPasswords:
-    """PBKDF2's results, so that many connections of one user don't hash again.
+    """Cache of PBKDF2 results, so that connections of one user do not hash the password again.
 
-    A key is a keyed digest: neither passwords nor what guesses them quickly stay in memory.
+    The cache key is a keyed digest: neither the password nor a fast hash of it stays in memory.
     """
 
     def __init__(self) -> None:
         self._digest_key = os.urandom(32)
-        # Guards `_made`, and is held while hashing: whoever waits finds the result.
+        # Guards `_made`, and is held while hashing, so that waiting threads find the result.
         self._lock = Lock()
         self._made: OrderedDict[bytes, bytes] = OrderedDict()
 
     def salted(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """`Hi(password, salt, i)` under a hash of hashlib's name."""
+        """Return `Hi(password, salt, i)`; `algorithm` is hashlib's name of the hash."""
         key = self._key_of(algorithm, password, salt, iterations)
         with self._lock:
             made = self._made.get(key)
@@ -64,7 +64,7 @@ PROCESS_WIDE = SaltedPasswords()
 
 
 def client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
-    """`ClientKey XOR HMAC(H(ClientKey), AuthMessage)`."""
+    """Return `ClientKey XOR HMAC(H(ClientKey), AuthMessage)`."""
     client_key = hmac.digest(salted_password, b"Client Key", algorithm)
     stored_key = hashlib.new(algorithm, client_key).digest()
     signature = hmac.digest(stored_key, auth_message, algorithm)
@@ -72,7 +72,7 @@ def client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) ->
 
 
 def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
-    """What only a server that knows the user's ServerKey can send."""
+    """Return the signature that only a server with the user's ServerKey can send."""
     server_key = hmac.digest(salted_password, b"Server Key", algorithm)
     return hmac.digest(server_key, auth_message, algorithm)
 
@@ -80,10 +80,11 @@ def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes
 GS2_HEADER = "n,,"
 """No channel binding, no authorization identity."""
 MIN_ITERATIONS = 4_096
-"""RFC 7677; a server that asks for fewer makes the password cheap to guess."""
+"""Minimum by RFC 7677; fewer iterations make the password cheap to guess."""
 MAX_ITERATIONS = 1_000_000
-"""A second or two of one core. Kafka allows 16,384 for its users, and current advice for stored
-passwords is below a million. A server that names billions would keep the client busy for hours."""
+"""Maximum, which takes one or two seconds on one core. Kafka allows 16,384 for its users, and
+current recommendations for stored passwords are below a million. Without a limit, a server that
+asks for billions would keep the client busy for hours."""
 
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
 _SERVER_FIRST = re.compile(
@@ -99,34 +100,34 @@ class ServerFirst:
     """The server's challenge."""
 
     nonce: str
-    """The client's, with the server's behind it."""
+    """The client's nonce followed by the server's."""
     salt: bytes = field(repr=False)
     iterations: int
 
 
 def sasl_name(name: str) -> str:
-    """A user name with `=` and `,` escaped; not SASLprepped, as Kafka's ScramFormatter."""
+    """Return a user name with `=` and `,` escaped, without SASLprep, as Kafka's ScramFormatter."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
 def client_first_bare(name: str, nonce: str, *, token_auth: bool) -> str:
-    """The client's first message without the GS2 header.
+    """Return the client's first message without the GS2 header.
 
     Args:
-        name: of the user, or a delegation token's id (KIP-48).
+        name: name of the user, or id of a delegation token (KIP-48).
         nonce: printable ASCII without a comma.
-        token_auth: the name is a token's id.
+        token_auth: whether the name is the id of a delegation token.
     """
     bare = f"n={sasl_name(name)},r={nonce}"
     return f"{bare},tokenauth=true" if token_auth else bare
 
 
 def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFirst:
-    """Read and check the server's first message.
+    """Parse and check the server's first message.
 
     Raises:
-        AuthenticationError: it is malformed, tells an error, has an extension that must be
-            understood, answers another nonce, or asks for too few or too many iterations.
+        AuthenticationError: the message is malformed or an error, has a mandatory extension,
+            answers another nonce, or asks for too few or too many iterations.
     """
     _check_error(text, mechanism)
     if text.startswith("m="):
@@ -162,10 +163,10 @@ def _iterations(digits: str, mechanism: str) -> int:
 
 
 def parse_server_final(text: str, mechanism: str) -> bytes:
-    """The server's signature.
+    """Return the server's signature from its last message.
 
     Raises:
-        AuthenticationError: the message is malformed, or tells an error instead.
+        AuthenticationError: the message is malformed or an error.
     """
     _check_error(text, mechanism)
     found = _SERVER_FINAL.fullmatch(text)
@@ -192,7 +193,7 @@ _CHANNEL_BINDING = b64encode(GS2_HEADER.encode()).decode()
 
 
 class _Expects(Enum):
-    """What the broker has to send next."""
+    """The message that the broker must send next."""
 
     SERVER_FIRST = auto()
     SERVER_FINAL = auto()
@@ -204,9 +205,9 @@ class ScramExchange:
 
     Args:
         mechanism: SCRAM_SHA_256 or SCRAM_SHA_512.
-        login: of a user, or of a delegation token.
-        nonce: printable ASCII without a comma; by default a random one of 192 bits.
-        salted_passwords: where hashed passwords are kept.
+        login: login of a user or a delegation token.
+        nonce: printable ASCII without a comma; by default a random one with 192 bits.
+        salted_passwords: cache of hashed passwords.
     """
 
     def __init__(
@@ -232,10 +233,10 @@ class ScramExchange:
         return self._mechanism.value
 
     def first(self) -> bytes:
-        """The name and a nonce.
+        """Return the message with the user name and the nonce.
 
         Raises:
-            ConfigError: the name can't be found, is empty, or is not UTF-8.
+            ConfigError: the name cannot be found, is empty, or is not UTF-8.
         """
         self._client_first_bare = client_first_bare(
             revealed(self._login.username), self._nonce, token_auth=self._login.token_auth
@@ -243,12 +244,12 @@ class ScramExchange:
         return (GS2_HEADER + self._client_first_bare).encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """The proof to the broker's challenge, or None to its signature.
+        """Return the proof after the broker's challenge, or None after its signature.
 
         Raises:
-            AuthenticationError: a message is malformed or out of turn, tells an error, or its
-                signature shows that the broker does not know the password's keys.
-            ConfigError: the password can't be found, is empty, or is not UTF-8.
+            AuthenticationError: a message is malformed, unexpected or an error, or the signature
+                is wrong, so that the broker does not know the password.
+            ConfigError: the password cannot be found, is empty, or is not UTF-8.
         """
         text = decoded(challenge, self.mechanism)
         match self._expects:

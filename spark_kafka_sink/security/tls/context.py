@@ -1,16 +1,13 @@
-"""The TLS context of a client: ciphers, checks after the handshake, and a cache.
+"""The TLS context of a client: cipher suites, checks after the handshake, and a cache.
 
-The client's side of a handshake: what OpenSSL alone neither does nor tells.
+Handshake: Python's ssl cannot select the cipher suites of TLS 1.3, so the negotiated suite is
+checked before any Kafka data is sent. A verification error carries the broker's certificate, so
+that the error message can list the names it is valid for.
 
-Python's ssl can't choose among the suites of TLS 1.3, so what was agreed on is checked before a
-byte of Kafka's is sent. An error of verification carries the broker's certificate, so that the
-sentence for the user can say which names it has.
-
-One context per process and configuration, made anew when a file that it came from changed.
-
-So a certificate that is renewed on disk is shown by the next connection; those that are open stay
-as they are. Making a context takes milliseconds, a second for some PKCS12 files, and for ever on a
-file system that does not answer; each holds its own copy of the authorities.
+Cache: there is one context per process and configuration, recreated when one of its files has
+changed. A certificate renewed on disk is therefore used by the next connection; open connections
+are unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and never
+returns if the file system hangs. Each context holds its own copy of the trusted certificates.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ TLS_1_3_SUITES = frozenset(
         "TLS_AES_128_CCM_8_SHA256",
     }
 )
-"""RFC 8446; the same in both worlds."""
+"""Suites of RFC 8446, with the same names in Java and OpenSSL."""
 
 _LEVEL = "@SECLEVEL="
 _DEFAULT = "DEFAULT"
@@ -63,19 +60,19 @@ _HASH = re.compile(r"_SHA\d*$")
 
 @dataclass(frozen=True, slots=True)
 class CipherSuites:
-    """A choice of suites, by protocol version, in OpenSSL's names."""
+    """The selected cipher suites by protocol version, with OpenSSL's names."""
 
     tls_1_2: tuple[str, ...]
     tls_1_3: frozenset[str]
     level: str | None = None
-    """OpenSSL's level of security, 0 to 5, where the user names one."""
+    """OpenSSL's security level, 0 to 5; None if the user sets none."""
 
 
 def cipher_suites(names: Sequence[str]) -> CipherSuites:
-    """Sort suites by version; names without TLS_ or SSL_ in front are OpenSSL's and kept.
+    """Group suites by protocol version; names without TLS_ or SSL_ in front are OpenSSL's names.
 
-    As in a cipher string of OpenSSL, a name may end with @SECLEVEL=n, also that of no suite, or
-    DEFAULT: neither is a choice of suites.
+    As in OpenSSL's cipher strings, a name may end with @SECLEVEL=n, which may also stand alone or
+    after DEFAULT. These select no suites.
     """
     parts = [name.partition(_LEVEL) for name in names]
     suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
@@ -88,10 +85,10 @@ def cipher_suites(names: Sequence[str]) -> CipherSuites:
 
 
 def openssl_name(name: str) -> str:
-    """OpenSSL's name of a suite of TLS 1.2.
+    """Return OpenSSL's name of a TLS 1.2 suite.
 
-    TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384: the key exchange is left
-    out if it is RSA's, CBC is not named, and neither is the hash with CHACHA20 and CCM.
+    TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384. OpenSSL omits the key
+    exchange if it is RSA, the mode CBC, and the hash with CHACHA20 and CCM.
     """
     match = _IANA.fullmatch(name)
     if match is None:
@@ -105,10 +102,10 @@ def openssl_name(name: str) -> str:
 
 
 class PeerCertificateError(ssl.SSLCertVerificationError):
-    """A certificate that was not accepted, and the certificate."""
+    """A rejected certificate."""
 
     certificate: bytes | None = None
-    """As DER; None where the broker sent none, or Python does not tell."""
+    """The certificate as DER; None if the broker sent none, or if Python does not provide it."""
 
 
 class CipherSuiteError(ssl.SSLError):
@@ -116,16 +113,16 @@ class CipherSuiteError(ssl.SSLError):
 
 
 class ClientSslObject(ssl.SSLObject):
-    """Made by `ClientSslContext.wrap_bio`."""
+    """A TLS connection, created by `ClientSslContext.wrap_bio`."""
 
     def do_handshake(self) -> None:
-        """Go on with the handshake.
+        """Continue the handshake.
 
         Raises:
-            ssl.SSLWantReadError: more bytes of the broker's are needed.
-            PeerCertificateError: its certificate is not accepted.
-            CipherSuiteError: its choice is not among the suites that the options allow.
-            ssl.SSLError: all else.
+            ssl.SSLWantReadError: more bytes from the broker are needed.
+            PeerCertificateError: the broker's certificate is rejected.
+            CipherSuiteError: the broker chose a suite that the options do not allow.
+            ssl.SSLError: any other failure.
         """
         try:
             super().do_handshake()
@@ -142,7 +139,7 @@ class ClientSslContext(ssl.SSLContext):
 
     sslobject_class = ClientSslObject
     tls_1_3_suites: frozenset[str] = frozenset()
-    """Those of TLS 1.3 that may be agreed on; empty for all."""
+    """The allowed TLS 1.3 suites; empty for all."""
 
 
 def _with_certificate(
@@ -156,9 +153,9 @@ def _with_certificate(
 
 
 def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
-    """The certificate of a handshake that failed, which getpeercert() won't give.
+    """Return the certificate of a failed handshake, which getpeercert() does not return.
 
-    get_unverified_chain is public from Python 3.13 on, and gives bytes.
+    get_unverified_chain is public since Python 3.13, and returns bytes.
     """
     public = getattr(connection, "get_unverified_chain", None)
     if public is not None:
@@ -175,7 +172,7 @@ _VERSIONS = {
     TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
 _NEVER = "!aNULL:!eNULL"
-"""Suites without a certificate or without encryption, whoever names them."""
+"""Suites without authentication or without encryption, which are always excluded."""
 _LEVELS = frozenset("012345")
 _USUAL_LEVEL = 2
 _logger = logging.getLogger(__name__)
@@ -183,10 +180,10 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 def client_context(config: TlsConfig) -> ssl.SSLContext:
-    """A context for connections to brokers; the host's name is given as `server_hostname`.
+    """Create a context for connections to brokers; pass the host name as `server_hostname`.
 
     Raises:
-        ConfigError: a store can't be read or does not open, on this host.
+        ConfigError: a store cannot be read or opened on this host.
     """
     context = _without_stores(config)
     _trust(context, config.truststore)
@@ -196,10 +193,13 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
 
 
 def check_stores(config: TlsConfig) -> None:
-    """Find on the driver what would fail every task; stores that are on executors alone may be.
+    """Check on the driver for problems that would fail every task.
+
+    Stores that this process cannot read are not checked, as they may exist on executors only.
 
     Raises:
-        ConfigError: a store that this process can read does not open, or the suites fit no version.
+        ConfigError: a store that this process can read does not open, or the suites match no
+            enabled version.
     """
     context = _without_stores(config)
     if config.truststore is not None and is_here(config.truststore):
@@ -222,7 +222,7 @@ def _without_stores(config: TlsConfig) -> ClientSslContext:
 def _limit_versions(
     context: ClientSslContext, protocols: tuple[TlsVersion, ...], suites: CipherSuites
 ) -> None:
-    """A version for which no suite is named is not spoken, as in Java."""
+    """Disable versions for which no suite is named, as in Java."""
     named = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
     spoken = [version for version in protocols if named[version] or not any(named.values())]
     if not spoken:
@@ -265,19 +265,19 @@ def _check_level(level: str) -> None:
 
 @cache
 def warn_level(level: str) -> None:
-    """Say once per process that the user takes what is not safe any more."""
+    """Warn once per process that the user lowers the security level."""
     _logger.warning("kafka.ssl.cipher.suites lowers OpenSSL's level of security to %s", level)
 
 
 def _usual_suites(context: ssl.SSLContext) -> tuple[str, ...]:
-    """Python's own choice, by name; TLS 1.3's can't be chosen."""
+    """Return the names of Python's default suites, without those of TLS 1.3."""
     return tuple(
         suite["name"] for suite in context.get_ciphers() if suite["name"] not in TLS_1_3_SUITES
     )
 
 
 def _verify_as_java(context: ssl.SSLContext) -> None:
-    """Any trusted certificate ends a chain; RFC 5280's strictest rules are not asked for."""
+    """Verify like Java: any trusted certificate ends a chain, and X509_STRICT is off."""
     flags = context.verify_flags | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags = flags & ~ssl.VerifyFlags.VERIFY_X509_STRICT
 
@@ -290,7 +290,7 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         context.load_verify_locations(cadata=b"".join(trusted_certificates(store)))
     except (ssl.SSLError, ValueError) as error:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
-        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL has a word for some
+        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason may be None
         raise ConfigError(
             f"option {option} holds a certificate that can't be read: {reason}"
         ) from error
@@ -330,7 +330,7 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
 
 @contextmanager
 def _short_lived_file(content: bytes) -> Iterator[str]:
-    """A path to the content, which is in memory where the system can, else in a file of 0600."""
+    """Yield a path to the content, in memory if the system supports it, else in a 0600 file."""
     if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
         descriptor = os.memfd_create("client-certificate")
         try:
@@ -348,31 +348,31 @@ def _short_lived_file(content: bytes) -> Iterator[str]:
 
 
 MAX_KEPT = 8
-"""Contexts that a process keeps; the one unused longest goes first."""
+"""Number of contexts that a process keeps; the least recently used one is dropped first."""
 PATIENCE = 2.0
-"""Seconds that a thread waits while another one looks at the same files; then it goes on with the
-context from before, if there is one. Less than the time that a connection has."""
+"""Seconds that a thread waits while another one reads the same files, before it uses the previous
+context, if there is one. This is less than the connection timeout."""
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one configuration; guarded by the cache's lock."""
+    """The state of one configuration; guarded by the cache's lock."""
 
     stamps: Stamps = ()
     context: ssl.SSLContext | None = None
     is_busy: bool = False
-    """A thread looks at the files; it alone changes the others."""
+    """Whether a thread is reading the files; only this thread changes the other fields."""
 
 
 class ContextCache:
-    """Contexts by configuration; any thread may ask, of those that may wait.
+    """Contexts by configuration; thread-safe, for threads that may block.
 
     Args:
-        make: a context from what the files hold now.
+        make: creates a context from the current content of the files.
         patience: see `PATIENCE`.
-        settling: seconds that the first context waits for files that are being replaced.
+        settling: seconds to wait for files that are being replaced, for the first context.
     """
 
     def __init__(
@@ -385,21 +385,21 @@ class ContextCache:
         self._patience = patience
         self._settling = settling
         self._changed = threading.Condition()
-        """Guards `_entries` and what they hold; never held while a file is looked at."""
+        """Guards `_entries` and their fields; never held while a file is read."""
         self._entries: dict[TlsConfig, _Entry] = {}
 
     def context(self, config: TlsConfig) -> ssl.SSLContext:
-        """The context for a new connection.
+        """Return the context for a new connection.
 
-        While files are being replaced they may not fit each other: then the last context goes on
-        being used, until they change again. Where there is none, they have a few seconds.
+        While files are being replaced, they may not match each other. In that case the previous
+        context is used until they change again. If there is none, wait a few seconds for a change.
 
         Raises:
-            ConfigError: a store can't be read or does not open, and none was made before.
+            ConfigError: a store cannot be read or opened, and there is no previous context.
         """
         with self._changed:
             entry = self._entries.pop(config, None) or _Entry()
-            self._entries[config] = entry  # so that it is the last to go
+            self._entries[config] = entry  # at the end, so that it is dropped last
             self._forget()
             while entry.is_busy:
                 limit = None if entry.context is None else self._patience
@@ -414,7 +414,7 @@ class ContextCache:
                 self._changed.notify_all()
 
     def _look(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
-        """The context from the files as they are now; on the thread that has marked the entry."""
+        """Return the context for the current files; called by the thread that marked the entry."""
         files = files_of(config)
         stamps = stamps_of(files)
         if entry.context is not None and entry.stamps == stamps:
@@ -438,7 +438,7 @@ class ContextCache:
         except Exception as error:
             if kept is None:
                 raise
-            # The text of a library's error may hold what it could not read.
+            # The text of a library's error may contain what it could not read.
             told = error if isinstance(error, ConfigError) else type(error).__name__
             _LOG.warning("TLS goes on with the certificates read before: %s", told)
             return kept
@@ -449,4 +449,4 @@ class ContextCache:
 
 
 CONTEXTS = ContextCache()
-"""Those of this process."""
+"""TLS contexts of the process for brokers."""

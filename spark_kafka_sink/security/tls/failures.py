@@ -1,7 +1,7 @@
-"""Why a TLS connection failed: from what OpenSSL says to a sentence with the option to look at.
+"""Describe why a TLS connection failed: OpenSSL's error in a sentence that names what to check.
 
-Final are all that Java makes an SslAuthenticationException of: the handshake's own errors and the
-broker's alerts. A connection that merely breaks is worth another try.
+Errors for which Java raises an SslAuthenticationException are final: errors of the handshake itself
+and alerts sent by the broker. A connection that merely breaks is retried.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_TLS = frozenset(
         "BAD_RECORD_TYPE",
     }
 )
-"""What OpenSSL calls bytes that are no TLS record."""
+"""OpenSSL's names for bytes that are not a TLS record."""
 _VERSION = frozenset(
     {"PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION", "NO_PROTOCOLS_AVAILABLE"}
 )
@@ -47,11 +47,11 @@ _CLIENT_CERTIFICATE = frozenset(
         "DECRYPT_ERROR",
     }
 )
-"""Alerts about what the client showed."""
+"""Alerts about the client's certificate."""
 _BROKEN = frozenset(
     {"BAD_RECORD_MAC", "DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "UNEXPECTED_EOF_WHILE_READING"}
 )
-"""The bytes did not arrive as they were sent."""
+"""Errors caused by bytes that were lost or modified on the way."""
 
 _OF_JAVA = "Java's brokers say so if it has expired, or if their truststore lacks its authority."
 
@@ -65,16 +65,16 @@ class _Sentence:
 def tls_failure(
     error: OSError, config: TlsConfig, broker: str
 ) -> TlsError | BrokerUnavailableError:
-    """What to tell the user; pure.
+    """Return the error to report to the user. Pure.
 
     Args:
-        error: raised by a handshake, or by a read or write after it: with TLS 1.3 a broker refuses
-            the client's certificate only after the client's handshake is done.
+        error: raised by a handshake, or by a read or write after it: with TLS 1.3, a broker rejects
+            the client's certificate only after the client has finished its handshake.
         config: the settings of the connection.
         broker: host and port.
 
     Returns:
-        TlsError where no retry can help; BrokerUnavailableError where the connection broke.
+        TlsError if a retry cannot help, or BrokerUnavailableError if the connection broke.
     """
     reason = _reason(error)
     if _is_broken(error, reason):
@@ -88,7 +88,7 @@ def tls_failure(
 
 
 def _reason(error: OSError) -> str:
-    """OpenSSL's name of the error, or of the alert without the version that introduced it."""
+    """Return OpenSSL's name of the error; for an alert, without the version that introduced it."""
     reason = getattr(error, "reason", None) or ""
     alert = _ALERT.fullmatch(reason)
     return alert["name"] if alert else reason
@@ -156,7 +156,7 @@ def _no_common_version(config: TlsConfig) -> _Sentence:
 
 
 def _no_common_ground(reason: str, config: TlsConfig) -> _Sentence:
-    """An alert that older versions of TLS have for many things."""
+    """Return the sentence for an alert that older TLS versions send for many reasons."""
     advice = (
         "Most likely the two have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"

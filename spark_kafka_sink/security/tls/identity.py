@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 def private_key(block: PemBlock, password: Secret | None, option: str) -> PrivateKeyTypes:
-    """A key of any PEM kind: PKCS#1, PKCS#8, SEC 1, encrypted or not.
+    """Load a private key from PEM: PKCS#1, PKCS#8 or SEC 1, encrypted or not.
 
     Args:
-        block: of a kind that is a private key.
-        password: needed if it is encrypted, else not looked at.
-        option: where the key comes from, for errors.
+        block: PEM block with a private key.
+        password: password of the key; ignored if the key is not encrypted.
+        option: option that the key comes from, for errors.
 
     Raises:
-        ConfigError: the password is missing or wrong, or it is no key that can be read.
+        ConfigError: the password is missing or wrong, or the key cannot be read.
     """
     is_encrypted = block.label == "ENCRYPTED PRIVATE KEY" or "ENCRYPTED" in block.headers
     if is_encrypted and password is None:
@@ -77,7 +77,7 @@ def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
 
 
 def sealed(key: PrivateKeyTypes) -> tuple[bytes, str]:
-    """The key as encrypted PKCS#8 in PEM, and the passphrase, made for this one time."""
+    """Return the key as encrypted PKCS#8 in PEM, and its passphrase, which is used only once."""
     passphrase = secrets.token_hex(32)
     encryption = serialization.BestAvailableEncryption(passphrase.encode())
     text = key.private_bytes(
@@ -88,12 +88,12 @@ def sealed(key: PrivateKeyTypes) -> tuple[bytes, str]:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a client shows and proves.
+    """A client's certificate chain and private key.
 
     Args:
         chain: certificates as DER, the client's own first.
-        key: the private key that belongs to the first.
-        option: where they come from, for errors.
+        key: private key of the first certificate.
+        option: option that they come from, for errors.
     """
 
     chain: tuple[bytes, ...] = field(repr=False)
@@ -101,15 +101,15 @@ class Identity:
     option: str
 
     def chain_text(self) -> bytes:
-        """The chain as PEM."""
+        """Return the chain as PEM."""
         return b"".join(PemBlock("CERTIFICATE", "", data).text() for data in self.chain)
 
 
 def client_identity(store: KeyStore) -> Identity:
-    """The first certificate chain with a key of a keystore.
+    """Return the first certificate chain with a key in a keystore.
 
     Raises:
-        ConfigError: the store can't be read, does not open, or lacks certificate or key.
+        ConfigError: the store cannot be read or opened, or contains no certificate or no key.
     """
     if store.location is None:
         return _inline_identity(store)
@@ -178,10 +178,10 @@ def _lacks(what: str, option: str) -> ConfigError:
 
 
 def trusted_certificates(store: TrustStore) -> list[bytes]:
-    """The certificates, each as DER; at least one.
+    """Return the certificates of a truststore as DER, at least one.
 
     Raises:
-        ConfigError: the store can't be read, does not open, or holds no certificate.
+        ConfigError: the store cannot be read or opened, or contains no certificate.
     """
     option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
     found = _read(store, option)
@@ -209,7 +209,7 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
 
 
 def _jks_certificates(store: JksStore) -> list[bytes]:
-    """Those of trusted entries, and of each key its own certificate, as Java's PKIX has it."""
+    """Return the trusted certificates, and the own certificate of each key, as Java's PKIX does."""
     return [*store.certificates, *(key.chain[0] for key in store.keys if key.chain)]
 
 

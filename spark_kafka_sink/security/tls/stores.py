@@ -1,24 +1,22 @@
 """Read key stores and trust stores: PEM, JKS and PKCS12.
 
-What format a store's file is in: Java looks at the bytes too, whatever the type's option says.
+Format: Java's JKS implementation also reads PKCS12 and vice versa (keystore.type.compat), and
+Kafka's default type is JKS, so PKCS12 files are often configured without their type. As in Java,
+the format is detected from the bytes of the file; only PEM must be declared.
 
-Java's JKS reads PKCS12 and its PKCS12 reads JKS (keystore.type.compat), and Kafka's default type
-is JKS, so that many a PKCS12 file is named without its type.
+PEM: read as Kafka's clients do (RFC 7468; DefaultSslEngineFactory.PemStore). In an option's value
+the line breaks may be spaces, or a backslash and an n, as left by a properties file or a shell.
 
-PEM as Kafka's clients take it (RFC 7468; DefaultSslEngineFactory.PemStore).
-
-In an option's value the line breaks may be spaces, or backslash and n, as a properties file and a
-shell leave them.
-
-Reads Java's own key store format (sun.security.provider.JavaKeyStore), versions 1 and 2.
+JKS: Java's own format (sun.security.provider.JavaKeyStore), versions 1 and 2.
 
     magic, version, count                          int32 each, big-endian
     count times: tag, alias, date                  int32, UTF with a length of 2 bytes, int64
       tag 1, a key:  length, EncryptedPrivateKeyInfo, number of certificates, certificates
       tag 2:         certificate                   [type as UTF, version 2], length, DER
-    SHA-1 of password, "Mighty Aphrodite" and all before
+    SHA-1 of password, "Mighty Aphrodite" and all preceding bytes
 
-A password is taken as UTF-16, big-endian. A key's cipher is Sun's: a stream of SHA-1 sums.
+The password is encoded as UTF-16, big-endian. A key is encrypted with Sun's own cipher, a stream of
+SHA-1 digests.
 """
 
 from __future__ import annotations
@@ -60,15 +58,15 @@ _SEQUENCE = 0x30
 
 
 def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
-    """The format to read a store in.
+    """Return the format of a store.
 
     Args:
         content: the file's bytes.
-        declared: the type that the options give, or Java's default.
-        option: the full name of the location's option.
+        declared: the type given by the options, or Java's default.
+        option: the full name of the option with the location.
 
     Raises:
-        ConfigError: the file is PEM and not declared so, or the reverse, or of another format.
+        ConfigError: the file is PEM and not declared as PEM, or the reverse, or in another format.
     """
     found = _recognised(content)
     type_option = option.replace(".location", ".type")
@@ -111,12 +109,12 @@ _LINE = 64
 
 @dataclass(frozen=True, slots=True)
 class PemBlock:
-    """What stands between one BEGIN and its END.
+    """One PEM block, from BEGIN to END.
 
     Args:
         label: such as CERTIFICATE or ENCRYPTED PRIVATE KEY.
-        headers: of RFC 1421, as in `Proc-Type: 4,ENCRYPTED`; empty for all that is newer.
-        data: the bytes that were base64.
+        headers: headers of RFC 1421, such as `Proc-Type: 4,ENCRYPTED`; empty for newer formats.
+        data: the decoded bytes.
     """
 
     label: str
@@ -125,16 +123,16 @@ class PemBlock:
 
     @property
     def is_certificate(self) -> bool:
-        """Whether it is an X.509 certificate."""
+        """Whether the block is an X.509 certificate."""
         return self.label in {"CERTIFICATE", "X509 CERTIFICATE"}
 
     @property
     def is_private_key(self) -> bool:
-        """Whether it is a private key, of any kind, encrypted or not."""
+        """Whether the block is a private key of any kind, encrypted or not."""
         return self.label.endswith("PRIVATE KEY")
 
     def text(self) -> bytes:
-        """The block as PEM, with the line breaks that OpenSSL wants."""
+        """Return the block as PEM, with the line breaks that OpenSSL requires."""
         body = base64.b64encode(self.data).decode("ascii")
         lines = [body[start : start + _LINE] for start in range(0, len(body), _LINE)]
         headers = f"{self.headers}\n" if self.headers else ""
@@ -145,10 +143,10 @@ class PemBlock:
 
 
 def pem_blocks(text: str, option: str) -> list[PemBlock]:
-    """All blocks of a text, in their order; what stands around them is a comment.
+    """Return all blocks of a text in their order; text between them is ignored.
 
     Raises:
-        ConfigError: a block is not base64, or empty.
+        ConfigError: a block is empty or not base64.
     """
     spread = text.replace("\\n", "\n").replace("\\r", "").replace("\r", "")
     return [_block(match[1], match[2], option) for match in _BLOCK.finditer(spread)]
@@ -184,27 +182,27 @@ _KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
 
 
 class JksFormatError(ValueError):
-    """The bytes are no key store of this format."""
+    """The bytes are not a key store in this format."""
 
 
 class JksPasswordError(ValueError):
-    """The password is not the one that the store, or the key, was written with."""
+    """The password of the store or of a key is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class JksKey:
-    """A private key's entry: encrypted, and the certificates that belong to it."""
+    """The entry of a private key: the encrypted key, and its certificate chain."""
 
     alias: str
     encrypted: bytes = field(repr=False)
     chain: tuple[bytes, ...] = field(repr=False)
 
     def decrypt(self, password: str) -> bytes:
-        """The key as PKCS#8 in DER.
+        """Return the key as PKCS#8 in DER.
 
         Raises:
             JksPasswordError: the password is wrong.
-            JksFormatError: the key is encrypted in another way.
+            JksFormatError: the key is encrypted with another algorithm.
         """
         protected = _octets_after(self.encrypted, _KEY_PROTECTOR)
         salt = protected[:_DIGEST_SIZE]
@@ -218,22 +216,22 @@ class JksKey:
 
 @dataclass(frozen=True, slots=True)
 class JksStore:
-    """What a key store holds, in the order of the file."""
+    """The content of a key store, in the order of the file."""
 
     keys: tuple[JksKey, ...]
     certificates: tuple[bytes, ...]
 
 
 def read_jks(content: bytes, password: str | None) -> JksStore:
-    """Read a key store.
+    """Read a JKS key store.
 
     Args:
         content: the whole file.
-        password: of the store; None reads it unchecked, as Java does.
+        password: password of the store; None to skip the integrity check, as Java does.
 
     Raises:
-        JksPasswordError: the password is wrong, or the file was changed.
-        JksFormatError: the file is of another format, or cut off.
+        JksPasswordError: the password is wrong, or the file was modified.
+        JksFormatError: the file has another format, or is truncated.
     """
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     reader = _Reader(body)
@@ -284,7 +282,7 @@ class _Reader:
 
 
 def _octets_after(der: bytes, algorithm: bytes) -> bytes:
-    """The content of SEQUENCE { SEQUENCE { algorithm, … }, OCTET STRING }."""
+    """Return the octets of SEQUENCE { SEQUENCE { algorithm, … }, OCTET STRING }."""
     info, _ = _element(der, 0x30)
     identifier, rest = _element(info, 0x30)
     if not identifier.startswith(algorithm):
@@ -296,7 +294,7 @@ def _octets_after(der: bytes, algorithm: bytes) -> bytes:
 
 
 def _element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The content of the first element, and what follows it."""
+    """Return the content of the first DER element, and the bytes after it."""
     if len(der) < 2 or der[0] != tag:
         raise JksFormatError
     start, size = 2, der[1]
@@ -336,15 +334,15 @@ _OWN_KEY_HINT = (
 
 
 def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12KeyAndCertificates:
-    """Read a store.
+    """Read a PKCS12 store.
 
     Args:
         content: the whole file.
-        password: of the store and its key, which PKCS12 holds under one password.
-        option: the full name of the location's option.
+        password: password of the store and its key, which have the same one in PKCS12.
+        option: the full name of the option with the location.
 
     Raises:
-        ConfigError: the password is missing or wrong, or the file can't be read.
+        ConfigError: the password is missing or wrong, or the file cannot be read.
     """
     secret = utf8_text(password).encode() if password is not None else None
     password_option = option.replace(".location", ".password")
@@ -366,16 +364,16 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
 
 
 def all_certificates(store: PKCS12KeyAndCertificates) -> list[bytes]:
-    """Every certificate of a store, as DER."""
+    """Return every certificate of a store as DER."""
     own = [store.cert.certificate] if store.cert else []
     others = [entry.certificate for entry in store.additional_certs]
     return [_der(certificate) for certificate in own + others]
 
 
 def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
-    """The key's certificate and its issuers, each after the one that it signed.
+    """Return the key's certificate and its issuers, each after the one that it signed.
 
-    A store holds certificates in any order, and some that have nothing to do with the key.
+    A store may contain certificates in any order, including some unrelated to the key.
     """
     if store.cert is None:
         return ()
@@ -400,12 +398,12 @@ def _der(certificate: x509.Certificate) -> bytes:
 
 
 def opened_jks(content: bytes, password: Secret | None, option: str) -> JksStore:
-    """Read a store.
+    """Read a JKS store.
 
     Args:
         content: the whole file.
-        password: of the store; without it its checksum is not looked at, as in Java.
-        option: the full name of the location's option.
+        password: password of the store; None to skip the integrity check, as Java does.
+        option: the full name of the option with the location.
 
     Raises:
         ConfigError: the password is wrong, or the file is damaged.
@@ -425,15 +423,15 @@ def opened_jks(content: bytes, password: Secret | None, option: str) -> JksStore
 
 
 def jks_private_key(key: JksKey, password: Secret | None, option: str) -> PrivateKeyTypes:
-    """The key of an entry.
+    """Return the private key of an entry.
 
     Args:
         key: the entry.
-        password: of the key, which is the store's where it has none of its own.
-        option: the full name of the location's option.
+        password: password of the key, which is the store's if the key has none of its own.
+        option: the full name of the option with the location.
 
     Raises:
-        ConfigError: the password is missing or wrong, or the key can't be read.
+        ConfigError: the password is missing or wrong, or the key cannot be read.
     """
     if password is None:
         raise ConfigError(
@@ -460,7 +458,7 @@ KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 
 def files_of(config: TlsConfig) -> tuple[str, ...]:
-    """Every file that a context is made from, secrets in files and the system's authorities too."""
+    """Return all files of a context, including those with secrets and the system's authorities."""
     trust, keys = config.truststore, config.keystore
     system = ssl.get_default_verify_paths().cafile if trust is None else None
     named = [system, *(store.location for store in (trust, keys) if store is not None)]
@@ -469,7 +467,7 @@ def files_of(config: TlsConfig) -> tuple[str, ...]:
 
 
 def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
-    """The secrets of a store that are set."""
+    """Return the secrets of a store that are set."""
     found: tuple[Secret | None, ...] = ()
     if isinstance(store, TrustStore):
         found = (store.certificates, store.password)
@@ -479,21 +477,21 @@ def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
 
 
 def is_here(store: TrustStore | KeyStore) -> bool:
-    """Whether this process can read all that the store consists of."""
+    """Return True if this process can read the store and all its secrets."""
     location = store.location
     can_be_read = location is None or os.access(location, os.R_OK)
     return can_be_read and all(secret.is_here for secret in secrets_of(store))
 
 
 def read_store(location: str, option: str) -> bytes:
-    """The bytes of a store.
+    """Read the bytes of a store.
 
     Args:
         location: an absolute path, or one relative to this process's working directory.
-        option: the full name of the option that gives it.
+        option: the full name of the option with the location.
 
     Raises:
-        ConfigError: the file isn't there or can't be read by this process.
+        ConfigError: the file is missing or cannot be read by this process.
     """
     try:
         return Path(location).read_bytes()
@@ -504,7 +502,7 @@ def read_store(location: str, option: str) -> bytes:
             f"option {option} names {shown_file(location)}, which can't be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
-        ) from None  # the cause repeats what is no path
+        ) from None  # the cause shows the location, which may not be a path
 
 
 def _hint(location: str, error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""Why a broker's certificate was rejected: OpenSSL's error codes in sentences."""
+"""Describe why a broker's certificate was rejected: OpenSSL's error codes as sentences."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PeerCertificate:
-    """The certificate that a broker showed, as text."""
+    """The certificate sent by a broker, as text."""
 
     names: tuple[str, ...] | None
-    """Host names and addresses that it is good for; None where they can't be read."""
+    """Host names and addresses that it is valid for; None if they cannot be read."""
     issuer: str
     valid_from: str
     valid_until: str
 
 
 def describe(der: bytes | None) -> PeerCertificate | None:
-    """Read a certificate; None where there is none, or it is too odd to be read."""
+    """Parse a certificate; return None if there is none or it cannot be parsed."""
     if der is None:
         return None
     try:
@@ -44,7 +44,7 @@ def describe(der: bytes | None) -> PeerCertificate | None:
 
 
 def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
-    """None where an extension is damaged, occurs twice, or has a kind of name that is rare."""
+    """Return the names, or None if an extension is damaged, duplicated or of a rare type."""
     try:
         return _names(certificate)
     except Exception:  # noqa: BLE001 - as above
@@ -52,7 +52,7 @@ def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """Of subjectAltName, or the common name where that is missing (RFC 6125, as OpenSSL does)."""
+    """Return the names in subjectAltName, or else the common name (RFC 6125, as in OpenSSL)."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -69,22 +69,22 @@ SELF_SIGNED = 18
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21, 27})
 _INVALID_PURPOSE = 26
 _INVALID_AUTHORITY = frozenset({24, 79})
-"""The first up to OpenSSL 1.1."""
+"""The first code is used up to OpenSSL 1.1."""
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
 WEAKER = "kafka.ssl.cipher.suites=@SECLEVEL=1 takes keys of 1024 bits too, @SECLEVEL=0 also SHA-1."
-"""How to take what Java takes and OpenSSL does not: only ever by the user's own word."""
+"""How to accept keys and signatures that Java accepts but OpenSSL does not; never a default."""
 
 
 def verification_failure(
     error: ssl.SSLCertVerificationError, certificate: bytes | None, config: TlsConfig, broker: str
 ) -> TlsError:
-    """What to tell the user; pure.
+    """Return the error to report to the user. Pure.
 
     Args:
-        error: with OpenSSL's verify_code and verify_message.
-        certificate: the broker's, as DER, if it is known.
+        error: the error with OpenSSL's verify_code and verify_message.
+        certificate: the broker's certificate as DER, if it is known.
         config: the settings of the connection.
         broker: host and port.
     """

@@ -1,9 +1,11 @@
-"""Bearer tokens: where they come from, and how a worker process shares them.
+"""Bearer tokens: their sources, and the cache that the connections of a process share.
 
-1. `token`: a token and when it expires; `json_text` reads what it and its issuer say;
-2. `token_source`: what all sources have in common: `static_token`, `unsecured_token`,
-   `client_credentials` (with `token_endpoint`, one request to an issuer, `token_http`, how it is
-   sent, and `retry`, when to ask again) and `msk_iam`;
-3. `refresh`: when a token is renewed;
-4. `cache`: one token for all connections of a process.
+In reading order:
+
+- `token`: a token with its expiry, the protocol `TokenSource`, and the masking of secrets in an
+  issuer's responses
+- `static_token`: tokens from an option or a file, and unsecured tokens for development
+- `token_endpoint`: tokens from an OAuth 2.0 issuer (client credentials grant), with retries
+- `msk_iam`: tokens for Amazon MSK, signed with AWS credentials
+- `cache`: one token per login for all connections of a process, and its refresh
 """

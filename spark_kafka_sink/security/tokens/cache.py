@@ -1,4 +1,4 @@
-"""One token per login for all connections of a process, and its refresh."""
+"""Cache one token per login for all connections of a process, and refresh it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 RETRY_MS = 10_000
-"""After a renewal that failed, the next one waits that long, as in Java."""
+"""Milliseconds to wait after a failed refresh before the next one, as in Java."""
 
 
 def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: float) -> int:
-    """When to fetch the next token.
+    """Return the time at which to fetch the next token.
 
     Args:
-        token: just fetched.
+        token: the token just fetched.
         policy: sasl.login.refresh.*.
         now_ms: milliseconds since 1970.
         jitter: a random number from 0 to 1.
 
     Returns:
-        Milliseconds since 1970: `window_factor` of the token's life, plus jitter, but not within
-        `buffer_seconds` of its end and not before `min_period_seconds` from now. A life too short
-        for both of these gives the factor of what is left of it. A token whose end nobody knows
-        is kept for the shortest period.
+        Milliseconds since 1970: `window_factor` of the token's lifetime, plus jitter, but not
+        within `buffer_seconds` of its expiry and not before `min_period_seconds` from now. If the
+        lifetime is too short for both limits, the factor is applied to the remaining lifetime. A
+        token with unknown expiry is refreshed after `min_period_seconds`.
     """
     min_period_ms, buffer_ms = policy.min_period_seconds * 1_000, policy.buffer_seconds * 1_000
     expires_ms = token.expires_ms
@@ -54,15 +54,15 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
 
 
 KEPT = 64
-"""Settings whose tokens are kept; the least recently used ones make room."""
+"""Number of logins whose tokens are kept; the least recently used one is dropped first."""
 FAILURE_KEPT_MS = 1_000
-"""For that long a failed fetch answers others that ask for the same, who would all fail one after
-the other. It is short, since what was wrong may be mended by then."""
+"""Milliseconds for which a failed fetch also fails other requests for the same token, which would
+otherwise fail one after the other. It is short, as the problem may be fixed soon."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one set of settings; guarded by the cache's lock."""
+    """The state of one login; guarded by the cache's lock."""
 
     token: Token | None = None
     refresh_ms: int = 0
@@ -74,14 +74,14 @@ class _Entry:
 class TokenCache:
     """Tokens by the settings of their login; thread-safe.
 
-    A token is renewed by the first who asks for it when its time has come. No thread of its own
-    does that: connections log in again at 85 to 95 % of their session, which ends with the token
-    (KIP-368), and by then a renewal is due. While one renews a token, others go on with it; where
-    there is none yet they wait for the one that fetches.
+    A token is refreshed by the first thread that requests it after its refresh time. No background
+    thread is needed: connections re-authenticate at 85 to 95 % of their session lifetime, which
+    ends with the token (KIP-368), and a refresh is due by then. While one thread refreshes a token,
+    others continue to use it; if there is no token yet, they wait for the thread that fetches it.
 
     Args:
-        clock: tells the time.
-        jitter: a random number from 0 to 1.
+        clock: clock for expiry and refresh times.
+        jitter: returns a random number from 0 to 1.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class TokenCache:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
     def token(self, source: TokenSource, policy: RefreshPolicy) -> Token:
-        """A token that is still good: a kept one, or a new one.
+        """Return a valid token, from the cache or newly fetched.
 
         Raises:
-            AuthenticationError: as `TokenSource.fetch`; not while an earlier token is still good.
-            ConfigError: as `TokenSource.fetch`.
+            AuthenticationError: see `TokenSource.fetch`; not raised while a cached token is valid.
+            ConfigError: see `TokenSource.fetch`.
         """
         if source.shared is None:
             return source.fetch()
@@ -115,7 +115,7 @@ class TokenCache:
         return self._fetch(entry, source, policy)
 
     def forget(self, token: Token) -> None:
-        """Give a token to nobody any more: a broker has refused it."""
+        """Drop a token that a broker has rejected."""
         with self._changed:
             for entry in self._entries.values():
                 if entry.token is not None and entry.token.value == token.value:
@@ -146,10 +146,10 @@ class TokenCache:
                 self._changed.notify_all()
 
     def _failed(self, entry: _Entry, error: AuthenticationError) -> Token:
-        """The earlier token, while it is good.
+        """Return the earlier token while it is valid.
 
         Raises:
-            AuthenticationError: `error`, where there is none.
+            AuthenticationError: `error`, if there is no valid token.
         """
         with self._changed:
             now_ms = self._clock.wall_ms()
@@ -161,7 +161,7 @@ class TokenCache:
 
 
 def _usable(entry: _Entry, now_ms: int) -> Token | None:
-    """The kept token, if nobody need fetch another one now.
+    """Return the cached token, or None if one must be fetched now.
 
     Raises:
         AuthenticationError: a fetch has just failed.
@@ -170,7 +170,7 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
     if token is not None and not token.expired(now_ms):
         return token if now_ms < entry.refresh_ms or entry.fetching else None
     if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_KEPT_MS:
-        raise copy(entry.failure)  # each thread raises its own, with a trace of its own
+        raise copy(entry.failure)  # each thread needs an exception with its own traceback
     return None
 
 

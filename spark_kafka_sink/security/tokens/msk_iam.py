@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK: a request signed with AWS credentials, as a URL in base64.
+"""Tokens for Amazon MSK: the base64-encoded URL of a request signed with AWS credentials.
 
 Source: aws-msk-iam-sasl-signer-python, https://github.com/aws/aws-msk-iam-sasl-signer-python.
 """
@@ -28,16 +28,16 @@ _log = logging.getLogger(__name__)
 _BROKER = re.compile(
     r"\.kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?$"
 )
-"""b-1.name.abc123.c2.kafka.eu-west-1.amazonaws.com, boot-abc.c1.kafka-serverless.eu-west-1…"""
+"""Matches b-1.name.abc123.c2.kafka.eu-west-1.amazonaws.com, boot-abc.c1.kafka-serverless.…"""
 _ROLE_SESSION = "spark-kafka-sink"
 _BOUNDED = Config(connect_timeout=10, read_timeout=10, retries={"total_max_attempts": 3})
 
 
 def region_of(login: MskIamLogin, host: str) -> str:
-    """Which region's cluster the broker belongs to.
+    """Return the AWS region of a broker.
 
     Raises:
-        ConfigError: neither the options, the broker's name nor the environment say.
+        ConfigError: the region is not given by the options, the broker's name or the environment.
     """
     found = _BROKER.search(host.lower())
     region = login.region or (found and found["region"])
@@ -64,10 +64,10 @@ class MskIamSource:
         return self
 
     def fetch(self) -> Token:
-        """Sign a token; only credentials that are not at hand are asked for by network.
+        """Sign a token; the network is used only to get credentials that are not local.
 
         Raises:
-            AuthenticationError: there are no credentials, or the role can't be assumed.
+            AuthenticationError: there are no credentials, or the role cannot be assumed.
         """
         try:
             held = _HeldCredentials(self._credentials())
@@ -108,10 +108,10 @@ class MskIamSource:
 
 
 class _HeldCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-    """What the signer takes: credentials that are there already.
+    """Provider of given credentials, as the signer takes only a provider.
 
     Args:
-        held: to sign with.
+        held: credentials to sign with.
     """
 
     def __init__(self, held: Credentials) -> None:

@@ -1,6 +1,6 @@
-"""Static tokens from an option or file, and unsecured tokens for development.
+"""Static tokens from an option or a file, and unsecured tokens for development.
 
-Tokens that the client makes and nobody signs (RFC 7515, alg none), for development alone.
+Unsecured tokens are created by the client and not signed (RFC 7515, alg none).
 
 Source: Java's OAuthBearerUnsecuredLoginCallbackHandler.
 """
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 CLOCKS_DIFFER_MS = 60_000
-"""A token may have ended by this host's clock and not yet by the broker's."""
+"""Clock difference in milliseconds up to which an expired token is still sent: it may be valid by
+the broker's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticTokenSource:
-    """See `TokenSource`: read anew each time, so that a file may be replaced while a job runs."""
+    """See `TokenSource`; the token is read at each login, so a file can be replaced at any time."""
 
     login: TokenLogin
     clock: Clock = field(default_factory=SystemClock, compare=False)
@@ -39,11 +40,11 @@ class StaticTokenSource:
         return
 
     def fetch(self) -> Token:
-        """The token as it is now.
+        """Return the current token.
 
         Raises:
-            AuthenticationError: it is no token, or it has expired.
-            ConfigError: it can't be found on this host.
+            AuthenticationError: the text is not a token, or the token has expired.
+            ConfigError: the token cannot be found on this host.
         """
         secret = self.login.token
         place = f"option {secret.option}"
@@ -71,7 +72,7 @@ class UnsecuredTokenSource:
         return
 
     def fetch(self) -> Token:
-        """A new token, from now on."""
+        """Return a new token, issued now."""
         now_ms = self.clock.wall_ms()
         expires_ms = now_ms + self.login.lifetime_seconds * 1_000
         times = {"exp": expires_ms / 1_000, "iat": now_ms / 1_000}

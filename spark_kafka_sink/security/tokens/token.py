@@ -1,9 +1,8 @@
-"""Bearer tokens (RFC 6750, RFC 7519) and their sources; secrets masked in responses.
+"""Bearer tokens (RFC 6750, RFC 7519), the protocol of their sources, and masking of secrets. Pure.
 
-Takes a client's secret out of what an issuer says, in whichever form it sends it back; pure.
-
-An issuer's error may repeat the request: the Authorization header, which holds id and secret in
-base64, or a form, where they are percent-encoded.
+An issuer's error response may repeat the request: the Authorization header, which contains id and
+secret in base64, or a form, in which they are percent-encoded. `masked` removes the secret from
+such a text in any of these encodings.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def object_in(text: str | bytes) -> dict[str, object] | None:
-    """The JSON object that a text is, or None: not JSON, too deep, or something else."""
+    """Parse a JSON object; return None if the text is not one, or is nested too deeply."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -33,16 +32,16 @@ def object_in(text: str | bytes) -> dict[str, object] | None:
 
 
 def text_under(found: dict[str, object], name: str) -> str | None:
-    """The non-empty string under a name."""
+    """Return the string under a name, or None if it is missing, empty or no string."""
     value = found.get(name)
     return value if isinstance(value, str) and value else None
 
 
 def seconds_under(found: dict[str, object], name: str) -> float | None:
-    """The number under a name, which may be a string of digits, as some issuers send it.
+    """Return the number under a name, which some issuers send as a string of digits.
 
     Returns:
-        None where it is missing, no number, negative, or beyond any calendar.
+        The number, or None if it is missing, not a number, negative, or too large for a date.
     """
     value = found.get(name)
     if isinstance(value, str) and len(value) <= 20:
@@ -55,19 +54,21 @@ def seconds_under(found: dict[str, object], name: str) -> float | None:
 
 MASK = "***"
 LOOKED_AT = 4_000
-"""Characters of a text; the rest is cut off."""
+"""Number of characters of a text that are kept; the rest is cut off."""
 _SHORT = 4
-"""Characters: a shorter secret alone would be found in nearly all that looks like base64."""
+"""Minimum length in characters of a secret to search for on its own in encoded text; a shorter one
+would match almost any text that looks like base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
 _DEPTH = 3
-"""Encodings around each other, such as base64 of what is percent-encoded."""
+"""Maximum number of nested encodings, such as base64 of percent-encoded text."""
 
 
 def masked(text: str, client_id: str, secret: str) -> str:
-    """The start of the text, without the secret.
+    """Return the start of the text with the secret masked.
 
-    Where it stands as it is, it alone is replaced; where it is encoded, all up to the next space.
+    If the secret is in clear text, only the secret is replaced. If it is encoded, the whole word
+    that contains it is replaced.
     """
     if not secret:
         return text[:LOOKED_AT]
@@ -85,14 +86,14 @@ def _holds(text: str, needles: list[str], depth: int = _DEPTH) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What a text may be the encoding of; nothing of it need make sense."""
+    """Yield possible decodings of a text, which may be meaningless."""
     if "%" in text or "+" in text:
         yield unquote_plus(text)
     if "%" in text:
         yield unquote_plus(text.replace("+", "%2B"))
     for run in _BASE64.findall(text):
         digits = run.translate(_STANDARD)
-        for start in range(min(4, len(digits) - 3)):  # what stands before it may be no part of it
+        for start in range(min(4, len(digits) - 3)):  # leading characters may not belong to it
             yield from _of_base64(digits[start:])
 
 
@@ -105,7 +106,8 @@ def _of_base64(digits: str) -> Iterator[str]:
 
 
 LARGEST = 256 * 1024
-"""Characters. Kafka's brokers take 512 KiB before authentication (sasl.server.max.receive.size)."""
+"""Maximum length of a token in characters. Kafka's brokers accept 512 KiB before authentication
+(sasl.server.max.receive.size)."""
 
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _JWT_PARTS = 3
@@ -113,29 +115,29 @@ _JWT_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and its life, in milliseconds since 1970."""
+    """A token and its lifetime; times are in milliseconds since 1970."""
 
     value: str = field(repr=False)
     expires_ms: int | None = None
-    """None where nobody knows."""
+    """Time of expiry; None if unknown."""
     starts_ms: int | None = None
-    """When it was issued, where it says so."""
+    """Time of issue; None if unknown."""
 
     def expired(self, now_ms: int) -> bool:
-        """Whether its time is over."""
+        """Return True if the token has expired."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
 
 def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> Token:
-    """A token from its text; a JWT's own times are believed first.
+    """Create a token from its text; the times in a JWT have precedence.
 
     Args:
-        text: without whitespace around it.
-        place: where it comes from, for the error.
-        fallback_expires_ms: its end, where the token does not tell.
+        text: the token without surrounding whitespace.
+        place: where the token comes from, for the error.
+        fallback_expires_ms: time of expiry if the token does not contain one.
 
     Raises:
-        AuthenticationError: no bearer token looks like that; the message does not repeat it.
+        AuthenticationError: the text is not a bearer token; the message does not show it.
     """
     if len(text) > LARGEST:
         raise AuthenticationError(f"the token from {place} has {len(text):,} characters")
@@ -155,7 +157,7 @@ def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> T
 
 
 def _claims(text: str) -> dict[str, object]:
-    """A JWT's claims, unverified: that is the broker's part. Empty for any other token."""
+    """Return a JWT's claims, which only the broker verifies; empty for any other token."""
     parts = text.split(".")
     if len(parts) != _JWT_PARTS:
         return {}
@@ -167,16 +169,16 @@ def _claims(text: str) -> dict[str, object]:
 
 
 class TokenSource(Protocol):
-    """Where tokens come from: frozen, so that connections with the same settings share one."""
+    """A source of tokens; frozen, so that connections with the same settings share one."""
 
     @property
     def shared(self) -> Hashable | None:
-        """Under what its tokens are kept for others; None where asking again costs nothing."""
+        """The cache key of its tokens; None if they need no cache, as fetching costs nothing."""
 
     def fetch(self) -> Token:
-        """A new token; may take long.
+        """Return a new token; may block for long.
 
         Raises:
-            AuthenticationError: there is none, or the issuer refuses it or can't be reached.
-            ConfigError: a secret can't be found on this host.
+            AuthenticationError: there is no token, or the issuer refuses it or is unreachable.
+            ConfigError: a secret cannot be found on this host.
         """

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 def next_wait_ms(
     attempts: int, elapsed_ms: float, backoff_ms: int, backoff_max_ms: int
 ) -> float | None:
-    """How long to wait before the next attempt.
+    """Return the time to wait before the next attempt.
 
     Args:
-        attempts: made so far, at least one.
-        elapsed_ms: since the first one began.
-        backoff_ms: sasl.login.retry.backoff.ms; doubles with each attempt.
-        backoff_max_ms: sasl.login.retry.backoff.max.ms: as in Java, of all attempts together.
+        attempts: number of attempts so far, at least one.
+        elapsed_ms: milliseconds since the first attempt started.
+        backoff_ms: sasl.login.retry.backoff.ms, which doubles with each attempt.
+        backoff_max_ms: sasl.login.retry.backoff.max.ms, the limit for all attempts, as in Java.
 
     Returns:
         Milliseconds, or None to give up.
@@ -58,21 +58,21 @@ def next_wait_ms(
 
 
 LARGEST = 1_000_000
-"""Bytes of an answer, as in Java's HttpJwtRetriever."""
+"""Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
 CONTEXTS = ContextCache()
-"""Those of this process for issuers: urllib3 changes them, so brokers' connections have others."""
+"""TLS contexts of the process for issuers, not shared with brokers, as urllib3 modifies them."""
 
 
 class TooLargeError(Exception):
-    """The answer has more than `LARGEST` bytes."""
+    """The response has more than `LARGEST` bytes."""
 
 
 class VerifyingAdapter(HTTPAdapter):
-    """HTTPS with a context of ours: neither certifi's authorities nor the environment's are added.
+    """HTTPS with a given TLS context, without the authorities of certifi or the environment.
 
     Args:
-        context: whom to believe, and who the client is.
+        context: TLS context with the trusted authorities and the client's certificate.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -92,29 +92,29 @@ class VerifyingAdapter(HTTPAdapter):
     def build_connection_pool_key_attributes(
         self, request: Any, verify: Any, cert: Any = None
     ) -> Any:
-        """See `HTTPAdapter`; `verify` may come from the environment, and the context has it all."""
+        """See `HTTPAdapter`; `verify` may come from the environment and is ignored."""
         del verify
         return super().build_connection_pool_key_attributes(request, True, cert)
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """See `HTTPAdapter`: the context has its authorities already."""
+        """See `HTTPAdapter`; does nothing, as the context already has its authorities."""
 
 
 def prepare(session: Session, login: ClientCredentialsLogin) -> None:
-    """Make a session verify the issuer as the login says.
+    """Configure a session to verify the issuer with the login's TLS settings.
 
     Raises:
-        ConfigError: a trust store or key store can't be read on this host.
+        ConfigError: a trust store or key store cannot be read on this host.
     """
     context = CONTEXTS.context(login.tls or TlsConfig())
     session.mount("https://", VerifyingAdapter(context))
 
 
 def body_of(response: Response) -> bytes:
-    """A streamed answer's body.
+    """Read the body of a streamed response.
 
     Raises:
-        TooLargeError: there is more than `LARGEST` bytes of it.
+        TooLargeError: the body has more than `LARGEST` bytes.
     """
     body = bytearray()
     for chunk in response.iter_content(_CHUNK):
@@ -128,11 +128,11 @@ _OK = 200
 _NEVER_AGAIN = frozenset(
     [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
 )
-"""As Java's HttpJwtRetriever: to ask the same again can't give another answer. Nor can it where the
-endpoint redirects: the secret is sent nowhere else."""
+"""HTTP status codes that are not retried, as in Java's HttpJwtRetriever: the response would be the
+same. Redirects are not retried either, as the secret must not be sent anywhere else."""
 _UNTRUSTED = frozenset([7, 18, 19, 20, 21])
-"""OpenSSL's X509_V_ERR_*: signed by another of that name, self-signed, also in the chain, and
-without its issuer's certificate."""
+"""OpenSSL's X509_V_ERR_* codes: wrong signature, self-signed (also within the chain), and missing
+issuer certificate."""
 _CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, and client id, secret and scope."
 _TRUST = (
     "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
@@ -144,14 +144,14 @@ _AUTH_METHOD = "client_secret_basic_utf8"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No token: why, and whether to ask again."""
+    """A failed request: the error, and whether it is retriable."""
 
     error: AuthenticationError
     retriable: bool
 
 
-class _Answered(Exception):  # noqa: N818 - it carries an answer out of the library, and is no error
-    """The issuer's answer."""
+class _Answered(Exception):  # noqa: N818 - passes the response out of the library, is not an error
+    """The issuer's response."""
 
     def __init__(self, response: Response, body: bytes) -> None:
         super().__init__()
@@ -160,10 +160,10 @@ class _Answered(Exception):  # noqa: N818 - it carries an answer out of the libr
 
 
 class TokenEndpoint:
-    """An issuer's endpoint, for one client.
+    """An issuer's token endpoint, for one client.
 
     Args:
-        login: where and as whom to ask.
+        login: URL and credentials.
     """
 
     def __init__(self, login: ClientCredentialsLogin) -> None:
@@ -173,13 +173,13 @@ class TokenEndpoint:
         self._client_secret = revealed(login.client_secret)
 
     def ask(self, now_ms: int) -> Token | Refusal:
-        """A new token, or why there is none.
+        """Request a token; return it, or the reason why there is none.
 
         Args:
-            now_ms: milliseconds since 1970; a token that only says how long it lives begins there.
+            now_ms: milliseconds since 1970, the start of a lifetime given as a duration.
 
         Raises:
-            ConfigError: a trust store or key store can't be read on this host.
+            ConfigError: a trust store or key store cannot be read on this host.
         """
         limit_s = (self._login.connect_timeout_ms + self._login.read_timeout_ms) / 1_000
         try:
@@ -193,10 +193,10 @@ class TokenEndpoint:
         return self._read(answer, now_ms)
 
     def _post(self) -> _Answered:
-        """Send the request.
+        """Send the request and return the response.
 
         Raises:
-            RequestException: there is no answer.
+            RequestException: there is no response.
         """
         login = self._login
         with OAuth2Session(
@@ -221,7 +221,7 @@ class TokenEndpoint:
     def _authorize(
         self, client: Any, method: str, uri: str, headers: dict[str, str], body: str
     ) -> tuple[str, dict[str, str], str]:
-        """HTTP's basic authentication in UTF-8, as Java sends it."""
+        """Add HTTP basic authentication in UTF-8, as Java sends it."""
         del client, method
         pair = self._client_id, self._client_secret
         if self._login.header_urlencode:
@@ -242,11 +242,11 @@ class TokenEndpoint:
             token = token_of(access_token.strip(), self._place, expires_ms)
         except AuthenticationError as error:
             return Refusal(error, retriable=False)
-        # One that comes expired comes to a host whose clock is wrong, and is good all the same.
+        # A token that is already expired on arrival means that this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
 
     def _told(self, status: int, content: dict[str, object] | None) -> Refusal:
-        """What an answer without a token says."""
+        """Return the refusal for a response without a token."""
         found = content or {}
         words = [text_under(found, "error"), text_under(found, "error_description")]
         told = ": ".join(self._harmless(word) for word in words if word is not None)
@@ -260,7 +260,7 @@ class TokenEndpoint:
         return quoted(masked(text, self._client_id, self._client_secret))
 
     def _unreachable(self, error: Exception) -> Refusal:
-        """Why no answer came. Names are not repeated: URLs in them may hold more than a host."""
+        """Return the refusal if there is no response; host names and URLs are not shown."""
         reason = _root_of(error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             return self._refused(
@@ -277,7 +277,7 @@ class TokenEndpoint:
 
 
 def _place_of(url: str) -> str:
-    """What errors call the endpoint; text that is no URL is not repeated: it may hold anything."""
+    """Return the endpoint's name for errors; text that is not a URL is not shown."""
     try:
         return f"the token endpoint {redacted(url)}" if "://" in url else "the token endpoint"
     except ValueError:
@@ -285,17 +285,17 @@ def _place_of(url: str) -> str:
 
 
 def _take_answer(response: Response) -> Response:
-    """Take the answer out before the library parses it, who would believe its size and form.
+    """Pass the response out before the library parses it without checking its size and form.
 
     Raises:
-        _Answered: always.
-        TooLargeError: it has no end.
+        _Answered: always, unless the response is too large.
+        TooLargeError: the response is too large.
     """
     raise _Answered(response, body_of(response))
 
 
 def _root_of(error: BaseException) -> BaseException:
-    """The innermost cause: what the system or OpenSSL says."""
+    """Return the innermost cause, which is the error of the system or OpenSSL."""
     seen = error
     for _ in range(20):
         inner = _inner(seen)
@@ -324,9 +324,9 @@ class ClientCredentialsSource:
     """See `TokenSource`.
 
     Args:
-        login: where and as whom to ask.
-        clock: tells the time.
-        sleep: waits for so many seconds.
+        login: URL and credentials.
+        clock: clock for expiry times and retries.
+        sleep: waits for the given number of seconds.
     """
 
     login: ClientCredentialsLogin
@@ -335,15 +335,16 @@ class ClientCredentialsSource:
 
     @property
     def shared(self) -> tuple[ClientCredentialsLogin, Stamp]:
-        """See `TokenSource`; equal settings may refer to another secret than before."""
+        """See `TokenSource`; includes a stamp, as equal settings may refer to a changed secret."""
         return self.login, credentials_stamp(self.login)
 
     def fetch(self) -> Token:
-        """Ask, and ask again where that may help.
+        """Request a token, with retries.
 
         Raises:
-            AuthenticationError: the first failure, as in Java, where no attempt gave a token.
-            ConfigError: id or secret, or what the issuer is verified by, can't be found here.
+            AuthenticationError: a failure is not retriable, or all attempts failed; in the latter
+                case this is the first failure, as in Java.
+            ConfigError: id, secret or trusted certificates cannot be read on this host.
         """
         endpoint = TokenEndpoint(self.login)
         began, attempts, first = self.clock.monotonic(), 0, None

@@ -1,5 +1,8 @@
-"""What a program calls on the driver beside Spark's own API.
+"""Functions that programs call on the driver in addition to Spark's own API.
 
-`registration` makes the format known to a thread, `micro_batches` writes from `foreachBatch`,
-`spark_errors` reads what Spark raises, `kafka_partitions` gives each Kafka partition to one task.
+In reading order:
+
+- `registration`: register the format with a session; write micro-batches from `foreachBatch`
+- `spark_errors`: convert exceptions of Spark to errors of this package
+- `kafka_partitions`: repartition a DataFrame so that each Kafka partition is in one task
 """

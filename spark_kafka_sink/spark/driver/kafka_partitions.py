@@ -1,4 +1,4 @@
-"""A DataFrame of which each Kafka partition is in one Spark task, as atomicBatch=true needs it."""
+"""Repartition a DataFrame so that each Kafka partition is in one task, for atomicBatch=true."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 _PATIENCE_S = 2.0
-"""For which a topic that is new may be unknown to some brokers."""
+"""Seconds during which a new topic may be unknown to some brokers."""
 
 
 def repartition_by_kafka_partition(
@@ -40,29 +40,29 @@ def repartition_by_kafka_partition(
     topics: Sequence[str] | str = (),
     tasks: int | None = None,
 ) -> DataFrame:
-    """Say in a column `partition` where each row goes, and put each Kafka partition into one task.
+    """Add the column `partition`, and put all rows of a Kafka partition into one task.
 
-    Rows with a key go where the sink's partitioner sends them, rows without one are spread by a
-    hash of their value, and a `partition` that a row has is kept. The same rows always come to the
-    same partitions. For batch and streaming DataFrames::
+    Rows with a key are assigned by the sink's partitioner, rows without one by a hash of their
+    value; a `partition` that a row already has is kept. The assignment is deterministic. For batch
+    and streaming DataFrames::
 
         options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events", ...}
         frame = repartition_by_kafka_partition(df, options)
         frame.write.format("kafkaprod").options(**options).mode("append").save()
 
     Args:
-        df: with the columns that the sink takes.
-        options: those of the write.
-        partitions: how many each topic has; the brokers are asked once where it is not given.
-        topics: the names in the column `topic`, where the option `topic` is not set and
-            `partitions` does not name them.
-        tasks: how many there are, each with some of the partitions; by default one for each.
+        df: with the columns of the sink.
+        options: of the write.
+        partitions: number of partitions of each topic; by default the brokers are asked once.
+        topics: the names in the column `topic`, if neither the option `topic` nor `partitions`
+            gives them.
+        tasks: number of tasks, each with some of the partitions; by default one per partition.
 
     Raises:
-        ConfigError: an option is wrong, or it is not known which topics there are.
-        ColumnError: the DataFrame breaks the column contract.
+        ConfigError: an option is wrong, or the topics are unknown.
+        ColumnError: the DataFrame violates the column contract.
         UnknownTopicError: a topic does not exist.
-        KafkaProdError: the brokers can't be asked.
+        KafkaProdError: the brokers cannot be reached.
     """
     call = "repartition_by_kafka_partition(df, options)"
     check_argument(call, df, FRAME, ("schema", "withColumn", "repartitionById"))
@@ -87,10 +87,10 @@ def repartition_by_kafka_partition(
 
 
 def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
-    """The hash of each key that its partition is a remainder of; null where it has no say.
+    """Return the hash that determines each key's partition; null if the key does not.
 
     Args:
-        partitioner: one that looks at keys.
+        partitioner: one that uses keys.
         keys: n keys, text or binary.
     """
     rule, found = KEY_RULES[partitioner], read_bytes(keys)
@@ -100,12 +100,12 @@ def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
 def _partition_of(
     df: DataFrame, config: ProducerConfig, topic: Column | None, counts: Mapping[str, int]
 ) -> Column:
-    """The number of the Kafka partition that each row goes to."""
+    """Return the number of the Kafka partition for each row."""
     count = _of_topic(topic, counts)
     if topic is not None:
         unknown = sf.concat(sf.lit("repartition_by_kafka_partition knows no topic "), topic)
         known = sf.coalesce(count, sf.raise_error(unknown).cast("int"))
-        count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # the sink says what is wrong
+        count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # the sink reports the error
     choices = [sf.col("partition")] if "partition" in df.columns else []
     rule = KEY_RULES.get(config.partitioner)
     if "key" in df.columns and rule is not None and not config.partitioner_ignore_keys:
@@ -116,7 +116,7 @@ def _partition_of(
 
 
 def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
-    """An Arrow UDF: whole columns of keys to hashes, with the producer's own code."""
+    """Return an Arrow UDF that hashes columns of keys with the producer's own code."""
 
     def hashes(keys: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark evaluates these
         return key_hashes(partitioner, keys)
@@ -126,7 +126,7 @@ def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
 
 
 def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:
-    """What belongs to the row's topic, or to the one topic of all; null where there is nothing."""
+    """Return the number given for the row's topic, or the only topic; null if there is none."""
     if topic is None:
         return sf.lit(next(iter(numbers.values())))
     pairs = [sf.lit(each) for pair in numbers.items() for each in pair]
@@ -136,7 +136,7 @@ def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:
 def _partition_counts(
     config: SinkConfig, partitions: int | Mapping[str, int] | None, topics: Sequence[str]
 ) -> dict[str, int]:
-    """How many partitions each topic has that rows go to."""
+    """Return the number of partitions of each topic that rows are written to."""
     if isinstance(partitions, Mapping):
         counts = dict(partitions)
         topics = topics or tuple(counts)
@@ -157,7 +157,7 @@ def _partition_counts(
 
 
 def _ask(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
-    """How many partitions the brokers say that these topics have."""
+    """Return the numbers of partitions according to the brokers."""
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
         patience = client.deadline(_PATIENCE_S)

@@ -1,15 +1,13 @@
-"""Register the data source with a Spark session, and micro-batches with foreachBatch.
+"""Register the data source with a Spark session, and write micro-batches with foreachBatch.
 
-Writes from `foreachBatch`: the way of a stream in update mode, which Spark gives no Python sink.
+Spark looks up a Python data source in the session that is active in the calling thread
+(`DataSource.lookupDataSource` uses `SparkSession.getActiveSession`). PySpark makes a session active
+only in the thread that created it. Spark finds sources automatically only in the driver's Python
+(`DataSourceManager`), without packages shipped with `--py-files`. In all other cases `register` is
+required.
 
-`DataStreamWriter.start` refuses the output mode `update` for every Python data source.
-
-Makes `format("kafkaprod")` known where Spark does not find it by itself.
-
-Spark looks a Python data source up in the session that is active in the calling thread
-(`DataSource.lookupDataSource` asks `SparkSession.getActiveSession`). PySpark makes a session
-active in the thread that created it, and in no other. Sources that are found by themselves are
-those of the driver's Python (`DataSourceManager`), without what `--py-files` ships.
+`DataStreamWriter.start` rejects the output mode `update` for every Python data source. A stream in
+update mode can write from `foreachBatch` instead, with `micro_batch_writer`.
 """
 
 from __future__ import annotations
@@ -46,21 +44,21 @@ _BATCH_ID, _GUARANTEE, _REPORT = "batchid", "deliveryguarantee", "reportpath"
 
 
 def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch` that writes each micro-batch with these options.
+    """Return a function for `foreachBatch` that writes each micro-batch with these options.
 
-    Of a query whose output mode is update, each batch has the rows that have changed::
+    With output mode update, each micro-batch contains the rows that have changed::
 
         counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
 
-    `reportPath` means what it means to a stream: of two queries of an application that name the
-    same one, the second gets a subfolder, except with Spark Connect. With
-    `deliveryGuarantee=exactly-once` the micro-batch's number is the `batchId`.
+    `reportPath` has the same meaning as for a stream: if two queries of an application use the same
+    one, the second gets a subfolder, except with Spark Connect. With
+    `deliveryGuarantee=exactly-once` the number of the micro-batch is the `batchId`.
 
     Args:
         options: those of `format("kafkaprod")`, names in any case.
 
     Raises:
-        ConfigError: there is a `batchId`, or the options are no dict of names and values.
+        ConfigError: there is a `batchId`, or the options are not a dict of names and values.
     """
     check_options("micro_batch_writer(options)", options)
     given = {name.lower(): _text(value) for name, value in options.items()}
@@ -77,7 +75,7 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
 
 
 def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]:
-    """The options, with a place for reports that no other query of the application has."""
+    """Return the options with a report path that no other query of the application uses."""
     path, folder, query = given.get(_REPORT), ReportFolder.here(), _query_of(frame)
     if path is None or folder is None or not query:
         return given
@@ -88,7 +86,7 @@ def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]
 
 
 def _query_of(frame: DataFrame) -> str:
-    """The id of the query whose micro-batch this is; empty with Spark Connect, which hides it."""
+    """Return the id of the query of this micro-batch; empty with Spark Connect, which hides it."""
     session = getattr(frame, "sparkSession", None)
     if not isinstance(session, SparkSession):
         return ""
@@ -96,12 +94,12 @@ def _query_of(frame: DataFrame) -> str:
 
 
 def _text(value: object) -> str:
-    """As Spark's `option` takes values."""
+    """Convert a value as Spark's `option` does."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
-    """The options of one micro-batch, by lower-case names."""
+    """Return the options of one micro-batch, by lower-case names."""
     options = dict(given)
     if _REPORT in options:
         options[_REPORT] = micro_batch_path(options[_REPORT], batch_id)
@@ -113,25 +111,26 @@ def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
 _FOUND_BY_SPARK = "DATA_SOURCE_ALREADY_EXISTS"
 _lock = Lock()
 _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
-"""Sessions that know the format; guarded by `_lock`."""
+"""Sessions in which the format is registered; guarded by `_lock`."""
 
 
 def register(spark: SparkSession | ConnectSession) -> None:
-    """Make `format("kafkaprod")` known to a session, and to the thread that calls this.
+    """Make `format("kafkaprod")` available in a session and in the calling thread.
 
-    Needed where a write fails with DATA_SOURCE_NOT_FOUND: in each thread other than the one that
-    made the session, and where `--py-files` shipped the package. Calling it again is harmless::
+    Required if a write fails with DATA_SOURCE_NOT_FOUND: in every thread except the one that
+    created the session, and if the package was shipped with `--py-files`. It can be called
+    repeatedly::
 
         with ThreadPoolExecutor(8, initializer=register, initargs=(spark,)) as pool:
             pool.map(write_one, topics)
 
     Args:
-        spark: a session, classic or of Spark Connect, where threads need nothing.
+        spark: a session, classic or of Spark Connect, for which threads need not be registered.
 
     Raises:
-        ConfigError: it is no session, or a stopped one; or `--py-files` has shipped the package as
-            a wheel.
-        PySparkException: Spark refuses the data source.
+        ConfigError: the argument is not a session, or a stopped one; or `--py-files` has shipped
+            the package as a wheel.
+        PySparkException: Spark rejects the data source.
     """
     check_argument(
         "register(spark)",
@@ -160,12 +159,12 @@ def register(spark: SparkSession | ConnectSession) -> None:
 
 
 def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
-    """Whether `stop` was called, here or in the JVM, or the JVM has gone."""
+    """Return True if `stop` was called, here or in the JVM, or the JVM has exited."""
     if not isinstance(spark, SparkSession):
         return spark.is_stopped
-    from py4j.protocol import Py4JNetworkError  # a client of Spark Connect may lack it
+    from py4j.protocol import Py4JNetworkError  # may be missing in a client of Spark Connect
 
-    context = spark.sparkContext._jsc  # noqa: SLF001 SparkSession.builder asks the same
+    context = spark.sparkContext._jsc  # noqa: SLF001 - SparkSession.builder uses the same
     try:
         return context is None or context.sc().isStopped()
     except (Py4JNetworkError, OSError):
@@ -173,16 +172,16 @@ def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
 
 
 def refuse_wheel(path: str) -> None:
-    """Refuse a package that comes from a wheel on the Python path.
+    """Raise if the package comes from a wheel on the Python path.
 
-    Spark gives it to no task: of `--py-files` it puts `.zip`, `.egg` and `.jar` on their paths
-    (`SparkContext.PACKAGE_EXTENSIONS`).
+    Spark does not make wheels available to tasks: of `--py-files` it adds `.zip`, `.egg` and `.jar`
+    to their paths (`SparkContext.PACKAGE_EXTENSIONS`).
 
     Args:
         path: a file of the package.
 
     Raises:
-        ConfigError: it is within a wheel.
+        ConfigError: the path is within a wheel.
     """
     wheel = next((part for part in Path(path).parts if part.endswith(".whl")), None)
     if wheel is not None:

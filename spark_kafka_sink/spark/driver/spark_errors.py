@@ -1,8 +1,8 @@
-"""From what Spark raises on the driver to an error of this package, with all that it knows.
+"""Convert exceptions that Spark raises on the driver to errors of this package.
 
-An error of a task, of the planning or of a commit comes as the text of a Python traceback, in a
-classic session, over Spark Connect and in a StreamingQueryException. What Spark refuses before it
-asks the data source has a hint here that Spark can't give.
+An error of a task, of planning or of a commit is contained as the text of a Python traceback, in a
+classic session, over Spark Connect and in a StreamingQueryException. For some errors that Spark
+raises before it calls the data source, there is a hint here that Spark does not give.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _REFUSALS: Final = (
         "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",
     ),
 )
-"""How a text of Spark's looks, what it means, and what to do."""
+"""Pattern of Spark's text, its meaning, and what to do."""
 
 
 def error_of(exception: BaseException | None) -> KafkaProdError | None:
-    """The error of this package that a write's exception tells of; None if there is none.
+    """Return the error of this package that caused a write's exception, or None.
 
-    It has the class, the message and the hint, the topic, partition, broker and Kafka's name of
-    the error where they are known, and in `statuses` what became of the task's records::
+    It has the class, message and hint, topic, partition, broker and Kafka's error name if known,
+    and in `statuses` the outcome of the task's records::
 
         try:
             write.save()
@@ -74,11 +74,11 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
                 create(error.topic)
 
     Args:
-        exception: what `save`, `awaitTermination` or `insertInto` raised, or `query.exception()`,
-            which is None of a query that has not failed.
+        exception: raised by `save`, `awaitTermination` or `insertInto`, or `query.exception()`,
+            which is None for a query that has not failed.
 
     Raises:
-        ConfigError: it is no exception.
+        ConfigError: the argument is not an exception.
     """
     if exception is not None:
         check_argument("error_of(exception)", exception, "an exception", ("__cause__",))
@@ -92,7 +92,7 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
 
 
 def _chain(exception: BaseException | None) -> Iterator[BaseException]:
-    """An exception and its causes."""
+    """Yield an exception and its causes."""
     seen: set[int] = set()
     while exception is not None and id(exception) not in seen:
         seen.add(id(exception))
@@ -110,7 +110,7 @@ def _refused(text: str) -> KafkaProdError | None:
 
 
 def _not_found() -> KafkaProdError:
-    """Spark looks with another Python than this one, or in a thread without an active session."""
+    """Return the error if Spark uses another Python, or a thread without an active session."""
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(
@@ -125,9 +125,9 @@ def _not_found() -> KafkaProdError:
 
 
 def _python_of_spark() -> tuple[str, str]:
-    """The variable that says it, and the Python that looks for data sources.
+    """Return the Python with which Spark looks for data sources, after its variable's name.
 
-    As `PythonUtils.defaultPythonExec` of Spark: PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON, python3.
+    As in Spark's `PythonUtils.defaultPythonExec`: PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON, python3.
     """
     for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
         if named := os.environ.get(name):
@@ -136,5 +136,5 @@ def _python_of_spark() -> tuple[str, str]:
 
 
 def _is_another(python: str) -> bool:
-    """Whether it is not of this interpreter's folder; links of virtual environments stay links."""
+    """Return True if a Python is in another folder; links of virtual environments are kept."""
     return Path(python).absolute().parent != Path(sys.executable).absolute().parent

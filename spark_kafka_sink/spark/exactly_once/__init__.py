@@ -1,7 +1,13 @@
-"""Spark's side of exactly once: what is planned, what a task does, what the driver commits.
+"""Exactly-once writes in Spark: planning, tasks, and the driver's commit.
 
-Reading order: planning (on the driver, before any task), write_plan (what it hands to all tasks),
-task_identity (which batch of which query a task is of), task_writer, messages, writers (commit and
-abort on the driver), timeouts.
-Which transactions count is not decided here but in the package's own `exactly_once`.
+Which transactions are committed is decided in `spark_kafka_sink.exactly_once`, not here.
+
+In reading order:
+
+- `planning`: work on the driver before any task runs
+- `write_plan`: the plan that all tasks receive, and the identity of a task
+- `task_writer`: the write of one task in a transaction that stays open
+- `messages`: the commit message of such a task
+- `writers`: the writers, with commit and abort on the driver
+- `timeouts`: the transaction timeout for tasks and driver
 """

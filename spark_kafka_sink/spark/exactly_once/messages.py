@@ -35,18 +35,18 @@ class TransactionMessage(DeliveryMessage):
     """A task's rows are acknowledged in a transaction that only the driver can commit."""
 
     result: TaskResult
-    """Its transaction does not name the partitions, which the report has."""
+    """Its transaction does not list the partitions, which are in the report."""
     nonce: str
     """Of the planning that the task belongs to."""
 
 
 def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
-    """Those of tasks that came to their end."""
+    """Return the messages of finished tasks."""
     return [each for each in messages if isinstance(each, TransactionMessage)]
 
 
 def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
-    """How each task ended, with partitions; as many of them as a decision of all tasks names."""
+    """Return the result of each task, with as many partitions as a decision of all tasks lists."""
     written = sum(each.result.transaction is not None for each in messages)
     most = partitions_to_name(written)
     return [_result_of(each, most) for each in messages]
@@ -55,7 +55,7 @@ def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
 def transactions_of(
     results: Sequence[TaskResult], tasks: ReportTasks
 ) -> tuple[TransactionInfo, ...]:
-    """Those that the tasks wrote in, each once, by id; as many as a report has lines of tasks."""
+    """Return the tasks' transactions, each once, by id; limited like the task lines of a report."""
     written = {each.transaction.transaction for each in results if each.transaction is not None}
     infos = sorted(
         TransactionInfo(
@@ -67,7 +67,10 @@ def transactions_of(
 
 
 def _result_of(message: TransactionMessage, most: int) -> TaskResult:
-    """With all partitions where the tasks share a transaction: each has one task as its owner."""
+    """Return the result with partitions; with all of them if the tasks share a transaction.
+
+    The check of a shared transaction needs the task that owns each partition.
+    """
     result = message.result
     if result.transaction is None:
         return result
@@ -76,7 +79,7 @@ def _result_of(message: TransactionMessage, most: int) -> TaskResult:
     written = np.flatnonzero(persisted)
     if result.shared is not None:
         most = len(written)
-    # Where no offset is known, the topic can't tell later how the transaction has ended.
+    # Without a known offset, the outcome of the transaction cannot be read from the topic later.
     unclear = columns.column("last_offset")[written] == UNKNOWN
     order = written[np.argsort(unclear, kind="stable")]
     named, unnamed = np.sort(order[:most]), order[most:]

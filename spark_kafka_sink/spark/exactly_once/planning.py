@@ -1,7 +1,7 @@
-"""What the driver does before any task: it finishes what is decided, and plans the transactions.
+"""Planning on the driver before any task runs: finish earlier decisions, plan the transactions.
 
-Spark plans in other processes than those in which it commits. Planning fences nobody, but with
-atomicBatch=true, where it begins the one transaction of the batch.
+Spark plans in other processes than those in which it commits. Planning does not fence anybody,
+except with atomicBatch=true, where it begins the one transaction of the batch.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.reports.error_file import WriteOrigin
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
-"""Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the last is noted."""
+"""Of Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the previous one is
+recorded.
+"""
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> ExactlyOnceWriter:
-    """The writer of a batch, after finishing what an earlier run of it had decided.
+    """Return the writer of a batch, after finishing what an earlier run of it had decided.
 
     Raises:
-        ConfigError: an option is for streams alone.
-        KafkaProdError: the decision log can't be read, or a decision not be finished.
+        ConfigError: an option is only for streams.
+        KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
     """
     options = config.exactly_once
     if options.reset_transactional_state or options.reset_batch is not None:
@@ -63,10 +65,10 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> E
 def plan_micro_batch(
     config: SinkConfig, contract: Contract, origin: WriteOrigin
 ) -> ExactlyOnceStreamWriter:
-    """The writer of a micro-batch's tasks, after finishing what was decided before it.
+    """Return the writer for a micro-batch's tasks, after finishing earlier decisions.
 
     Raises:
-        KafkaProdError: the decision log can't be read, or a decision not be finished.
+        KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
     """
     plan = _plan(config, Scope.stream(config.exactly_once.transactional_id_prefix))
     origin.plan_file.keep(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
@@ -75,14 +77,14 @@ def plan_micro_batch(
 
 
 def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:
-    """Refuse what means nothing to a stream, or breaks its guarantee.
+    """Raise for options that do not apply to a stream, or break its guarantee.
 
     Args:
-        config: the sink's.
-        options: all that the writer was given, Spark's own among them, by lower-case names.
+        config: of the sink.
+        options: all options of the writer, including Spark's own, by lower-case names.
 
     Raises:
-        ConfigError: there is a batchId, or Spark is to track progress asynchronously.
+        ConfigError: there is a batchId, or asynchronous progress tracking is enabled.
     """
     if options.get(_ASYNC_PROGRESS.lower(), "false").strip().lower() == "true":
         raise ConfigError(

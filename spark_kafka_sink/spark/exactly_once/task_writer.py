@@ -1,7 +1,7 @@
-"""A task of a write that happens exactly once: its rows lie in a transaction that it leaves open.
+"""A task of an exactly-once write: it writes its rows in a transaction that it leaves open.
 
-Each attempt has a transaction of its own. Those of lost attempts are aborted by the driver. With
-atomicBatch=true all tasks write in one transaction, and each in one attempt.
+Each attempt has its own transaction. The driver aborts those of lost attempts. With
+atomicBatch=true all tasks write in one transaction, and only one attempt of each.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 SPECULATION = "spark.speculation"
 _LONGEST_NAME = 249
-"""Characters of a topic's name."""
+"""Maximum number of characters of a topic's name."""
 _ABORT_S = 5.0
-"""Time that a failed task takes to abort its transaction; otherwise the driver does."""
+"""Seconds that a failed task may take to abort its transaction; otherwise the driver does."""
 
 
 class TransactionalTaskWriter(TaskWriter):
-    """Writes one task's rows in a transaction; pickled from the driver with what it planned."""
+    """Writes one task's rows in a transaction; pickled from the driver with its plan."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class TransactionalTaskWriter(TaskWriter):
         self.plan = plan
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TransactionMessage:
-        """Write all rows, unless the batch is decided already.
+        """Write all rows, unless the batch is already decided.
 
         Raises:
             TransactionError: the batch may not be written under this transactionalIdPrefix.
-            KafkaProdError: a row can't be delivered.
+            KafkaProdError: a row cannot be delivered.
         """
         spare_garbage_collections()
         query_id, batch = self._identity()
@@ -72,7 +72,8 @@ class TransactionalTaskWriter(TaskWriter):
         is_batch = self.plan.scope.kind is ScopeKind.BATCH
         counted = _Counted(batches, self.contract.topic if is_batch else None)
         if not self.plan.must_write(query_id, batch, run_id):
-            # Also, a Python worker that leaves rows unread is taken for crashed, at times.
+            # Reading all rows also prevents Spark from treating the worker as crashed, which
+            # happens sometimes if rows are left unread.
             for _ in counted:
                 pass
             skipped = TaskResult(
@@ -101,7 +102,7 @@ class TransactionalTaskWriter(TaskWriter):
         return TransactionMessage(report, result, self.plan.nonce, written=written)
 
     def _identity(self) -> tuple[str | None, str]:
-        """The query's id and the batch; a batch job has a query within foreachBatch alone."""
+        """Return query id and batch; a batch job has a query only within foreachBatch."""
         if self.plan.scope.kind is not ScopeKind.STREAM:
             return setting(QUERY_ID), self.plan.scope.name
         current = current_micro_batch()
@@ -110,7 +111,7 @@ class TransactionalTaskWriter(TaskWriter):
     def _write(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
     ) -> tuple[DeliveryReport, TaskTransaction | None, tuple[WrittenTopic, ...]]:
-        """The report, the open transaction, None without rows, and the topics written to."""
+        """Return the report, the open transaction (None without rows), and written topics."""
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer)
 
@@ -143,16 +144,16 @@ class TransactionalTaskWriter(TaskWriter):
         return borrow_session(config, self.session_settings(), transaction)
 
     def _claim(self, config: ProducerConfig, query_id: str | None, batch: str) -> None:
-        """See to it that no other attempt of this task writes, where it has had nothing to write.
+        """Prevent other attempts of this task from writing if it had no rows to write.
 
-        Where each attempt has a transaction of its own there is nothing to be done.
+        Nothing is done if each attempt has its own transaction.
         """
         joined = self.plan.transaction(query_id, batch, task_info()).joined
         if joined is not None:
             claim(config, joined.claim_id, self.plan.timeout_ms, self.plan.scope.prefix)
 
     def _left_open(self, session: ProducerSession) -> TaskTransaction | None:
-        """None where no row has come so far as to be written, as where all were dropped."""
+        """Return the open transaction; None if no row was written (all were dropped)."""
         transaction, started_ms = session.transaction, session.transaction_started_ms
         if transaction is None or started_ms is None:
             return None
@@ -164,10 +165,10 @@ class TransactionalTaskWriter(TaskWriter):
 
 
 def _refuse_speculation() -> None:
-    """Spark tells tasks all settings of the session, and planning none.
+    """Raise if speculation is enabled; Spark passes the session's settings only to tasks.
 
     Raises:
-        ConfigError: Spark may run two attempts of a task at once.
+        ConfigError: Spark may run two attempts of a task at the same time.
     """
     if (setting(SPECULATION) or "").strip().lower() == "true":
         raise ConfigError(
@@ -178,11 +179,11 @@ def _refuse_speculation() -> None:
 
 
 class _Counted:
-    """Arrow batches, and how many rows they have had so far, for which topics.
+    """Counts the rows of Arrow batches and collects their topics while they are read.
 
     Args:
         batches: of the task.
-        topic: the column whose names are kept, if any is.
+        topic: index of the column whose names are collected, if any.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch], topic: int | None) -> None:
@@ -190,7 +191,7 @@ class _Counted:
         self._topic = topic
         self.rows = 0
         self.topics: frozenset[str] | None = None if topic is None else frozenset()
-        """None if they are not kept, or are too many or too long for topics."""
+        """None if they are not collected, or are too many or too long for names of topics."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
@@ -207,7 +208,7 @@ def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str]
 
 
 def _abort(session: ProducerSession) -> None:
-    """Leave as little as possible open of a task that has failed."""
+    """Abort the transaction of a failed task, and discard its session."""
     try:
         session.abort_transaction(_ABORT_S)
     finally:

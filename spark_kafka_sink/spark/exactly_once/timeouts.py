@@ -1,4 +1,4 @@
-"""The timeout of transactions: how long tasks and driver together may take."""
+"""The timeout of transactions: the maximum time for tasks and driver together."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("spark_kafka_sink")
 MAX_TIMEOUT = "transaction.max.timeout.ms"
 NEVER_MS = 2**31 - 1
-"""The timeout that brokers give a transaction of two phases (KIP-939)."""
+"""Timeout in milliseconds that brokers assign to a two-phase-commit transaction (KIP-939)."""
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR = 0.5
-"""Share of the timeout from which on the user is warned."""
+"""Share of the timeout above which the user is warned."""
 
 
 @lru_cache(maxsize=4)
 def broker_cap_ms(config: ProducerConfig) -> int:
-    """The longest timeout that the brokers allow; asked once in a process.
+    """Return the longest timeout that the brokers allow, in ms; requested once per process.
 
     Raises:
         KafkaProdError: no broker can be reached.
@@ -49,11 +49,11 @@ def broker_cap_ms(config: ProducerConfig) -> int:
 
 
 def transaction_timeout_ms(config: SinkConfig) -> int:
-    """The timeout of each task's transaction.
+    """Return the timeout of each task's transaction in milliseconds.
 
     Raises:
-        ConfigError: the option asks for more than the brokers allow, or the timeout is so short
-            that a pause of the driver could leave a batch partially committed.
+        ConfigError: the option exceeds what the brokers allow, or the timeout is so short that a
+            pause of the driver could leave a batch partially committed.
         KafkaProdError: no broker can be reached.
     """
     options = config.exactly_once
@@ -73,7 +73,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
 
 
 def _too_short(wanted: int | None, cap: int) -> ConfigError:
-    """The error for a timeout within which the driver cannot decide safely."""
+    """Return the error for a timeout within which the driver cannot decide safely."""
     raise_cap = f"raise {MAX_TIMEOUT} of the brokers, which is {cap}"
     if wanted is None:
         where, hint = f"{MAX_TIMEOUT} of the brokers is {cap}", f"{raise_cap.capitalize()}."
@@ -89,7 +89,7 @@ def _too_short(wanted: int | None, cap: int) -> ConfigError:
 
 
 def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: int) -> None:
-    """Say that the next batch may take too long, where this one took half of what it may."""
+    """Warn if this batch took half of the time allowed: the next one may take too long."""
     share, age_ms, timeout_ms = oldest(results, now_ms)
     if share >= _NEAR:
         _LOG.warning(
@@ -103,7 +103,7 @@ def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: 
 
 
 def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
-    """Of the transaction that is nearest to its timeout: share of it, age and timeout in ms."""
+    """Return share, age and timeout (ms) of the transaction that is nearest to its timeout."""
     ages = (
         (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
         for each in results

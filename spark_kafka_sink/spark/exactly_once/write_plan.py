@@ -1,9 +1,7 @@
 """The plan of an exactly-once write, and the identity of its tasks.
 
-Which micro-batch of which query a task belongs to, as Spark's local properties tell it.
-
-The query's id comes from the checkpoint: it stays over restarts, and a new checkpoint has a new
-one.
+A task finds its micro-batch and query in Spark's local properties. The query's id comes from the
+checkpoint: it is stable across restarts, and a new checkpoint has a new one.
 """
 
 from __future__ import annotations
@@ -38,17 +36,17 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch: the query's id and the number that Spark gives the batch."""
+    """A micro-batch: the query's id and Spark's number of the batch."""
 
     query_id: str
     batch: str
 
 
 def current_micro_batch() -> MicroBatch:
-    """Of the task that runs in this thread.
+    """Return the micro-batch of the task that runs in this thread.
 
     Raises:
-        TransactionError: Spark does not tell, so that the batch could not be known again.
+        TransactionError: Spark does not provide it, so the batch could not be recognized later.
     """
     query_id, batch = setting(QUERY_ID), setting(BATCH_ID)
     if not query_id or batch is None or not batch.isdecimal():
@@ -61,10 +59,10 @@ def current_micro_batch() -> MicroBatch:
 
 
 def current_run() -> str | None:
-    """The id of the query's run that the task in this thread belongs to; each start has another.
+    """Return the run id of the query of this thread's task; each start has another one.
 
-    None outside of a query, or if the user has given the jobs another group: one that is the same
-    after a restart does not tell runs apart.
+    None outside of a query, or if the user has set another job group: a group that is the same
+    after a restart does not distinguish runs.
     """
     group = setting(JOB_GROUP)
     if not setting(QUERY_ID) or group is None or not _RUN_ID.fullmatch(group):
@@ -73,7 +71,7 @@ def current_run() -> str | None:
 
 
 _FINAL: Final = "Spark runs the task again as it does any other, and each attempt ends with this"
-"""Spark tells the planning on the driver neither query nor batch, so that only tasks can judge."""
+"""Spark passes neither query nor batch to planning on the driver, so only tasks can judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,23 +80,23 @@ class WritePlan:
 
     scope: Scope
     nonce: str
-    """Of this planning alone, so that no two attempts ever share a transactional id."""
+    """Unique to this planning, so that no two attempts ever share a transactional id."""
     state: LogState[TaskTransaction]
-    """What the decision log said of the scope."""
+    """State of the scope according to the decision log."""
     timeout_ms: int
     """transaction.timeout.ms of each task's transaction."""
     reset: bool = False
     reset_batch: str | None = None
     two_phase: bool = False
     shared: OpenTransaction | None = None
-    """The transaction that all tasks write in; None where each has its own."""
+    """The transaction that all tasks write in; None if each has its own."""
 
     def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:
-        """Whether the tasks of a batch are to write, by what was read at planning.
+        """Return True if the tasks of a batch must write, given the state read at planning.
 
         Args:
-            query_id: the streaming query's; None in a batch job.
-            batch: a stream's batch number; otherwise the name of the scope.
+            query_id: id of the streaming query; None in a batch job.
+            batch: batch number of a stream; otherwise the name of the scope.
             run_id: of the query's run, within foreachBatch.
 
         Raises:
@@ -122,7 +120,7 @@ class WritePlan:
         return verdict is Verdict.WRITE
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
-        """The transaction of one attempt of one task."""
+        """Return the transaction settings for one attempt of one task."""
         if self.shared is not None:
             return TransactionSettings(
                 transactional_id=self.shared.transactional_id,
@@ -149,7 +147,7 @@ class WritePlan:
         )
 
     def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
-        """What one attempt of a task can claim."""
+        """Return the id that one attempt of a task can claim."""
         claim = ClaimId(
             scope=self.scope,
             query_id=query_id,

@@ -1,8 +1,8 @@
-"""The writers of exactly once: tasks leave transactions open, and the driver commits them all.
+"""The exactly-once writers: tasks leave transactions open, and the driver commits all of them.
 
-A commit that raises is right here: Spark then calls abort(), and the batch runs again or the query
-stops. Whether the transactions count is in the decision log alone, so both may be called in any
-process and more than once.
+Unlike at-least-once, a commit may raise: Spark then calls abort(), and the batch runs again or the
+query stops. Only the decision log determines whether transactions are committed, so both methods
+may be called in any process and more than once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOT_VISIBLE = (
     "that had finished delivered"
 )
 _MOST_NAMED = 10
-"""Transactional ids in a sentence."""
+"""Maximum transactional ids in a sentence."""
 
 
 class ExactlyOnceWriter(DataSourceArrowWriter):
@@ -56,21 +56,21 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
         self._task = task
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionMessage:  # type: ignore[override]
-        """One task's rows, as Arrow batches."""
+        """Write one task's rows, given as Arrow batches."""
         with self._task.origin.error_file.kept():
             return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks are done: make their rows visible, all or none.
+        """Make the rows of all tasks visible, all or none.
 
         Raises:
-            KafkaProdError: the write is not committed, or not wholly; the message says which.
+            KafkaProdError: the write is not committed, or only partially; the message says which.
         """
         with self._task.origin.error_file.kept():
             self._driver().commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """The write has failed: abort its transactions, unless they were decided before."""
+        """Abort the transactions of a failed write, unless they were decided before."""
         self._driver().abort(messages)
 
     def _driver(self) -> _DriverSide:
@@ -83,7 +83,7 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     """A streaming write, one micro-batch after the other.
 
-    Spark makes one to plan a micro-batch, with a task writer, and another to commit it, without.
+    Spark creates one with a task writer to plan a micro-batch, and another without to commit it.
     """
 
     def __init__(
@@ -94,23 +94,23 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         self._origin = origin
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionMessage:  # type: ignore[override]
-        """One task's rows of a micro-batch, as Arrow batches."""
+        """Write one task's rows of a micro-batch, given as Arrow batches."""
         if self._task is None:
             raise TypeError("this writer was made to commit")
         with self._origin.error_file.kept():
             return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """All tasks of a micro-batch are done: make their rows visible, all or none.
+        """Make the rows of all tasks of a micro-batch visible, all or none.
 
         Raises:
-            KafkaProdError: it is not committed, or not wholly; Spark stops the query.
+            KafkaProdError: it is not committed, or only partially; Spark stops the query.
         """
         with self._origin.error_file.kept(batchId):
             self._driver(batchId).commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A micro-batch has failed; Spark will run it again, unless it was decided before."""
+        """Abort a failed micro-batch, which Spark will run again, unless it was decided before."""
         self._driver(batchId).abort(messages)
 
     def _driver(self, batch_id: int) -> _DriverSide:
@@ -121,7 +121,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
 
 class _DriverSide:
-    """Commit and abort of one batch, with what is told of it."""
+    """Commit and abort of one batch, with the publication of its report."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class _DriverSide:
         planned = self._plan_of(tasks)
         try:
             outcome = self._abort(tasks, planned, complete=len(tasks) == len(messages))
-        except Exception as error:  # noqa: BLE001 - what failed the batch is what Spark is to raise
+        except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
             _LOG.warning("%s: %s", self._publication.name, text_of(error))
             left = self._left_open(_ids(tasks, planned), text_of(error))
             self._publication.fail(replace(report, transaction_outcome=left), self._remedy(left))
@@ -171,7 +171,7 @@ class _DriverSide:
             self._publication.succeed(report)
 
     def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
-        """How the batch was planned, as its tasks or else planning itself have told."""
+        """Return how the batch was planned, according to its tasks or else to planning itself."""
         if self._planned is not None:
             return self._planned
         if tasks:
@@ -179,7 +179,7 @@ class _DriverSide:
         return self._publication.origin.plan_file.read()
 
     def _left_open(self, names: Sequence[str], problem: str) -> str:
-        """Say which transactions may be open, and until when; empty if none is."""
+        """Describe which transactions may be open, and until when; empty if none is."""
         if not names and not problem:
             return ""
         shown = ", ".join(names[:_MOST_NAMED])
@@ -190,7 +190,7 @@ class _DriverSide:
         return "; ".join([*([which] if names else []), *([others] if problem else [])])
 
     def _remedy(self, left: str) -> str:
-        """What has become of a failed batch, and the command that ends what it has left open."""
+        """Describe the outcome of a failed batch, and the command to end open transactions."""
         if not left:
             return NOT_VISIBLE
         servers = ",".join(self._config.producer.bootstrap_servers)
@@ -207,7 +207,7 @@ class _DriverSide:
         told: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """With the outcome, and the tasks' transactions where it is theirs."""
+        """Return the report with the outcome, and with the tasks' transactions if it is theirs."""
         theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
         transactions = transactions_of(results, self._config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=told, transactions=transactions)
@@ -215,7 +215,7 @@ class _DriverSide:
     def _abort(
         self, tasks: Sequence[TransactionMessage], planned: Planned, *, complete: bool
     ) -> CommitOutcome:
-        # Which partitions they have does not matter to that, nor whether a report can be read.
+        # Partitions are irrelevant for an abort, and so is whether a report can be read.
         results, committer = [each.result for each in tasks], self._committer()
         if planned.shared is not None:  # its tasks are fenced when it ends
             return committer.abort_shared(
@@ -228,7 +228,7 @@ class _DriverSide:
 
 
 def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
-    """The transactional ids that an abort() which failed knows of."""
+    """Return the transactional ids that are known if abort() itself failed."""
     if planned.shared is not None:
         return [planned.shared.transactional_id]
     written = (each.result.transaction for each in tasks)

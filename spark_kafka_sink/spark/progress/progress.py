@@ -1,4 +1,8 @@
-"""`progress`: receive the tasks' progress, add it up and display it."""
+"""`progress`: receive the tasks' progress, add it up and display it.
+
+A `ProgressListener` receives datagrams in its own thread, `ProgressSum` adds them up to a
+`WriteProgress`, and the display shows it in a notebook or on stderr.
+"""
 
 from __future__ import annotations
 
@@ -31,43 +35,43 @@ if TYPE_CHECKING:
 
 
 def line_display() -> Callable[[WriteProgress], None]:
-    """Below the cell in a notebook, else a line of stderr."""
+    """Return a display below the cell in a notebook, otherwise as lines on stderr."""
     if "ipykernel" in sys.modules:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
 
-        if get_ipython() is not None:  # else a script has imported it
+        if get_ipython() is not None:  # otherwise a script has imported it
             return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))  # type: ignore[no-untyped-call]
     return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
 
 
 class NotebookDisplay(Protocol):
-    """IPython's DisplayHandle."""
+    """Interface of IPython's DisplayHandle."""
 
     def update(self, shown: object, /) -> None:
-        """Show this in the place of what was there."""
+        """Replace the displayed object."""
 
 
 class NotebookLine:
-    """A line below a cell, which each call changes; used by one thread at a time."""
+    """A line below a cell that each call replaces; used by one thread at a time."""
 
     def __init__(self, display: NotebookDisplay) -> None:
         self._display = display
         self._called = False
 
     def __call__(self, found: WriteProgress) -> None:
-        """Show how far the writes have come."""
+        """Display the progress of the writes."""
         self._called = True
         self._display.update(_Line(str(found)))
 
     def close(self) -> None:
-        """Nothing will come any more: don't leave a line that says that something will."""
+        """Replace the initial line, which announces progress, if no progress was received."""
         if not self._called:
             self._display.update(_Line("no task has told its progress"))
 
 
 class _Line:
-    """Text that a notebook shows without quotes."""
+    """Text that a notebook displays without quotes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -77,21 +81,21 @@ class _Line:
 
 
 _DATAGRAM = 4096
-"""Bytes; those of tasks are much smaller."""
+"""Maximum bytes of a datagram; those of tasks are much smaller."""
 _SILENT = 3
-"""After so many intervals without a word a task is not counted as running."""
+"""Intervals without a datagram after which a task does not count as running."""
 
 
 class ProgressListener:
-    """A UDP port and who listens to it, from its making until `close`.
+    """A UDP port and the thread that listens on it until `close`.
 
     Args:
-        host: the address to listen on, which executors reach.
-        interval_s: how often tasks tell their progress, and how often `show` is called.
-        show: gets the sum of all tasks, in the listener's thread; not before the first task.
+        host: the address to listen on, reachable from the executors.
+        interval_s: seconds between datagrams of a task, and between calls of `show`.
+        show: receives the sum over all tasks in the listener's thread, from the first task on.
 
     Raises:
-        OSError: there is no port to be had on that address.
+        OSError: no port is available on that address.
     """
 
     def __init__(self, host: str, interval_s: float, show: Callable[[WriteProgress], None]) -> None:
@@ -107,7 +111,7 @@ class ProgressListener:
         )
         self._show = show
         self._shown: WriteProgress | None = None
-        """What was shown last, without its times; the listener's thread alone."""
+        """What was shown last, without its times; used only by the listener's thread."""
         self._end = Event()
         self._lock = Lock()
         self._sum = ProgressSum()
@@ -117,12 +121,12 @@ class ProgressListener:
 
     @property
     def latest(self) -> WriteProgress:
-        """What is known now."""
+        """The current progress."""
         with self._lock:
             return self._sum.total(time.monotonic(), _SILENT * self.address.interval_s)
 
     def close(self) -> None:
-        """Hear what has come already, show the end, and let go of the port."""
+        """Receive pending datagrams, show the final state, and close the port."""
         self._end.set()
         self._thread.join()
         self._socket.close()
@@ -142,7 +146,7 @@ class ProgressListener:
             self._tell(at_end=True)
 
     def _tell(self, *, at_end: bool = False) -> None:
-        """Show what is known, unless that was shown already and nothing runs, or all is over."""
+        """Show the progress; if it is unchanged, only while tasks run and not at the end."""
         found = self.latest
         counts = replace(found, seconds=0.0, rate=0.0)
         if counts != self._shown or (found.running and not at_end):
@@ -150,7 +154,7 @@ class ProgressListener:
         self._shown = counts
 
     def _hear(self) -> bool:
-        """Take a datagram; whether there was one of a task."""
+        """Receive a datagram; return True if it came from a task."""
         with suppress(TimeoutError, BlockingIOError):
             datagram = self._socket.recv(_DATAGRAM)
             progress = TaskProgress.decode(datagram, self.address.token)
@@ -172,17 +176,17 @@ def progress(
     interval_s: float = INTERVAL_S,
     show: Callable[[WriteProgress], None] | None = None,
 ) -> Iterator[ProgressListener]:
-    """Show the progress of the writes, and micro-batches, that begin within the `with` block.
+    """Display the progress of the writes and micro-batches that begin within the `with` block.
 
-    Every other second: records acknowledged, the rate, and what the tasks wait for; on stderr, or
-    in place below a notebook's cell. Tasks send it by UDP to a port of this process on
-    `spark.driver.host`. Where a network between executors and driver lets none through, nothing
-    is shown and the write goes on as ever.
+    Every other second it shows the acknowledged records, the rate, and what the tasks wait for: on
+    stderr, or in place below a notebook's cell. Tasks send it by UDP to a port of this process on
+    `spark.driver.host`. If the network between executors and driver blocks UDP, nothing is shown,
+    and the write is not affected.
 
     Args:
-        spark: the session; any will do, as there is one Spark application in a process.
+        spark: the session; any session works, as a process has only one Spark application.
         interval_s: seconds between two lines.
-        show: called instead with each `WriteProgress`, in a thread of its own.
+        show: called instead with each `WriteProgress`, in a separate thread.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -195,7 +199,7 @@ def progress(
     if show is not None:
         check_argument("progress(show=...)", show, "a function", ("__call__",))
     folder = ReportFolder.here()
-    context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way
+    context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public API
     remote = is_remote() if spark is None else is_connect_session(spark)
     if folder is None or context is None or remote:
         raise ReportError(
@@ -215,8 +219,8 @@ def progress(
         listener.address.publish(folder.path)
         yield listener
     except (KeyboardInterrupt, Py4JError):
-        # At Ctrl-C PySpark asks the JVM to cancel, on the connection that is busy with the write:
-        # in vain, and what comes of it is the one error or the other.
+        # On Ctrl-C PySpark asks the JVM to cancel on the connection that is busy with the write.
+        # That fails with one of these two errors.
         if (told := listener.latest.interrupted()) is not None:
             _LOG.warning("%s", told)
         raise
@@ -228,38 +232,38 @@ def progress(
 
 
 WINDOW_S = 10.0
-"""The current rate is that of so many seconds."""
+"""Time window of the current rate, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteProgress:
-    """All tasks that were heard of, since the watching began."""
+    """Sum over all tasks that have reported since the start of the listener."""
 
     seconds: float = 0.0
-    """Since the task began that was heard of first."""
+    """Seconds since the start of the first task that reported."""
     rows: int = 0
-    """Rows taken over from Spark."""
+    """Rows received from Spark."""
     persisted: int = 0
-    """Records acknowledged, those of attempts that have failed included."""
+    """Acknowledged records, including those of failed attempts."""
     sent: int = 0
     """Records sent with acks=0."""
     would_be_written: int = 0
     """Records of a dry run."""
     bytes_sent: int = 0
-    """Bytes of those, after compression."""
+    """Bytes of these records after compression."""
     retries: int = 0
     """Batches sent again."""
     running: int = 0
-    """Tasks that run now."""
+    """Tasks running now."""
     ended: int = 0
-    """Tasks that have ended, well or not."""
+    """Tasks that have ended, successfully or not."""
     rate: float = 0.0
-    """Records of these three kinds a second, over the last `WINDOW_S` seconds."""
+    """Records of these three kinds per second, over the last `WINDOW_S` seconds."""
     waits_for: Mapping[WaitsFor, int]
-    """How many running tasks wait for what."""
+    """Number of running tasks by what they wait for."""
 
     def interrupted(self) -> str | None:
-        """What to tell who has interrupted the Python that waits; None where no task runs."""
+        """Return the message for an interrupted program; None if no task runs."""
         if not self.running:
             return None
         return (
@@ -288,17 +292,18 @@ class WriteProgress:
 
 
 class ProgressSum:
-    """Adds up what the tasks tell; used by one thread, or under a lock."""
+    """Adds up the tasks' progress; used by one thread, or under a lock."""
 
     def __init__(self) -> None:
         self._tasks: dict[int, tuple[TaskProgress, float]] = {}
-        """By task attempt id, which no two attempts of an application share: when it was heard."""
+        """Latest progress and when it was received, by task attempt id (unique in an application).
+        """
         self._since: float | None = None
         self._history: deque[tuple[float, int]] = deque()
-        """Records so far, at times within the window and one before it."""
+        """Record counts at times within the window, and at one time before it."""
 
     def take(self, progress: TaskProgress, now: float) -> None:
-        """A task has told its progress; datagrams may come twice or in another order."""
+        """Add a task's progress; datagrams may be duplicated or reordered."""
         last = self._tasks.get(progress.task_attempt_id)
         if last is not None and (last[0].done or last[0].rows > progress.rows):
             return
@@ -308,7 +313,7 @@ class ProgressSum:
         self._tasks[progress.task_attempt_id] = progress, now
 
     def total(self, now: float, silence_s: float) -> WriteProgress:
-        """What is known now; a task that was silent for so long is not counted as running."""
+        """Return the sum; tasks without a datagram for `silence_s` do not count as running."""
         if self._since is None:
             return WriteProgress(waits_for={})
         tasks = [task for task, _ in self._tasks.values()]

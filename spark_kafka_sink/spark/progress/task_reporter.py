@@ -1,9 +1,8 @@
 """Progress reports of a task, sent as datagrams to the driver's Python process.
 
-A task's side: a thread that tells the driver's Python how far the task has come.
-
-It looks at the session every other second and sends one datagram, which may get lost: the next
-one holds everything again. Nothing waits for it, and without somebody who watches there is none.
+A thread of the task reads the session's counters every other second and sends one datagram. It may
+get lost, because the next one contains all counters again. Nothing waits for this thread, and it
+does not exist without a listener.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ _NAME = "progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressAddress:
-    """A UDP port of the driver's Python, and how often it wants to hear of each task."""
+    """A UDP port of the driver's Python, and the interval at which each task reports to it."""
 
     host: str
     port: int
     token: str = field(repr=False)
-    """What a datagram must hold, so that strangers' are not counted."""
+    """Required in each datagram, so that those of other senders are ignored."""
     interval_s: float
 
     def publish(self, folder: Path) -> None:
-        """Let the planner find it; it replaces an earlier one at once."""
+        """Publish the address for the planner; it atomically replaces an earlier one."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{_NAME}-{self.port}"
         draft.write_text(json.dumps(asdict(self)))
@@ -49,12 +48,12 @@ class ProgressAddress:
 
     @staticmethod
     def withdraw(folder: Path) -> None:
-        """Nobody watches any more."""
+        """Remove the address when nobody listens any more."""
         (folder / _NAME).unlink(missing_ok=True)
 
     @classmethod
     def find(cls, folder: Path | None) -> ProgressAddress | None:
-        """That of who watches, if anybody does; it never fails a write."""
+        """Return the published address, or None if there is no readable file."""
         if folder is None:
             return None
         try:
@@ -64,7 +63,7 @@ class ProgressAddress:
 
 
 class WaitsFor(StrEnum):
-    """What a task waits for, most of all."""
+    """What a task mainly waits for."""
 
     SPARK = "rows from Spark"
     KAFKA_ROOM = "room in the buffer, as Kafka takes less than Spark gives"
@@ -78,35 +77,35 @@ class TaskProgress:
     """Counters of one task attempt since its start."""
 
     partition_id: int
-    """The partition of the DataFrame."""
+    """Number of the partition of the DataFrame."""
     task_attempt_id: int
     """Spark's id of this attempt."""
     elapsed_ms: int = 0
-    """Since the attempt began."""
+    """Milliseconds since the attempt began."""
     rows: int = 0
-    """Rows taken over from Spark."""
+    """Rows received from Spark."""
     persisted: int = 0
-    """Records acknowledged."""
+    """Acknowledged records."""
     sent: int = 0
     """Records sent with acks=0."""
     would_be_written: int = 0
     """Records of a dry run."""
     bytes_sent: int = 0
-    """Bytes of those, after compression."""
+    """Bytes of these records after compression."""
     retries: int = 0
     """Batches sent again."""
     waits_for: WaitsFor = WaitsFor.SPARK
     done: bool = False
-    """Whether the task has ended, well or not."""
+    """True if the task has ended, successfully or not."""
 
     def encode(self, token: str) -> bytes:
-        """A datagram for the listener that has given this token."""
+        """Return a datagram for the listener that issued this token."""
         return json.dumps({"token": token, **asdict(self)}).encode()
 
     @classmethod
     def decode(cls, datagram: bytes, token: str) -> TaskProgress | None:
-        """Read what `encode` made; None of anything else, as anybody may send to a port."""
-        from hmac import compare_digest  # tasks, which only encode, start without it
+        """Parse the result of `encode`; return None for anything else, which anybody may send."""
+        from hmac import compare_digest  # not imported by tasks, which only encode
 
         try:
             data: dict[str, Any] = json.loads(datagram)
@@ -129,11 +128,11 @@ _NUMBERS = frozenset(
 
 
 class TaskReporter:
-    """Used around a task's writing, as a context manager; by one thread.
+    """Context manager around a task's write; used by one thread.
 
     Args:
-        address: who watches; None where nobody does, and then nothing here costs anything.
-        task: Spark's numbers of it.
+        address: of the listener; None if there is none, and then nothing here has a cost.
+        task: Spark's numbers of the task.
     """
 
     def __init__(self, address: ProgressAddress | None, task: TaskInfo) -> None:
@@ -143,7 +142,8 @@ class TaskReporter:
         self._end = Event()
         self._thread: Thread | None = None
 
-        # Writer's thread writes, the reporter's reads: a stale value is shown a moment late.
+        # Written by the writer's thread and read by the reporter's: a stale value is corrected by
+        # the next datagram.
         self._session: ProducerSession | None = None
         self._rows = 0
         self._waits_for_spark = True
@@ -161,11 +161,11 @@ class TaskReporter:
             self._thread.join()
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """The same batches; what comes after the last one is the flush."""
+        """Return the same batches, counted; the flush follows the last one."""
         return batches if self._address is None else self._watched(batches)
 
     def attach(self, session: ProducerSession) -> ProducerSession:
-        """The session that the task writes with from now on."""
+        """Set the session that the task writes with from now on."""
         self._session = session
         return session
 
@@ -188,7 +188,7 @@ class TaskReporter:
             ended = False
             while not ended:
                 ended = self._end.wait(address.interval_s)
-                with suppress(OSError):  # full, unreachable, or nobody there any more
+                with suppress(OSError):  # buffer full, unreachable, or no listener any more
                     sender.sendto(self._progress(done=ended).encode(address.token), place)
 
     def _progress(self, *, done: bool) -> TaskProgress:

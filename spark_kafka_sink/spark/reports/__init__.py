@@ -1,9 +1,14 @@
-"""Reports that the driver's Python gets without a path: `last_report`.
+"""Reports and summaries that the driver publishes, and `last_report`, which needs no path.
 
-A writer's `commit` and `abort` run in a Python worker beside the driver. Both know the folder of
-the files that Spark ships, which Spark makes for each application (with Spark Connect for each
-session) and deletes at its end: the latest reports lie in there. Reading order: write_origin (what
-the driver knows of a write), report_folder, session_reports (Spark Connect), last_report;
-stream_reports says where those of micro-batches lie that have a path. error_file and plan_file tell
-`abort` what Spark does not: why, and since when.
+A writer's `commit` and `abort` run in a Python worker on the driver. Both know the folder of the
+files that Spark ships, which Spark creates for each application (with Spark Connect for each
+session) and deletes at its end. The latest reports are stored there.
+
+In reading order:
+
+- `publication`: log the summary, write the report and the metrics of a write
+- `report_folder`: folders for the reports of an application, a session and a stream
+- `last_report`: the latest report, also for clients of Spark Connect
+- `error_file`: task errors, planning times and the origin of a write, as files for `abort`
+- `log_lines`: the format of log lines in Spark's Python workers
 """

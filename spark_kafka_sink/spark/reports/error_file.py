@@ -1,13 +1,12 @@
-"""Files that carry task errors and planning times to `abort`, and the origin of a write.
+"""Files that pass task errors and planning data to `abort`, and the origin of a write.
 
-What planning leaves for the abort() of a stream's micro-batch: another writer aborts it.
+Spark does not pass an error to `abort`. A task that runs on the driver's machine writes its error
+into the folder of the application's reports. On other machines that folder does not exist, and no
+error is written.
 
-A task's message has all of this; for a micro-batch in which no task finishes there is no message.
-
-How `abort` comes to know why the tasks failed: Spark hands it no error.
-
-A task leaves its error in the folder of the application's reports, where it runs on the driver's
-machine. On another one there is no such folder, and nothing is left.
+Another writer instance aborts a stream's micro-batch than the one that planned it, so planning
+writes what abort() needs into a file. The messages of tasks contain the same data, but if no task
+of a micro-batch finishes there is no message.
 """
 
 from __future__ import annotations
@@ -40,28 +39,31 @@ class Planned:
     """The last planning of a micro-batch."""
 
     at: str = ""
-    """When it was, in ISO 8601; empty if that is not known."""
+    """Time of planning in ISO 8601; empty if unknown."""
     nonce: str | None = None
-    """That of its transactions; None without exactly-once, or if it is not known."""
+    """Nonce of its transactions; None without exactly-once, or if unknown."""
     shared: OpenTransaction | None = None
     """The transaction of all tasks, with atomicBatch=true."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """`path` is in the folder of the application's reports; empty where nothing is kept."""
+    """The file with a stream's last planning.
+
+    `path` is in the folder of the application's reports; empty if nothing is stored.
+    """
 
     path: str = ""
 
     @classmethod
     def of(cls, stream: StreamIdentity, prefix: str = "") -> Self:
-        """Return the stream's own file, if its options or its prefix tell it from others."""
+        """Return the stream's own file, if its options or its prefix identify it."""
         folder = report_folder() if stream.is_known or prefix else None
         name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
         return cls() if folder is None else cls(str(Path(folder) / f"{name}.planned"))
 
     def keep(self, planned: Planned) -> None:
-        """Replace what was planned before; never raises."""
+        """Replace the earlier plan; never raises."""
         if not self.path:
             return
         file, draft = Path(self.path), Path(f"{self.path}-new")
@@ -70,11 +72,11 @@ class PlanFile:
             draft.write_text(json.dumps(asdict(planned)))
             draft.replace(file)
         except OSError:
-            with suppress(OSError):  # an older plan would be taken for this one
+            with suppress(OSError):  # otherwise an older plan would be used
                 file.unlink(missing_ok=True)
 
     def read(self) -> Planned:
-        """Return the last plan; empty if it is not known."""
+        """Return the last plan; empty if unknown."""
         if self.path:
             with suppress(OSError, ValueError, TypeError, KeyError):
                 return _planned(json.loads(Path(self.path).read_text()))
@@ -100,14 +102,14 @@ def _opened(kept: dict[str, Any]) -> OpenTransaction:
 
 
 _MOST: Final = 4000
-"""Characters of an error that are kept."""
+"""Maximum characters of a stored error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorFile:
-    """Of one batch write, or of one stream with a file for each micro-batch.
+    """The error file of one batch write, or of one stream with a file for each micro-batch.
 
-    `folder` is the driver's, None where there is none.
+    `folder` is the driver's, None if there is none.
     """
 
     folder: str | None = None
@@ -116,20 +118,20 @@ class ErrorFile:
 
     @classmethod
     def of_write(cls) -> Self:
-        """One that no other write has."""
+        """Return a file that no other write uses."""
         return cls(_folder(), uuid.uuid4().hex)
 
     @classmethod
     def of_micro_batches(cls, stream: StreamIdentity) -> Self:
-        """The same one each time that Spark makes the stream's writer."""
+        """Return the same file each time that Spark creates the stream's writer."""
         return cls(_folder(), stream.digest, of_stream=True)
 
     @contextmanager
     def kept(self, batch_id: int | None = None) -> Iterator[None]:
-        """Let an error of this package that passes be known to `abort`.
+        """Store an error of this package that passes through, so that `abort` can read it.
 
         Args:
-            batch_id: the micro-batch; None in a task, which is asked.
+            batch_id: number of the micro-batch; None in a task, where Spark's property is used.
         """
         try:
             yield
@@ -138,7 +140,7 @@ class ErrorFile:
             raise
 
     def leave(self, error: KafkaProdError, batch_id: str | int | None = None) -> None:
-        """Put an error in place of an earlier one; it never raises."""
+        """Store an error, replacing an earlier one; never raises."""
         file = self._file(batch_id)
         if file is None or not file.parent.parent.is_dir():
             return
@@ -149,7 +151,7 @@ class ErrorFile:
             draft.replace(file)
 
     def take(self, batch_id: int | None = None) -> str | None:
-        """On the driver: the error that was left last, once; None without any."""
+        """Return and delete the last stored error, on the driver; None if there is none."""
         file = self._file(batch_id)
         if file is None:
             return None
@@ -167,7 +169,7 @@ class ErrorFile:
 
 
 def told(error: KafkaProdError) -> str:
-    """Its class, message and hint; what became of each partition's records is in the report."""
+    """Return class, message and hint of an error; statuses of records are in the report."""
     plain = copy(error)
     plain.statuses = ()
     return f"{type(error).__name__}: {plain}"[:_MOST]
@@ -179,33 +181,33 @@ def _folder() -> str | None:
 
 
 def now() -> str:
-    """The time in UTC as ISO 8601, with milliseconds."""
+    """Return the time in UTC as ISO 8601, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrigin:
-    """Goes with the writer to its tasks, and comes back with their reports."""
+    """Identity of a write; pickled with the writer to its tasks, and copied into their reports."""
 
     started_at: str = ""
-    """When the write was planned, as `now` tells it; empty where that is unknown."""
+    """Time of planning in the form of `now`; empty if unknown."""
     query_name: str = ""
-    """The streaming query's name, empty without one."""
+    """Name of the streaming query, empty if it has none."""
     checkpoint: str = ""
     """The option checkpointLocation of a stream."""
     error_file: ErrorFile = field(default_factory=ErrorFile)
-    """Where the tasks leave what has failed them."""
+    """File in which tasks store their errors."""
     plan_file: PlanFile = field(default_factory=PlanFile)
-    """Where planning leaves what abort() needs of a micro-batch."""
+    """File in which planning stores what abort() needs of a micro-batch."""
 
     @classmethod
     def of_write(cls) -> Self:
-        """Of a batch write that is planned now."""
+        """Return the origin of a batch write that is planned now."""
         return cls(started_at=now(), error_file=ErrorFile.of_write())
 
     @classmethod
     def of_stream(cls, stream: StreamIdentity, prefix: str = "") -> Self:
-        """Of a micro-batch of a stream; `prefix` is its transactionalIdPrefix, if it has one."""
+        """Return the origin of a stream's micro-batch; `prefix`: transactionalIdPrefix, if any."""
         return cls(
             started_at=now(),
             query_name=stream.query_name,
@@ -215,7 +217,7 @@ class WriteOrigin:
         )
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
-        """The report of the task that runs in this thread, with its query and micro-batch."""
+        """Return the report with query and micro-batch of the task in this thread."""
         batch = setting(BATCH_ID)
         return replace(
             report,
@@ -226,7 +228,7 @@ class WriteOrigin:
         )
 
     def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
-        """The report of the whole write, which ends now; `batch_id` is that of a micro-batch."""
+        """Return the report of the whole write, which ends now; `batch_id` is the micro-batch's."""
         written_at, started_at = now(), report.started_at or self.started_at
         return replace(
             report,
@@ -240,6 +242,6 @@ class WriteOrigin:
 
 
 def _milliseconds(start: str, end: str) -> int:
-    """Between two times of the wall clock, which may have been set back."""
+    """Return the milliseconds between two times of the wall clock, which may have been set back."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     return max(0, round(passed.total_seconds() * 1000))

@@ -1,9 +1,8 @@
 """`last_report`, also for clients of Spark Connect.
 
-How a client of Spark Connect gets the reports of its session: through a data source.
-
-The server's folder of the session is no folder of the client. A data source is planned in a Python
-worker beside the driver, as writes are, so that it finds the reports there.
+A client of Spark Connect cannot read the session's folder on the server. It gets the reports
+through a data source (`SessionReports`), which is planned in a Python worker on the driver, as
+writes are, and finds the reports there.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ _HINT = "Set the option reportPath to a place that you can read, and use Deliver
 
 
 class SessionReports(DataSource):
-    """One row for each report that the session has."""
+    """A data source with one row for each report of the session."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(...)``."""
+        """Return the name for ``format(...)``."""
         return "kafkaprod_reports"
 
     def schema(self) -> str:
-        """The reports as JSON."""
+        """Return the schema: the reports as JSON."""
         return "report string"
 
     def reader(self, schema: StructType) -> _Reader:  # noqa: ARG002
-        """Made beside the driver."""
+        """Return the reader; called on the driver."""
         return _Reader(queries=self.options.get(_QUERIES) == "true")
 
 
@@ -54,7 +53,7 @@ class _Reader(DataSourceReader):
         self._queries = queries
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Called beside the driver, so that the reports go to the task with its partition."""
+        """Return one partition that contains the reports, which are read on the driver."""
         folder = ReportFolder.here()
         found = [] if folder is None else folder.reports(queries=self._queries)
         return [InputPartition([each.to_json(compact=True) for each in found])]
@@ -65,19 +64,19 @@ class _Reader(DataSourceReader):
 
 
 def is_connect_session(spark: object) -> bool:
-    """Whether a session is one of Spark Connect."""
+    """Return True for a session of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
-    """The reports of a session of Spark Connect; runs a small job.
+    """Return the reports of a session of Spark Connect; runs a small job.
 
     Args:
         spark: the session.
-        queries: also those of streaming queries, of all sessions of the server.
+        queries: include reports of streaming queries, of all sessions of the server.
 
     Raises:
-        ReportError: the server does not give them.
+        ReportError: the server does not provide them.
     """
     try:
         spark.dataSource.register(SessionReports)
@@ -103,11 +102,11 @@ _NONE_YET_OF_QUERY = (
 
 
 class NamedQuery(Protocol):
-    """What is asked of a ``StreamingQuery``, with and without Spark Connect."""
+    """The attributes used of a ``StreamingQuery``, with and without Spark Connect."""
 
     @property
     def id(self) -> str:
-        """Stays over restarts from the checkpoint."""
+        """Stable across restarts from the checkpoint."""
 
     @property
     def name(self) -> str | None:
@@ -117,18 +116,19 @@ class NamedQuery(Protocol):
 def last_report(
     query: NamedQuery | str | None = None, *, spark: SparkSession | None = None
 ) -> DeliveryReport:
-    """The report of the write that has ended last, also of one that has failed.
+    """Return the report of the last write that ended, including failed ones.
 
     A batch write has ended when `save()` returns or raises. A write that was refused before its
     first task has no report.
 
     Args:
         query: a ``StreamingQuery``, or its name or id: the report of its latest micro-batch.
-        spark: the session; None for the active one. Only Spark Connect asks for it.
+        spark: the session; None for the active one. Only needed with Spark Connect.
 
     Raises:
-        ConfigError: an argument is no query or session.
-        ReportError: there is none, or no Spark session; or a Spark Connect server does not give it.
+        ConfigError: an argument is not a query or a session.
+        ReportError: there is no report, or no Spark session; or a Spark Connect server does not
+            provide it.
     """
     if query is not None and not isinstance(query, str):
         check_argument(

@@ -1,6 +1,6 @@
-"""How the sink's lines look where nobody has set up logging, as in Spark's Python workers.
+"""The format of the sink's log lines if logging is not configured, as in Spark's Python workers.
 
-Python would print the message alone, among lines of Spark's that say when, how bad and from whom.
+Python would print only the message, among Spark's lines with time, level and logger.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
 class LastResort(logging.Handler):
-    """Writes to stderr as Spark's own log4j2-defaults.properties has it.
+    """Writes to stderr in the format of Spark's log4j2-defaults.properties.
 
-    It is silent wherever a record has another handler, whenever that was added.
+    It ignores records that have another handler, even if that was added later.
     """
 
     def __init__(self) -> None:
@@ -30,28 +30,28 @@ class LastResort(logging.Handler):
         self._exact = logging.Formatter(_FORMAT.format(".%(msecs)03d"), _TIME)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, unless somebody else does."""
+        """Write a record, unless another handler does."""
         if any(handler is not self for handler in _handlers(record.name)):
             return
         record.log4j = _LOG4J.get(record.levelno, record.levelname)
-        is_event = record.levelno < logging.WARNING  # of kafka.debug: many in a second
+        is_event = record.levelno < logging.WARNING  # of kafka.debug: many per second
         try:
             line = self._exact.format(record) if is_event else self.format(record)
             sys.stderr.write(f"{line}\n")
             sys.stderr.flush()
-        except Exception:  # noqa: BLE001 as every handler of logging: no line may end a write
+        except Exception:  # noqa: BLE001 - as all handlers do: no line may fail a write
             self.handleError(record)
 
 
 def install() -> None:
-    """Have the sink's lines look like Spark's, once per process."""
+    """Format the sink's lines like Spark's, once per process."""
     logger = logging.getLogger(ROOT)
     if not any(isinstance(handler, LastResort) for handler in logger.handlers):
         logger.addHandler(LastResort())
 
 
 def _handlers(name: str) -> Iterator[logging.Handler]:
-    """Those that a record of this logger comes to."""
+    """Yield the handlers that receive records of this logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from logger.handlers

@@ -1,10 +1,11 @@
-"""What the driver publishes of a write: its summary, its report, its metrics.
+"""Publish a write on the driver: its summary, its report and its metrics.
 
-The report goes to `reportPath`, and to where `last_report()` finds it.
+The report is written to `reportPath`, and to the folder in which `last_report()` finds it.
 
-Before any task runs, writing the report is tried, and where that is impossible the write fails.
-Once there are rows in Kafka, nothing here may: a commit that raises makes Spark run a micro-batch
-again, with duplicates, and again for as long as the disk is full. It is logged.
+Before any task runs, writing the report is tested, and the write fails if that is impossible. After
+rows have been written to Kafka, no problem here may fail the write: a commit that raises makes
+Spark run a micro-batch again, with duplicates, repeatedly for as long as the disk is full.
+Therefore such problems are only logged.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One write or micro-batch: its name for the log, and the path of its report, if any."""
+    """Publishes one write or micro-batch; `name` is for the log, `path` that of its report."""
 
     config: SinkConfig
     name: str
@@ -62,24 +63,24 @@ class Publication:
 
     @classmethod
     def of_write(cls, config: SinkConfig, origin: WriteOrigin) -> Publication:
-        """Of a batch write, whose report lies at `reportPath` itself."""
+        """Return the publication of a batch write, with its report at `reportPath` itself."""
         name = "the dry run" if config.dry_run else "the write"
         return cls(config, name, config.report_path, origin)
 
     @classmethod
     def of_micro_batch(cls, config: SinkConfig, batch_id: int, origin: WriteOrigin) -> Publication:
-        """Of a micro-batch of a query, which need not have a name.
+        """Return the publication of a micro-batch; its query need not have a name.
 
         `reportPath` is a folder, or a path that contains `{batchId}`.
         """
         path = config.report_path
         numbered = None if path is None else micro_batch_path(path, batch_id)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
-        # The writer that commits is another one than that which was planned.
+        # The writer that commits is not the one that was planned, so its start time is wrong.
         return cls(config, name, numbered, replace(origin, started_at=""), batch_id)
 
     def announce(self) -> None:
-        """Put a report that says "running" where that of an earlier write may lie.
+        """Write a report with the status "running", replacing that of an earlier write.
 
         Raises:
             ReportError: nothing can be written there.
@@ -91,7 +92,7 @@ class Publication:
             write_report(self.path, report.to_json())
 
     def succeed(self, report: DeliveryReport) -> None:
-        """Every row is delivered; never raises."""
+        """Publish a successful write; never raises."""
         whole = self._complete(report)
         summary = self._summary(self._usual())
         _attempt("the summary can't be shown", lambda: self._say("is done", whole, summary))
@@ -99,9 +100,9 @@ class Publication:
         _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
 
     def fail(self, report: DeliveryReport, fate: str | None = None) -> None:
-        """The write has failed, and `report` is of those tasks that had finished; never raises.
+        """Publish a failed write, given the report of its finished tasks; never raises.
 
-        `fate` says what has become of the rows that they delivered, where these don't stay.
+        `fate` describes the outcome of the rows that they delivered if these do not stay in Kafka.
         """
         fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
         error = self.origin.error_file.take(self.batch_id)
@@ -116,7 +117,7 @@ class Publication:
         self._keep(failed)
 
     def _started(self, report: DeliveryReport) -> DeliveryReport:
-        """With the time of its plan, which only finished tasks tell of a micro-batch."""
+        """Return the report with the time of planning, which is missing without a finished task."""
         if report.started_at or self.batch_id is None:
             return report
         return replace(report, started_at=self.origin.plan_file.read().at)
@@ -126,7 +127,7 @@ class Publication:
         return usual if wanted is Summary.AUTO else wanted
 
     def _usual(self) -> Summary:
-        """What is said of success where the option leaves it open."""
+        """Return the default of the option `summary` for a successful write."""
         if only_errors_are_logged():
             return Summary.OFF
         return Summary.FULL if self.batch_id is None else Summary.LINE
@@ -138,7 +139,7 @@ class Publication:
             _LOG.warning("%s %s:\n%s", self.name, text, summarize(report))
 
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
-        """With what only the driver knows: which write it was, and how long it took."""
+        """Return the report with what only the driver knows: identity and duration of the write."""
         completed = self.origin.completed(report, self.batch_id)
         return replace(completed, dry_run=self.config.dry_run)
 
@@ -153,7 +154,7 @@ class Publication:
 
 
 def commit_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
-    """All tasks of a batch are done.
+    """Publish a batch after all tasks are done.
 
     Raises:
         DeliveryError: see committed_report.
@@ -164,7 +165,7 @@ def commit_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) ->
 
 
 def abort_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
-    """A batch has failed: what the tasks that had finished delivered is shown all the same."""
+    """Publish a failed batch, with the deliveries of finished tasks."""
     report = finished_report(messages, config.report_tasks)
     Publication.of_write(config, origin).fail(report)
 
@@ -172,7 +173,7 @@ def abort_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> 
 def commit_micro_batch(
     config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
 ) -> None:
-    """All tasks of a micro-batch are done.
+    """Publish a micro-batch after all tasks are done.
 
     Raises:
         DeliveryError: see committed_report.
@@ -185,13 +186,13 @@ def commit_micro_batch(
 def abort_micro_batch(
     config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
 ) -> None:
-    """A micro-batch has failed, as `abort_write`."""
+    """Publish a failed micro-batch, as `abort_write` does."""
     report = finished_report(messages, config.report_tasks)
     Publication.of_micro_batch(config, batch_id, origin).fail(report)
 
 
 def check_report_folder(config: SinkConfig) -> None:
-    """Before a micro-batch: try the folder of the reports, once in this process.
+    """Check the folder of the reports before a micro-batch, once per process.
 
     Raises:
         ReportError: nothing can be written there.
@@ -208,9 +209,9 @@ def _keep_for_session(report: DeliveryReport) -> None:
 
 
 def _attempt(trouble: str, step: Callable[[], None]) -> None:
-    """Take a step after delivery, and log what it raises, whatever it is."""
+    """Run a step after delivery; log everything that it raises."""
     try:
         step()
-    except Exception as error:  # noqa: BLE001 - see the top
-        with suppress(Exception):  # as does a logger without an open stream
+    except Exception as error:  # noqa: BLE001 - see the module docstring
+        with suppress(Exception):  # e.g. a logger with a closed stream
             _LOG.warning("%s: %s", trouble, error)

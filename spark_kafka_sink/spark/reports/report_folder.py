@@ -1,10 +1,9 @@
 """Folders for the reports of an application, a session and a stream.
 
-Where the reports of a stream's micro-batches lie, so that no two streams share a path.
-
-The first stream of an application that names a path in `reportPath` keeps it; another one gets a
-subfolder of its own. Who came first stands in the folder that Spark makes for each application, as
-a writer knows neither its query's id before its tasks have run, nor the other queries.
+No two streams of an application write reports to the same path. The first one that names a path in
+`reportPath` uses it; any other gets a subfolder. The first one is recorded in the folder that Spark
+creates for each application, because a writer knows neither its query's id before its tasks have
+run, nor the other queries.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def query_id(checkpoint: str) -> str:
-    """The id in the file `metadata` of Spark's StreamMetadata; empty where none can be read."""
+    """Return the id from the file `metadata` (Spark's StreamMetadata); empty if unreadable."""
     try:
         place = urlsplit(checkpoint)
         if not checkpoint or place.scheme not in ("", "file") or place.netloc:
@@ -47,43 +46,43 @@ def query_id(checkpoint: str) -> str:
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
 _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""How Spark Connect names the folder of a session, or of a query, in that of the application."""
+"""Name of the subfolder of a Spark Connect session or query in the application's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFolder:
-    """One report of the last batch write, and one of each query's last micro-batch.
+    """The report of the last batch write, and of each query's last micro-batch.
 
-    With Spark Connect a query has a session, and so a folder, of its own, which the session that
-    started it does not know: reports of queries lie in the application's folder.
+    With Spark Connect a query has its own session and folder, unknown to the session that started
+    it. Therefore reports of queries are stored in the application's folder.
     """
 
     path: Path
-    """Of the application, or with Spark Connect of the session."""
+    """Folder of the application, or with Spark Connect of the session."""
     application: Path
 
     @classmethod
     def here(cls) -> Self | None:
-        """That of this process: the driver's, or a Python worker's beside it; None without Spark.
+        """Return the folder of this process, a driver or a Python worker; None without Spark.
 
-        In a task it is a folder of the executor, where nobody looks.
+        In a task it is a folder of the executor, which nothing reads.
         """
         try:
             return cls.of(Path(SparkFiles.getRootDirectory()))
-        except (AssertionError, AttributeError, Py4JError, TypeError):  # none yet, or stopped
+        except (AssertionError, AttributeError, Py4JError, TypeError):  # no session yet, or stopped
             return None
 
     @classmethod
     def of(cls, files: Path) -> Self:
-        """Of the folder of the files that Spark ships."""
+        """Return the folder within the folder of the files that Spark ships."""
         application = files.parent if _SESSION.fullmatch(files.name) else files
         return cls(files / _NAME, application / _NAME)
 
     def keep(self, report: DeliveryReport) -> None:
-        """Put a report in place of the one before.
+        """Store a report, replacing the earlier one.
 
         Raises:
-            ReportError: it can't be written.
+            ReportError: it cannot be written.
         """
         from spark_kafka_sink.report.storage import write_report  # not where a write is planned
 
@@ -92,13 +91,13 @@ class ReportFolder:
         write_report(str(folder / name), report.to_json(compact=True))
 
     def reports(self, *, queries: bool = True) -> list[DeliveryReport]:
-        """All of them.
+        """Return all stored reports.
 
         Args:
-            queries: of the application's queries, too, whoever has started them.
+            queries: include the reports of the application's queries, in any session.
 
         Raises:
-            ReportError: one can't be read.
+            ReportError: a report cannot be read.
         """
         from spark_kafka_sink.report.delivery_report import DeliveryReport
         from spark_kafka_sink.report.storage import read_report  # as above
@@ -109,7 +108,7 @@ class ReportFolder:
 
 
 def report_folder() -> Path | None:
-    """The path of `ReportFolder.here`."""
+    """Return the path of `ReportFolder.here`."""
     folder = ReportFolder.here()
     return None if folder is None else folder.path
 
@@ -117,10 +116,10 @@ def report_folder() -> Path | None:
 def latest(
     reports: Iterable[DeliveryReport], *, query_id: str = "", query_name: str = ""
 ) -> DeliveryReport | None:
-    """The newest of all reports, or of those of the query that has this id, or this name.
+    """Return the newest report, of all or of the query with this id or name.
 
-    A failed micro-batch without a finished task knows its query's name alone: with both given, its
-    name counts where it has no id.
+    A failed micro-batch without a finished task has only its query's name: if both are given, the
+    name is compared for reports without an id.
     """
 
     def wanted(report: DeliveryReport) -> bool:
@@ -132,7 +131,7 @@ def latest(
 
 
 def _file_name(report: DeliveryReport) -> str:
-    """One file for each query; its name may hold anything, and its id comes from a task."""
+    """Return a file name, one per query; hashed because a query's name may contain anything."""
     if not report.query_id and not report.query_name and report.batch_id is None:
         return _BATCH
     key = f"{report.query_id}\n{report.query_name}"
@@ -146,18 +145,18 @@ _FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StreamIdentity:
-    """What a stream's options tell of its query; both are empty where they tell nothing."""
+    """What a stream's options reveal about its query; empty if not set."""
 
     query_name: str
     checkpoint: str
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Of the options as Spark hands them to a stream's writer, names in any case."""
+        """Return the identity from the options that Spark passes to a stream's writer."""
         return cls(options.get("queryName", ""), options.get("checkpointLocation", ""))
 
     def is_other_than(self, stream: StreamIdentity) -> bool:
-        """False also for a query that starts again, with its name or from its checkpoint."""
+        """Return True if this is another query, not a restart by name or from the checkpoint."""
         return (
             self.is_known
             and self != stream
@@ -169,58 +168,59 @@ class StreamIdentity:
 
     @property
     def is_known(self) -> bool:
-        """Whether the options tell anything."""
+        """True if the options identify the query."""
         return bool(self.query_name or self.checkpoint)
 
     @property
     def digest(self) -> str:
-        """The same for each writer that Spark makes for the stream, and for no other stream."""
+        """The same for each writer that Spark creates for the stream, unique among streams."""
         return _digest(f"{self.query_name}\n{self.checkpoint}")
 
     @property
     def folder(self) -> str:
-        """A name for a folder: the query's, or a hash."""
+        """Name for a folder: the query's name, or a hash."""
         if _FILE_NAME.fullmatch(self.query_name):
             return self.query_name
         return f"query-{_digest(self.query_name or self.checkpoint)}"
 
 
 def micro_batch_path(path: str, batch_id: int) -> str:
-    """Where a micro-batch's report lies, in the folder `path` or under a name with `{batchId}`."""
+    """Return the path of a micro-batch's report; `path` is a folder or contains `{batchId}`."""
     named = path if _NUMBER in path else f"{path.rstrip('/')}/batch-{_NUMBER}.json"
     return named.replace(_NUMBER, str(batch_id))
 
 
 def reports_folder(path: str) -> str:
-    """The folder of a stream's `reportPath`, above the part with `{batchId}`."""
+    """Return the folder of a stream's `reportPath`, above the part with `{batchId}`."""
     head, number, _ = path.partition(_NUMBER)
     return (head.rpartition("/")[0] or ("/" if "/" in head else ".")) if number else path
 
 
 def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
-    """`path`, or one in a subfolder where another stream has `path` already.
+    """Return `path`, or a path in a subfolder if another stream already uses `path`.
 
     Args:
         path: of the option `reportPath`.
-        stream: who asks; the first one to do so has the path.
-        owners: a folder of the application, in which it is kept who has which path.
+        stream: the stream that asks; the first one gets the path.
+        owners: folder of the application that records the owner of each path.
     """
     try:
         owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
-    except (OSError, ValueError):  # as in a folder that Spark is deleting
+    except (OSError, ValueError):  # e.g. in a folder that Spark is deleting
         return path
     return _within(path, stream.folder) if stream.is_other_than(owner) else path
 
 
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:
-    """Say, once per application, that reports go to a path of the stream's own.
+    """Warn, once per application, that reports go to a path of the stream's own.
 
-    Spark plans the micro-batches of a stream in more than one process.
+    Once per application, not per process: Spark plans a stream's micro-batches in several
+    processes.
 
     Args:
         path: of the option `reportPath`.
-        own: where the reports go.
-        owners: as for `own_report_path`.
+        own: where the reports are written.
+        owners: see `own_report_path`.
     """
     try:
         (owners / f"{_digest(own)}.warned").touch(exist_ok=False)
@@ -235,12 +235,12 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
 
 
 def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
-    """The stream that the file names; it is made with this one where there is none."""
+    """Return the stream recorded in the file, which is created with this one if missing."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         new.write_text(json.dumps(astuple(stream)))
-        with suppress(FileExistsError):  # another stream came first
+        with suppress(FileExistsError):  # another stream was first
             os.link(new, file)
         new.unlink()
     query_name, checkpoint = json.loads(file.read_text())
@@ -248,7 +248,7 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
 
 
 def _within(path: str, folder: str) -> str:
-    """The same path with a folder more, above the part with `{batchId}`."""
+    """Return the path with an additional folder above the part with `{batchId}`."""
     head, number, tail = path.partition(_NUMBER)
     if not number:
         return f"{path.rstrip('/')}/{folder}"
