@@ -73,9 +73,11 @@ class DeliveryReport(DeliveryCounters):
         pandas = import_extra("plots", "pandas", "DeliveryReport.to_pandas()")
         names = [field.name for field in fields(PartitionReport)]
         names.insert(2, "records")
-        rows = [[getattr(part, name) for name in names] for part in self.partitions]
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=names)
-        return frame.astype(dict.fromkeys(names[1:], "Int64")) if rows else frame
+        columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
+        # Left to pandas, numbers beside missing ones become floats, and large ones others.
+        numbers = {name: pandas.array(columns[name], dtype="Int64") for name in names[1:]}
+        frame: pd.DataFrame = pandas.DataFrame({**columns, **numbers})
+        return frame
 
     def __add__(self, other: object) -> Self:
         """Add up two reports."""

@@ -354,8 +354,9 @@ def _reduced(name: str, column: Column, starts: Column) -> Column:
         return _numbers(np.maximum.reduceat(column, starts))
     if name in LOWEST:
         highest = np.iinfo(np.int64).max
-        lowest = np.minimum.reduceat(np.where(column == UNKNOWN, highest, column), starts)
-        return np.where(lowest == highest, UNKNOWN, lowest)
+        known = column != UNKNOWN
+        lowest = np.minimum.reduceat(np.where(known, column, highest), starts)
+        return np.where(np.logical_or.reduceat(known, starts), lowest, UNKNOWN)
     lowest = np.minimum.reduceat(column, starts)
     return np.where(lowest == np.maximum.reduceat(column, starts), lowest, UNKNOWN)
 

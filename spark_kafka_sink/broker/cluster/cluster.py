@@ -8,6 +8,7 @@ only the values that are set for all brokers apply.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -100,6 +101,7 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
     return {TOPIC_NAMES[name]: value for name, value in own.items() if name in TOPIC_NAMES}
 
 
+LOG = logging.getLogger(__name__)
 FLUSH_LOOK_MS: Final = 100
 """Milliseconds between checks for logs whose flush.ms has passed."""
 
@@ -129,11 +131,19 @@ class LogManager:
         if now - self._flushed >= FLUSH_LOOK_MS:
             self._flushed = now
             for log in self._logs():
-                log.storage.flush_if_due(now)
+                _attempt(log.storage.flush_if_due, now)
         if now - self._retained >= self._retention_ms:
             self._retained = now
             for log in self._logs():
-                log.storage.expire(now)
+                _attempt(log.storage.expire, now)
+
+
+def _attempt(step: Callable[[int], None], now: int) -> None:
+    """One log's step; its failure keeps nothing else from being done, and it is due again."""
+    try:
+        step(now)
+    except OSError as error:
+        LOG.warning("a log can't be flushed or shortened: %s", error)
 
 
 _CORRECT = "Correct its name, its number of partitions or its configs"

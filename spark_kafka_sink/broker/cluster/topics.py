@@ -412,9 +412,14 @@ class Topics:
         topic.partitions += added
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
-        """Replace the configs that are set for a topic; they take effect immediately."""
-        self._take(topic, replace(topic.config, own=dict(own)))
-        self.store.save(topic)
+        """Replace the configs that are set for a topic; they take effect immediately.
+
+        Raises:
+            OSError: they cannot be stored; nothing is changed.
+        """
+        config = replace(topic.config, own=dict(own))
+        self.store.save(replace(topic, config=config))
+        self._take(topic, config)
 
     def set_broker_layers(self, layers: tuple[Layer, ...]) -> None:
         """Replace the broker configs that topics default to; they take effect immediately."""

@@ -151,17 +151,17 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
         return self._offsets[topic_partition]
 
     def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
-        self._offsets[topic_partition] = offset
         value = {
             "offset": offset.offset,
             "leader_epoch": offset.leader_epoch,
             "metadata": offset.metadata,
         }
         self._journal.put(KIND, (self._group_id, *topic_partition), value)
+        self._offsets[topic_partition] = offset
 
     def __delitem__(self, topic_partition: tuple[str, int]) -> None:
-        del self._offsets[topic_partition]
         self._journal.put(KIND, (self._group_id, *topic_partition), None)
+        del self._offsets[topic_partition]
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self._offsets)

@@ -29,6 +29,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
+from spark_kafka_sink.broker.partition.log_validator import RefusedBatchError
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
@@ -112,6 +113,12 @@ class TransactionMarkerWriter:
         A retry is needed while the partition has no leader or its storage fails. For a deleted
         partition there is nothing to write.
         """
+        try:
+            return self._write(topic_partition, marker)
+        except (OSError, RefusedBatchError):
+            return False
+
+    def _write(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
         name, index = topic_partition
         if name == OFFSETS_TOPIC:
             self._offsets.end(marker, self._groups)
@@ -122,10 +129,7 @@ class TransactionMarkerWriter:
             return True
         if partition.leader < 0:
             return False
-        try:
-            partition.end_transaction(marker, topic.config, self._clock.wall_ms())
-        except OSError:
-            return False
+        partition.end_transaction(marker, topic.config, self._clock.wall_ms())
         self._purgatory.wake((name, index))
         return True
 
@@ -198,10 +202,14 @@ class ProducerIdManager:
         self._next = self._end = int(journal.all(_KIND).get(_KEY, FIRST))
 
     def next(self) -> int:
-        """Return a new producer id."""
+        """Return a new producer id.
+
+        Raises:
+            OSError: the next block cannot be stored, so none of its ids is assigned.
+        """
         if self._next == self._end:
+            self._journal.put(_KIND, _KEY, self._end + BLOCK)
             self._end += BLOCK
-            self._journal.put(_KIND, _KEY, self._end)
         self._next += 1
         return self._next - 1
 
@@ -256,34 +264,38 @@ class TransactionalOffsets:
     ) -> None:
         """Store an offset until its transaction ends."""
         self.begin(producer)
-        self._pending[producer.producer_id][group_id, topic_partition] = offset
         value = {
             "offset": offset.offset,
             "leader_epoch": offset.leader_epoch,
             "metadata": offset.metadata,
         }
         self._journal.put(PENDING, (producer.producer_id, group_id, *topic_partition), value)
+        self._pending[producer.producer_id][group_id, topic_partition] = offset
 
     def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
         if self._epochs.get(producer.producer_id) != producer.epoch:
-            self._epochs[producer.producer_id] = producer.epoch
             self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
+            self._epochs[producer.producer_id] = producer.epoch
 
     def end(self, marker: EndTransactionMarker, groups: GroupCoordinator) -> None:
         """Commit or discard a producer's pending offsets.
 
         An offset that was committed after the pending one is kept.
+
+        Raises:
+            OSError: some offsets are still pending, and the marker has to be retried.
         """
         self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
-        for (group_id, topic_partition), offset in self._pending.pop(
-            marker.producer_id, {}
-        ).items():
+        pending = self._pending.get(marker.producer_id, {})
+        for (group_id, topic_partition), offset in list(pending.items()):
             offsets = groups.get_or_create(group_id).offsets
             if marker.commit and (
                 topic_partition not in offsets or offsets[topic_partition].order < offset.order
             ):
                 offsets[topic_partition] = offset
             self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)
+            del pending[group_id, topic_partition]
+        self._pending.pop(marker.producer_id, None)
 
     def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Return True if an open transaction may change a committed offset (KIP-447)."""
@@ -454,11 +466,11 @@ class TransactionCoordinator:
             for topic_partition in topic_partitions
             if not self._marker_writer.write(topic_partition, marker)
         }
+        self._unwritten[txn.id] = left
         if left:
-            self._unwritten[txn.id] = left
             return
-        del self._unwritten[txn.id]
         self._keep(transitions.complete(txn, self._now()))
+        del self._unwritten[txn.id]
 
     def tick(self) -> None:
         """Retry unwritten markers, abort transactions that timed out, and expire unused ids."""

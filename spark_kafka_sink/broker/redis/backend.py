@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = ("format", 1)
 """Field that marks the prefix as a broker's, as Redis has no empty hashes."""
+SEQUENCE_BITS: Final = "sequence_bits"
 _SHOWN: Final = 5
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Give another prefix, as in redis://host:port/db?prefix=name, or rename "
@@ -43,7 +44,7 @@ class RedisJournal(Journal):
     """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is JSON as well.
 
     Raises:
-        ConfigError: the prefix has data, but no journal of this broker.
+        ConfigError: the prefix has data, but not a journal of this broker, or other sequence_bits.
         OSError: Redis failed.
     """
 
@@ -62,6 +63,25 @@ class RedisJournal(Journal):
             raise _not_a_journal(self._hash, f"it is a {kind}, not a hash")
         else:
             self._load()
+        self._check_sequence_bits(location)
+        connection.own(self._hash)
+
+    def _check_sequence_bits(self, location: RedisLocation) -> None:
+        """Check that the ids in the streams mean the offsets that they were made from.
+
+        Raises:
+            ConfigError: they were made with other bits.
+        """
+        bits = location.ids.sequence_bits
+        kept = self.get(SEQUENCE_BITS, ())
+        if kept is None:
+            self.put(SEQUENCE_BITS, (), bits)
+        elif kept != bits:
+            raise ConfigError(
+                f"the data with the prefix {location.prefix!r} of {location.address} has "
+                f"sequence_bits={kept}, and the storage URL {bits}",
+                hint=f"Nothing was changed. Give sequence_bits={kept}, or another prefix",
+            )
 
     def _load(self) -> None:
         flat = self._connection.call("HGETALL", self._hash)

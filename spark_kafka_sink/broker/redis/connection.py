@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
@@ -114,6 +115,8 @@ LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _CLAIM_SECONDS = 0.02
+OWNER_FIELD = '["owner"]'
+"""Field of the journal that holds the name of the broker that used it last."""
 REST_SECONDS = 0.5
 """How long commands fail immediately after a timeout (seconds)."""
 
@@ -128,6 +131,10 @@ class OtherBrokerError(RedisFailedError):
     hint = ""
 
 
+class ChangedDataError(RedisFailedError):
+    """The data was deleted, or another broker has written to it."""
+
+
 class RedisConnection:
     """Sends commands over one connection, opened on first use and reopened after a failure.
 
@@ -138,6 +145,10 @@ class RedisConnection:
     older connection has the name of another broker with the same prefix. Like a file lock, a name
     is released when its process ends.
 
+    Once the broker owns the journal, its name is stored there as well, and nothing is acknowledged
+    without it: the broker's state is not valid for data that was flushed, evicted, not persisted
+    by Redis, or written by another broker.
+
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
     """
@@ -146,11 +157,13 @@ class RedisConnection:
         "_address",
         "_connection",
         "_errors",
+        "_is_changed",
         "_is_failing",
         "_is_open",
         "_location",
         "_lock",
         "_name",
+        "_owned",
         "_resting_until",
     )
 
@@ -159,8 +172,9 @@ class RedisConnection:
         self._address = location.address
         self._location = location
         self._name: str | None = None
+        self._owned: str | None = None
         self._resting_until = 0.0
-        self._is_failing = self._is_open = False
+        self._is_changed = self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
 
     def call(self, *words: RedisValue) -> Any:
@@ -196,6 +210,16 @@ class RedisConnection:
                 break
         self._is_failing = False
 
+    def own(self, journal: str) -> None:
+        """Store the broker's name in the journal; every later pipeline checks it.
+
+        Raises:
+            RedisFailedError: Redis failed.
+        """
+        assert self._name is not None
+        self.call("HSET", journal, OWNER_FIELD, json.dumps(self._name))
+        self._owned = journal
+
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies to commands sent together; the reply of a failed one is an error.
 
@@ -208,13 +232,15 @@ class RedisConnection:
         try:
             with self._lock.released():
                 self._open()
-                replies = self._exchange(commands)
+                replies = self._exchange_owned(commands)
         except timeout as error:
             self._disconnect()
             self._resting_until = time.monotonic() + REST_SECONDS
             raise self._failed("does not answer in time") from error
-        except OtherBrokerError as error:
+        except (OtherBrokerError, ChangedDataError) as error:
             self._disconnect()
+            if isinstance(error, ChangedDataError) and not self._is_changed:
+                self._is_changed, self._is_failing = True, False
             self._warn(str(error))
             raise
         except (failure, OSError) as error:
@@ -226,11 +252,29 @@ class RedisConnection:
         self._connection.send_packed_command([b"".join(self._connection.pack_commands(commands))])
         return [self._reply() for _ in commands]
 
+    def _exchange_owned(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands, then check that the journal is still this broker's.
+
+        Raises:
+            ChangedDataError: it is not.
+        """
+        if self._owned is None:
+            return self._exchange(commands)
+        *replies, owner = self._exchange([*commands, ("HGET", self._owned, OWNER_FIELD)])
+        if owner != json.dumps(self._name).encode():
+            raise ChangedDataError(
+                f"the data with the prefix {self._location.prefix!r} of {self._address} is not "
+                "this broker's any more: it was deleted, or another broker has used it. Restart "
+                "the broker"
+            )
+        return replies
+
     def _open(self) -> None:
         """Connect if not connected, and check that no other broker uses the prefix.
 
         Raises:
-            OtherBrokerError: another broker does.
+            OtherBrokerError: another broker uses it.
+            ChangedDataError: the data is no longer this broker's.
         """
         if self._is_open:
             return
@@ -241,6 +285,7 @@ class RedisConnection:
             # A user without the permission to ask is assumed to be the only broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 _check_alone(self._location, self._name, own_id, clients.decode(errors="replace"))
+            self._exchange_owned([])
         self._is_open = True
 
     def _disconnect(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.redis.entries import write_fields
-from spark_kafka_sink.broker.redis.streams import BatchNote, OffsetSpan
+from spark_kafka_sink.broker.redis.streams import BatchNote, OffsetSpan, add_command
 from spark_kafka_sink.broker.storage.log_segment import BatchTable
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
@@ -123,7 +123,7 @@ class RedisLogStorage:
         note = BatchNote.of(header, section)
         commands = [] if header.is_control else self._entries(note, section)
         first = self._allocator.ids.text(facts.base_offset)
-        commands.append(("XADD", self._streams.keys.batches, first, *note.fields(stamped)))
+        commands.append(add_command(self._streams.keys.batches, first, note.fields(stamped)))
         self._streams.settle()
         self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
         self._table.add(_facts(note))
@@ -132,7 +132,7 @@ class RedisLogStorage:
         plain = note.batch(section, note.header.record_count)
         key, text = self._streams.keys.records, self._allocator.ids.text
         return [
-            ("XADD", key, text(offset), *write_fields(record))
+            add_command(key, text(offset), write_fields(record))
             for offset, record in enumerate(read_records(plain), note.header.base_offset)
         ]
 

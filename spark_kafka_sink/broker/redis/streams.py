@@ -294,11 +294,22 @@ class RedisStreams:
             self._unsure = None
             return
         try:
-            _checked(replies)
+            _check_added(self.keys.records, replies)
         except RedisFailedError:
-            self.delete(span)
-            self.learn()
+            self._withdraw(commands, replies)
+            if None not in replies:
+                self.learn()
             raise
+
+    def _withdraw(self, commands: list[Command], replies: list[Any]) -> None:
+        """Delete the added entries, but not an entry of another writer."""
+        added = [
+            ("XDEL", command[1], reply)
+            for command, reply in zip(commands, replies, strict=True)
+            if isinstance(reply, bytes)
+        ]
+        if added:
+            _checked(self._connection.transaction(added))
 
     def _resolve(self, span: OffsetSpan) -> bool:
         """Return True if a batch was written although its reply was lost; False also if unknown."""
@@ -352,6 +363,20 @@ class RedisStreams:
             return build_batches(_read_notes(notes), entries, self._ids)
         except ValueError as error:
             raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
+
+
+def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:
+    """Return the command that adds an entry to an existing stream; it never creates one."""
+    return ("XADD", key, "NOMKSTREAM", entry_id, *fields)
+
+
+def _check_added(name: str, replies: list[Any]) -> None:
+    """Check that all entries of a batch were added; RedisFailedError if a stream is missing."""
+    if any(reply is None for reply in _checked(replies)):
+        raise RedisFailedError(
+            f"the stream {name}, or that of its batches, was deleted. Restart the broker to begin "
+            "it again"
+        )
 
 
 def _checked(replies: list[Any]) -> list[Any]:

@@ -109,12 +109,13 @@ class DataDir:
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
             segments = self._segments(folder, config, on_batch)
+            return SegmentedStorage(config, self._maker(folder, config), segments)
         except OSError as error:
             raise ConfigError(
-                f"the partition folder {folder} can't be read: {error.strerror}",
-                hint="Nothing was changed. Restore it, or make it readable",
+                f"the partition folder {folder} can't be read: {error.strerror or error}"
+                + (f": {error.filename}" if error.filename else ""),
+                hint="Restore it as the broker left it, or make it readable",
             ) from error
-        return SegmentedStorage(config, self._maker(folder, config), segments)
 
     def _segments(self, folder: Path, config: LogConfig, on_batch: OnBatch) -> list[DiskSegment]:
         """Open the segments of a partition; drop everything after an incomplete batch."""

@@ -37,6 +37,7 @@ SHARE: Final = 2
 """Log files get 1/n of the process's descriptor limit; connections need the rest."""
 LEAST: Final = 8
 MOST: Final = 8192
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -67,7 +68,7 @@ class FileHandles:
         """Return the descriptor of a file, which is created if missing; valid until the next call.
 
         Raises:
-            OSError: the file cannot be opened.
+            OSError: the file cannot be opened, or is a symbolic link.
         """
         found = self._open.get(path)
         if found is not None:
@@ -81,7 +82,7 @@ class FileHandles:
     def _opened(self, path: Path) -> int:
         while True:
             try:
-                return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                return os.open(path, _FLAGS, 0o644)
             except OSError as error:
                 if error.errno not in _NO_ROOM or not self._open:
                     raise

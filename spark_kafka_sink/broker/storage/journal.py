@@ -7,6 +7,7 @@ a null value deletes the key. `put` returns after the line was handed to the ope
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -36,7 +37,8 @@ class Journal:
 
     Raises:
         ConfigError: the file, or the draft of an interrupted compaction, is not a journal; neither
-            is changed then.
+            is changed.
+        BlockingIOError: another process has the file open.
         OSError: the file cannot be read or written.
     """
 
@@ -104,6 +106,18 @@ class Journal:
             values[key] = value
 
     def _open(self, path: Path) -> None:
+        if os.path.lexists(path):
+            _check_regular(path)
+        fd = _opened(path, os.O_CREAT)
+        try:
+            self._load_file(path)
+            os.ftruncate(fd, self._size)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def _load_file(self, path: Path) -> None:
         lines, self._size = _read(path)
         for kind, key, value in lines:
             self._take(kind, tuple(key), value)
@@ -112,13 +126,11 @@ class Journal:
         if os.path.lexists(draft):
             _read(draft)
             draft.unlink()
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.ftruncate(self._fd, self._size)
 
     def _compact(self, path: Path) -> None:
         """Write the current values to a new file, and replace the journal with it."""
         draft, lines = _draft(path), list(self._current())
-        fd = os.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        fd = _opened(draft, os.O_CREAT | os.O_EXCL)
         try:
             with open(fd, "wb", closefd=False) as file:
                 file.writelines(lines)
@@ -150,6 +162,29 @@ def _draft(path: Path) -> Path:
     return path.with_suffix(".new")
 
 
+def _opened(path: Path, flags: int) -> int:
+    """Open a file to append to, and lock it until it is closed.
+
+    A lock on a file beside it would not last: who finds that file may delete it.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    flags |= os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(path, flags, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check_regular(path: Path) -> None:
+    if path.is_symlink() or not path.is_file():
+        raise _not_a_journal(path, "it is not a regular file")
+
+
 def _line(kind: str, key: Key, value: Any) -> bytes:
     return json.dumps([kind, key, value], separators=(",", ":")).encode() + b"\n"
 
@@ -160,10 +195,7 @@ def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
     Raises:
         ConfigError: the file is not a journal, or is damaged.
     """
-    if not os.path.lexists(path):
-        return [], 0
-    if path.is_symlink() or not path.is_file():
-        raise _not_a_journal(path, "it is not a regular file")
+    _check_regular(path)
     data = path.read_bytes()
     *lines, rest = data.split(b"\n")
     if rest.strip(b"\0")[:2] not in _BEGINNINGS:

@@ -231,9 +231,9 @@ class SegmentedStorage:
 
     def flush(self) -> None:
         """See `LogStorage`."""
-        self._unflushed = 0
         for segment in self._segments:
             segment.flush()
+        self._unflushed = 0
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `LogStorage`."""

@@ -56,7 +56,7 @@ def settled(
 ) -> tuple[Fate, ...]:
     """Return the fates of a decision's transactions, with unknown ones read from the topics.
 
-    No further partition is read after the deadline; None: read all of them, `SECONDS` each at most.
+    Nothing is read after the deadline; None: read all partitions, at most `SECONDS` each.
     """
     return tuple(
         fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
@@ -66,27 +66,32 @@ def settled(
 
 def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
     """Return the outcome according to the first partition that still has the marker."""
-    for _, fate in fates_by_partition(client, task):
-        if fate is not Fate.UNKNOWN or (deadline is not None and client.now() >= deadline):
-            return fate
-    return Fate.UNKNOWN
+    fates = (fate for _, fate in fates_by_partition(client, task, deadline))
+    return next((fate for fate in fates if fate is not Fate.UNKNOWN), Fate.UNKNOWN)
 
 
 def fates_by_partition(
-    client: BlockingClient, task: TaskTransaction
+    client: BlockingClient, task: TaskTransaction, deadline: float | None = None
 ) -> Iterator[tuple[PartitionRange, Fate]]:
-    """Yield the outcome of a transaction in each of its partitions, reading them one by one."""
+    """Yield the outcome of a transaction in each of its partitions, until the deadline."""
     for each in task.partitions:
-        yield each, _fate_in(client, task, each)
+        limit = client.deadline(SECONDS)
+        if deadline is not None:
+            limit = min(limit, deadline)
+        if client.now() >= limit:
+            return
+        yield each, _fate_in(client, task, each, limit)
 
 
-def _fate_in(client: BlockingClient, task: TaskTransaction, place: PartitionRange) -> Fate:
+def _fate_in(
+    client: BlockingClient, task: TaskTransaction, place: PartitionRange, deadline: float
+) -> Fate:
     if place.last_offset is None:
         return Fate.UNKNOWN
     reader = LogReader(client, place.topic, place.partition)
     producer_id = task.transaction.producer_id
     try:
-        marker = reader.marker_of(producer_id, place.last_offset, client.deadline(SECONDS))
+        marker = reader.marker_of(producer_id, place.last_offset, deadline)
     except KafkaProdError as error:
         _LOG.warning("how %s ended can't be read from its topic: %s", task.transactional_id, error)
         return Fate.UNKNOWN
@@ -280,7 +285,7 @@ def _fates(
     unclear = [name for name, code in codes.items() if code]
     if not unclear:
         return ()
-    fates = fates_of(decided, codes, _descriptions(driver, unclear))
+    fates = fates_of(decided, codes, _descriptions(driver, unclear, deadline))
     fates = settled(driver.client, decided, fates, deadline)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
@@ -323,10 +328,13 @@ def _is_refusal(code: int) -> bool:
     return commit_outcome(code) is EndOutcome.FAILED
 
 
-def _descriptions(driver: Driver, names: list[str]) -> Mapping[str, TransactionDescription]:
-    """Return the coordinators' descriptions of lost or unclear transactions; empty on failure."""
+def _descriptions(
+    driver: Driver, names: list[str], deadline: float | None
+) -> Mapping[str, TransactionDescription]:
+    """What coordinators say of transactions that are lost or not clear; nothing if they can't."""
+    limit = driver.client.deadline(REPORT_SECONDS)
     try:
-        return driver.describe(names, driver.client.deadline(REPORT_SECONDS)) or {}
+        return driver.describe(names, limit if deadline is None else min(limit, deadline)) or {}
     except KafkaProdError as error:
         _LOG.warning(
             "what became of %s can't be asked: %s", plural(len(names), "transaction"), error

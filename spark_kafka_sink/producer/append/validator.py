@@ -176,11 +176,20 @@ class TopicMetadata:
         return cluster
 
     def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Wait as `SessionState.wait_for` does; the timeout begins after a throttle pause.
+        """Wait as `SessionState.wait_for` does; nothing is sent to a broker during its pause.
 
-        No request is sent during a throttle pause.
+        Pauses restart the wait only until metadata arrives, as a quota may throttle every response.
         """
-        return self._state.wait_for(done, seconds, lambda: self._state.throttled_until)
+        metadata, begin = self._client.metadata, 0.0
+        earlier = metadata.requests  # as in `update`
+
+        def since() -> float:
+            nonlocal begin
+            if metadata.answered <= earlier:
+                begin = self._state.throttled_until
+            return begin
+
+        return self._state.wait_for(done, seconds, since)
 
     def want(self, names: tuple[str, ...]) -> None:
         """Include these topics in metadata requests, without waiting."""

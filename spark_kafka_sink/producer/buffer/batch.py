@@ -74,7 +74,8 @@ class ProducerBatch:
       numbers.
     - `ready`: the batch may be sent.
     - `ambiguous`: it was sent without a clear response, so the log may contain it.
-    - `refused` is the error code of the latest response after which it was retried, 0 without one.
+    - `retried`: an attempt was refused or its response was lost, and the batch is sent again;
+      `refused` is the error code of the latest such response, 0 without one.
     - `label` is a number within the session, with one more number for each split; `order` is the
       same among the batches that its partition has sent, empty until then.
     - `timed_from` is the start of delivery.timeout.ms for a batch that was sent, see
@@ -104,6 +105,7 @@ class ProducerBatch:
     sequence: int = NO_SEQUENCE
     attempts: int = 0
     ambiguous: bool = False
+    retried: bool = False
     refused: int = 0
     sent_at: float = 0.0
     timed_from: float = 0.0

@@ -8,8 +8,9 @@ batch is first sent, the timeout restarts whenever a broker that the batch waits
 another batch, and at the end of each throttle pause of such a broker (KIP-219): the buffer may hold
 more than a slow or throttled broker accepts within delivery.timeout.ms. No caller waits for a
 single record of a task, and a broker that accepts nothing is still detected after
-delivery.timeout.ms. Once the batch was sent, only throttle pauses restart the timeout, and not even
-those after a broker has refused it. A batch in flight may be in the log, so its records are
+delivery.timeout.ms. Once the batch was sent, only throttle pauses restart the timeout, and no pause
+after a broker has refused it or a response was lost, because a quota may throttle every other
+request (see `SendContext.paused`). A batch in flight may be in the log, so its records are
 POSSIBLY_PERSISTED.
 
 Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
@@ -199,12 +200,12 @@ def is_expired(context: SendContext, batch: ProducerBatch, now: float) -> bool:
 
 def timed_from(context: SendContext, batch: ProducerBatch) -> float:
     """Return when delivery.timeout.ms of a batch began, in seconds of the monotonic clock."""
-    network, times = context.session.client.network, [batch.created, batch.timed_from]
+    times = [batch.created, batch.timed_from]
     for leader in _leaders(context, batch):
         if not batch.attempts:
             times.append(context.progress.get(leader, 0.0))
-        if not batch.refused:
-            times.append(network.throttled_until(leader))
+        if not batch.retried:
+            times.append(context.paused_until(leader))
     return max(times)
 
 

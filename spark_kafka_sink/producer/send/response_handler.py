@@ -13,7 +13,7 @@ from spark_kafka_sink.client.cluster import NO_LEADER, Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
-from spark_kafka_sink.producer.send.batch_completion import is_expired, status_of
+from spark_kafka_sink.producer.send.batch_completion import is_expired, status_of, timed_from
 from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.epoch_bump import renumber
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
@@ -204,7 +204,8 @@ class ResponseHandler:
         elif decision.action is Action.BUMP_AND_RETRY:
             batches.bump_epoch = True
         batches.retry(batch, at)
-        batch.refused = max(response.code, 0) or batch.refused
+        batch.timed_from = timed_from(self._context, batch)
+        batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
         self._report.retried(error_name(response.code))
         self._report.meters.retried(batch.partition.topic, batch.records)
 
@@ -226,9 +227,11 @@ class ResponseHandler:
             return
         self._report.throttled(pause_ms)
         self._breakers.throttled(now)
-        request = completion.request
-        if request.api is not ApiKey.PRODUCE or request.version >= _CLIENT_THROTTLES:
-            self._client.network.throttle(completion.node.node_id, pause_ms / 1000, now)
+        request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
+        by_produce = request.api is ApiKey.PRODUCE
+        if not by_produce or request.version >= _CLIENT_THROTTLES:
+            self._context.paused(node_id, now, seconds, by_produce=by_produce)
+            self._client.network.throttle(node_id, seconds, now)
             self._accumulator.state.throttled(pause_ms)
 
     # Topics that are refused while batches wait to be sent to them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.send.in_flight import InFlightBatches
@@ -19,18 +19,47 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionContext
 
 
+class Pause(NamedTuple):
+    """A throttle pause of a broker, in seconds of the monotonic clock."""
+
+    asked: float
+    until: float
+
+
 @dataclass(frozen=True, slots=True)
 class SendContext:
     """The state that the parts of the sender share.
 
     `in_flight` contains the partitions that any batch was sent to in this session. `progress` is
-    the time at which each broker last acknowledged a batch, by broker id.
+    the time at which each broker last acknowledged a batch, by broker id. `pauses` is each
+    broker's latest pause that counts, see `paused`.
     """
 
     session: SessionContext
     accumulator: Accumulator
     in_flight: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
     progress: dict[int, float] = field(default_factory=dict)
+    pauses: dict[int, Pause] = field(default_factory=dict)
+
+    def paused(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
+        """Record a throttle pause if delivery.timeout.ms restarts after it.
+
+        Of the pauses in responses other than Produce, only the first after each acknowledgement
+        counts: a quota may throttle every response to requests that achieve nothing.
+        """
+        last = self.pauses.get(node_id)
+        if by_produce or last is None or self.progress.get(node_id, 0.0) > last.asked:
+            self.pauses[node_id] = Pause(now, now + seconds)
+
+    def paused_until(self, node_id: int) -> float:
+        """Return the end of the last pause that counts; 0 if there was none.
+
+        A pause from an earlier session of the client counts until the next one.
+        """
+        pause = self.pauses.get(node_id)
+        if pause is None:
+            return self.session.client.network.throttled_until(node_id)
+        return pause.until
 
     @property
     def metadata(self) -> Metadata:

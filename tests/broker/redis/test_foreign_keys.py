@@ -236,9 +236,16 @@ def test_two_brokers_can_not_share_a_prefix(redis_server: RedisServer, prefix: s
             answer = produce(raw, "t", batch(1))
             assert answer.error_code is ErrorCode.kafka_storage_error
             assert produce(raw, "t", batch(1)).error_code is ErrorCode.kafka_storage_error
-            assert len(other.batches("t", 0)) == 1
+            with RawClient(other.bootstrap_servers) as client:
+                assert produce(client, "t", batch(1)).error_code is ErrorCode.none
+                assert create_code(client, "u")[0] is ErrorCode.none
+            assert len(other.batches("t", 0)) == 2
+        # What the first one remembers does not hold any more, although nobody else is there.
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.kafka_storage_error
+        assert create_code(raw, "u")[0] is ErrorCode.kafka_storage_error
     with EmbeddedBroker(storage=url) as kafka:
-        assert len(kafka.batches("t", 0)) == 1
+        assert len(kafka.batches("t", 0)) == 2
+        assert kafka.end_offsets("u") == [0]
 
 
 def drop_connections(server: RedisServer, prefix: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
@@ -31,6 +32,7 @@ from tests.broker.support.redis_server import RedisServer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+IDS = EntryIds()
 SECONDS = 60
 
 
@@ -154,6 +156,62 @@ def test_another_writer_is_in_the_way_once(own_redis: RedisServer) -> None:
         assert values(own_redis) == [b"1", b"theirs", b"2", b"2"]
         assert stored(kafka) == [b"1", b"2", b"2"]
         assert list_offset(raw, -1) == answer.base_offset + 2
+
+
+def test_an_entry_of_another_writer_among_those_of_a_batch_stays(
+    redis_server: RedisServer, unique_topic: str
+) -> None:
+    key = f"{unique_topic}:t:0"
+    with (
+        EmbeddedBroker(storage=redis_server.url(unique_topic), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        base = produce(raw, "t", batch(1, value=b"1")).base_offset
+        kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
+        milliseconds, sequence = IDS.parts(base + 3)
+        redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+        assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
+        assert values(redis_server, key) == [b"1", b"theirs"]
+        assert produce(raw, "t", batch(2, value=b"3")).base_offset == base + 10
+        assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
+
+
+@pytest.mark.parametrize("gone", ["all", "restart", "::journal", ":t:0", "::batches:t:0"])
+def test_nothing_is_acknowledged_into_data_that_was_deleted(
+    own_redis: RedisServer, gone: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A restart could not read it: the journal has no such topic, or its other stream is gone."""
+    url = own_redis.url()
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        delete(own_redis, gone)
+        left = set(own_redis.client.keys())
+        for _ in range(3):
+            answer = produce(raw, "t", batch(1, value=b"2"))
+            assert answer.error_code is ErrorCode.kafka_storage_error
+        assert set(own_redis.client.keys()) == left
+        assert "Restart the broker" in caplog.text
+    if gone == "::journal":
+        return
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        assert produce(raw, "t", batch(1, value=b"3")).error_code is ErrorCode.none
+        assert stored(kafka) == [b"3"]
+
+
+def delete(server: RedisServer, what: str) -> None:
+    if what == "restart":
+        server.stop()
+        server.start()
+    elif what == "all":
+        server.client.flushall()
+    else:
+        assert server.client.delete(f"korvet{what}") == 1
 
 
 class TestReplicas:

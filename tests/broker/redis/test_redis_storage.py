@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.redis.entries import EntryIds
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
@@ -88,6 +89,23 @@ def test_other_sequence_bits(redis_server: RedisServer, unique_topic: str) -> No
     stored = entries(redis_server, f"{unique_topic}:t:0")
     assert [EntryIds(4).read(entry_id) for entry_id, _ in stored] == list(range(base, base + 40))
     assert {entry_id.split(b"-")[1] for entry_id, _ in stored} == {b"%d" % n for n in range(16)}
+
+
+def test_sequence_bits_stay_what_they_were(redis_server: RedisServer, unique_topic: str) -> None:
+    """With others every id would mean another offset, and retention would delete all records."""
+    url = redis_server.url(unique_topic)
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(3))
+        whole = kafka.batches("t", 0)
+    for bits in (4, 12):
+        other = redis_server.url(unique_topic, sequence_bits=bits)
+        with pytest.raises(ConfigError, match="has sequence_bits=10"):
+            EmbeddedBroker(storage=other).start()
+    with EmbeddedBroker(storage=url) as kafka:
+        assert kafka.batches("t", 0) == whole
 
 
 def test_a_reader_gets_over_the_gaps(redis_raw: RawClient) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
-from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK
+from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, LOCK
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
@@ -210,11 +210,11 @@ def test_segments_behind_a_torn_one_go(folder: str) -> None:
 
 
 def test_two_brokers_can_not_share_a_folder(folder: str) -> None:
-    with (
-        EmbeddedBroker(data_dir=folder),
-        pytest.raises(ConfigError, match="another broker uses"),
-    ):
-        EmbeddedBroker(data_dir=folder).start()
+    with EmbeddedBroker(data_dir=folder):
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="another broker uses"):
+                EmbeddedBroker(data_dir=folder).start()
+            (Path(folder) / LOCK).unlink()
     with EmbeddedBroker(data_dir=folder):
         pass
 

@@ -195,6 +195,21 @@ def test_foreign_files_in_a_partition_are_ignored(folder: Path) -> None:
     assert not (folder.parent / "absent").exists()
 
 
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_what_a_link_leads_to_is_not_written(folder: Path, suffix: str) -> None:
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        produce(client, "t", batch(3))
+    link = (folder / "t-0" / SEGMENT).with_suffix(suffix)
+    other = folder.parent / "other"
+    other.write_text("mine" * 100)
+    link.unlink()
+    link.symlink_to(other)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=f"t-0 can't be read.*{link.name}"):
+            start(folder).start()
+    assert other.read_text() == "mine" * 100
+
+
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
     """End the process before the n-th change of the data directory; whether it came to that."""
     left = [number]

@@ -138,6 +138,9 @@ class Peer:
 class FakeCluster:
     """Brokers 1 .. n at ports 40001 .. 40000 + n, and the partitions that they lead."""
 
+    throttle_ms = 0
+    """The pause that each answer to Metadata and InitProducerId asks for."""
+
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         self.alive = set(range(1, nodes + 1))
         self.unnoticed: set[int] = set()

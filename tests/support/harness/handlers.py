@@ -54,7 +54,13 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
         else _describe(cluster, name)
         for name in (topic.name for topic in request.topics)
     ]
-    return {"brokers": nodes, "cluster_id": "fake", "controller_id": 1, "topics": topics}
+    return {
+        "throttle_time": timedelta(milliseconds=cluster.throttle_ms),
+        "brokers": nodes,
+        "cluster_id": "fake",
+        "controller_id": 1,
+        "topics": topics,
+    }
 
 
 def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
@@ -78,7 +84,12 @@ def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
 def init_producer_id(cluster: FakeCluster, _: Any) -> dict[str, Any]:
     if cluster.init_errors:
         code = as_error_code(cluster.init_errors.popleft())
-        return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
+        return {
+            "throttle_time": timedelta(milliseconds=cluster.throttle_ms),
+            "error_code": code,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
     cluster.next_producer_id += 1
     return {"producer_id": cluster.next_producer_id, "producer_epoch": 0}
 

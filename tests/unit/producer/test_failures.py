@@ -23,6 +23,7 @@ from tests.support.harness.world import World, world
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
+LOADING = 14
 
 
 def fails(one: World, tick: float = 0.005) -> DeliveryError:
@@ -131,6 +132,29 @@ def test_delivery_timeout_after_refusals_counts_pauses_and_the_error_tells_of_th
             f"a quota of the brokers has throttled this task for {one.report().throttle_ms:,}"
             in (str(error))
         )
+
+
+def test_delivery_timeout_after_lost_answers_counts_pauses() -> None:
+    """A quota throttles other requests, and Produce is never answered."""
+    with world(delivery_timeout_ms=31_000) as one:
+        one.cluster.throttle_ms = 2_000
+        one.fault(*[Fault(lose=True)] * 1_000)
+        one.send_batches(1)
+        begun = one.clock.monotonic()
+        assert "throttled this task for" in str(fails(one, 0.25))
+        assert one.clock.monotonic() - begun < 36
+
+
+def test_delivery_timeout_without_a_producer_id_counts_pauses() -> None:
+    """A quota throttles each refusal: the batches are never sent."""
+    with world(delivery_timeout_ms=31_000) as one:
+        one.cluster.throttle_ms = 2_000
+        one.cluster.init_errors.extend([LOADING] * 1_000)
+        one.session.producer_state.transition_to(ProducerIdState.MISSING)
+        one.send_batches(1)
+        begun = one.clock.monotonic()
+        assert "throttled this task for" in str(fails(one, 0.25))
+        assert one.clock.monotonic() - begun < 36
 
 
 def test_a_throttled_broker_that_hangs_is_noticed_after_its_pause() -> None:

@@ -123,3 +123,13 @@ def test_pandas() -> None:
     assert frame["first_offset"].isna().tolist() == [False, True]
     assert frame["first_offset"][0] == 5
     assert DeliveryReport().to_pandas().empty
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1])
+def test_pandas_has_large_numbers_as_they_are(number: int) -> None:
+    """Offsets of a broker in Redis can be that large."""
+    part = PartitionReport(topic="t", partition=0, first_offset=number, last_append_time=number)
+    frame = replace(REPORT, partitions=(part, *REPORT.partitions)).to_pandas()
+    for name in ("first_offset", "last_append_time"):
+        assert frame[name][0] == number
+        assert frame[name].isna().any()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import LogManager
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
@@ -19,6 +20,7 @@ from spark_kafka_sink.broker.storage.log_segment import MemorySegment
 from spark_kafka_sink.broker.storage.log_storage import LogConfig
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.support.raw import batch
 
@@ -205,6 +207,43 @@ def test_flushing_by_count_and_by_time(
     assert len(flushed) == 2
 
 
+def test_a_flush_that_failed_is_still_due(
+    new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(new_segment, flush_ms=1000)
+    append(log, 2)
+    flushed = []
+
+    def flush(segment: object) -> None:
+        flushed.append(segment)
+        if len(flushed) == 1:
+            raise OSError("Input/output error")
+
+    monkeypatch.setattr(type(segments_of(log)[0]), "flush", flush)
+    with pytest.raises(OSError, match="Input"):
+        log.storage.flush_if_due(5000)
+    log.storage.flush_if_due(6000)
+    assert len(flushed) == 2
+
+
+def test_one_log_that_fails_keeps_no_other_from_its_retention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old, other = log_of(MemorySegment, retention_ms=1), log_of(MemorySegment, retention_ms=1)
+    append(old)
+    append(other)
+
+    def fail(now_ms: int) -> None:
+        raise OSError("Input/output error")
+
+    failing = UnifiedLog(SegmentedStorage())
+    monkeypatch.setattr(SegmentedStorage, "flush_if_due", lambda _, now_ms: fail(now_ms))
+    manager = LogManager(lambda: [failing, old, other], SystemClock(), 0)
+    manager._flushed = 0
+    manager.tick()
+    assert [log.storage.start_offset for log in (old, other)] == [1, 1]
+
+
 def test_limits_come_from_the_topic() -> None:
     own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
     config = LogConfig.of(TopicConfig(own=own, broker=()))
@@ -241,11 +280,15 @@ def test_a_journal_keeps_the_newest_values(tmp_path: Path) -> None:
         journal.put("count", ("a", number % 3), {"n": number})
     journal.put("count", ("a", 1), None)
     assert path.stat().st_size < 20_000 * 60
+    with pytest.raises(BlockingIOError):
+        Journal(path)
+    journal.close()
     with path.open("ab") as file:
         file.write(b'["count",["a",0],{"n"')
     again = Journal(path)
     assert again.all("count") == {("a", 0): {"n": 49_998}, ("a", 2): {"n": 49_997}}
     assert again.all("else") == {}
+    again.close()
     assert Journal(path).all("count") == again.all("count")
 
 

@@ -19,6 +19,7 @@ from tests.unit.exactly_once.log.decisions import task_transactions
 (TASK,) = task_transactions(1)
 OURS, OTHER = TASK.transaction.producer_id, 9
 DENIED = 29
+NOT_LEADER = 6
 
 
 def marker(producer_id: int, *, commit: bool) -> bytes:
@@ -60,3 +61,20 @@ def test_without_a_marker_it_stays_unknown() -> None:
     assert fate(cluster, last_offset=None) is Fate.UNKNOWN
     cluster.fetch_codes.append(DENIED)
     assert fate(cluster) is Fate.UNKNOWN
+
+
+def test_no_transaction_is_looked_for_after_the_deadline() -> None:
+    """Each of them alone might take as long as all of them may."""
+    cluster = PartitionLeader()
+    cluster.hold(batch([b"a", b"b"]), marker(OURS, commit=True))
+    cluster.fetch_codes.extend([NOT_LEADER] * 10_000)
+    place = PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=1)
+    tasks = tuple(replace(each, partitions=(place, place)) for each in task_transactions(20))
+    unknown = (Fate.UNKNOWN,) * len(tasks)
+    with blocking_client(cluster) as client:
+        deadline = client.deadline(3)
+        assert settled(client, Decided("q", "17", tasks), unknown, deadline) == unknown
+        assert client.now() < deadline + 1
+        asked = len(cluster.fetched())
+        assert settled(client, Decided("q", "17", tasks), unknown, client.now()) == unknown
+    assert len(cluster.fetched()) == asked

@@ -187,6 +187,24 @@ def test_a_topic_that_does_not_come_is_named_in_time(pool: ThreadPoolExecutor, l
         assert 3 <= one.clock.monotonic() - began < 3.2
 
 
+@pytest.mark.parametrize("partition", [None, 0])
+def test_a_missing_topic_is_named_in_time_though_each_answer_is_throttled(
+    pool: ThreadPoolExecutor, partition: int | None
+) -> None:
+    """Pauses without an end must not put off the end of max.block.ms."""
+    with world(FakeCluster(), learn=False, max_block_ms=3_000) as one:
+        one.cluster.throttle_ms = 1_000
+        began = one.clock.monotonic()
+
+        def write() -> None:
+            one.send(VALUES, partition)
+            one.session.flush()
+
+        error = Writer(one, pool).call(write, 0.05)
+        assert isinstance(error, UnknownTopicError)
+        assert 3 <= one.clock.monotonic() - began < 6
+
+
 def test_a_topic_that_is_refused_is_named_at_once(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster()) as one:
         one.cluster.metadata_errors["t"] = DENIED

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import fields, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,15 @@ def test_more_reports_than_are_unpacked_at_a_time() -> None:
     assert merged.tasks == 600
     assert [(part.partition, part.persisted) for part in merged.partitions] == [(-1, 600), (0, 600)]
     assert [part.first_offset for part in merged.partitions] == [None, 10]
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 1 - 2**63])
+def test_the_largest_numbers_are_not_taken_for_unknown_ones(number: int) -> None:
+    part = PartitionReport(topic="t", partition=0, first_append_time=number, last_offset=number)
+    found = [DeliveryReport(partitions=(one,)) for one in (part, _part(0, 10), part)]
+    packed = merge_reports([PackedReport.of(each) for each in found])
+    assert packed == DeliveryReport.merge_all(found)
+    assert packed.partitions[0].first_append_time == number
 
 
 def test_what_the_driver_wants_of_each_report() -> None:

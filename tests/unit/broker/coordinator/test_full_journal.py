@@ -1,0 +1,142 @@
+"""A journal that does not take a line: what it does not have does not count, and comes again."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.broker.cluster.topics import NewTopic, Topics, TopicStore
+from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
+from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
+    BLOCK,
+    OFFSETS_PARTITION,
+    ProducerIdManager,
+    TransactionalOffsets,
+    TransactionConfig,
+    TransactionCoordinator,
+    TransactionMarkerWriter,
+    TransactionStore,
+)
+from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.protocol.transactions import TransactionState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from spark_kafka_sink.broker.partition.partition import Topic
+
+
+class FullJournal(Journal):
+    """Takes `room` more lines."""
+
+    room = 1_000_000
+
+    def put(self, kind: str, key: tuple[str | int, ...], value: Any) -> None:
+        if not self.room:
+            raise OSError("No space left on device")
+        self.room -= 1
+        super().put(kind, key, value)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> FullJournal:
+    return FullJournal(tmp_path / "a.journal")
+
+
+def reopened(journal: FullJournal, tmp_path: Path) -> Journal:
+    journal.close()
+    return Journal(tmp_path / "a.journal")
+
+
+def test_a_producer_id_is_given_out_once(journal: FullJournal, tmp_path: Path) -> None:
+    """Batches of a second producer with the same id could pass for repetitions of the first's."""
+    ids = ProducerIdManager(journal)
+    given = [ids.next() for _ in range(BLOCK)]
+    journal.room = 0
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space"):
+            ids.next()
+    journal.room = 1
+    given.append(ids.next())
+    given.append(ProducerIdManager(reopened(journal, tmp_path)).next())
+    assert len(set(given)) == len(given)
+
+
+def test_offsets_and_configs_are_as_they_were(journal: FullJournal) -> None:
+    offsets = GroupCoordinator(journal).get_or_create("g").offsets
+    offsets["t", 0] = CommittedOffset(offset=1)
+    store = TopicStore(MemoryBackend(), journal)
+    topics = Topics(BrokerConfig(), [1], store, ())
+    topic = topics.create(NewTopic(name="t", partitions=1))
+    retention = topic.partitions[0].log.storage.config.retention_ms
+    journal.room = 0
+    with pytest.raises(OSError, match="No space"):
+        offsets["t", 0] = CommittedOffset(offset=2)
+    with pytest.raises(OSError, match="No space"):
+        del offsets["t", 0]
+    with pytest.raises(OSError, match="No space"):
+        topics.configure(topic, {"retention.ms": "1"})
+    assert offsets["t", 0].offset == 1
+    assert topic.config.own == {}
+    assert topic.partitions[0].log.storage.config.retention_ms == retention
+
+
+class Transactions:
+    """A coordinator on a journal."""
+
+    def __init__(self, journal: Journal, find_topic: Callable[[str], Topic | None]) -> None:
+        self.groups = GroupCoordinator(journal)
+        self.offsets = TransactionalOffsets(journal)
+        clock = SystemClock()
+        self.coordinator = TransactionCoordinator(
+            TransactionConfig(max_timeout_ms=900_000, id_expiration_ms=900_000, ends_bump=False),
+            TransactionStore(journal),
+            clock,
+            ProducerIdManager(journal).next,
+            TransactionMarkerWriter(
+                find_topic, self.groups, self.offsets, DelayedOperationPurgatory(), clock
+            ),
+        )
+
+    def settle(self) -> None:
+        """What the next look at the transactions does."""
+        self.coordinator._looked_ms = 0
+        self.coordinator.tick()
+
+    def committed(self) -> list[int]:
+        offsets = self.groups.get_or_create("g").offsets
+        return [offsets[key].offset for key in sorted(offsets)]
+
+    def state(self) -> TransactionState:
+        found = self.coordinator.find("x")
+        assert found is not None
+        return found.state
+
+
+@pytest.mark.parametrize("room", range(1, 7))
+def test_what_was_decided_is_carried_out_when_there_is_room_again(
+    journal: FullJournal, tmp_path: Path, room: int
+) -> None:
+    one = Transactions(journal, lambda _: None)
+    producer: Any = one.coordinator.initialize("x", None, 60_000)
+    assert not one.coordinator.add("x", producer, [OFFSETS_PARTITION])
+    for partition in range(2):
+        offset = CommittedOffset(offset=partition + 7)
+        one.offsets.add(producer, "g", ("t", partition), offset)
+    journal.room = room
+    with contextlib.suppress(OSError):  # The client asks again.
+        one.coordinator.end("x", producer, commit=True, bumps=False)
+    journal.room = 100
+    one.settle()
+    again = Transactions(reopened(journal, tmp_path), lambda _: None)
+    for each in (one, again):
+        assert (each.committed(), each.state()) == ([7, 8], TransactionState.COMPLETE_COMMIT)
+        assert not each.offsets.is_unstable("g", ("t", 0))
