@@ -6,6 +6,6 @@ In reading order:
 
 - `run`: the steps of the demo, its options and its output
 - `spark_job`: the flights, the local Spark session and the write
-- `topic`: the topic as librdkafka reads it, and the comparison with the source and the delivery
-  report
+- `topic`: the topic as librdkafka reads it
+- `check`: the comparison with the source and the delivery report
 """

@@ -24,7 +24,7 @@ from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import SecurityProtocol
-from spark_kafka_sink.demo.topic import check, check_report
+from spark_kafka_sink.demo.check import check, check_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_report
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_kafka_sink.config.security.model import SecurityConfig
+    from spark_kafka_sink.demo.check import Finding
     from spark_kafka_sink.demo.spark_job import Flights
-    from spark_kafka_sink.demo.topic import DemoTopic, Finding, Received
+    from spark_kafka_sink.demo.topic import DemoTopic, Received
 
 
 LEAST_JAVA = 17

@@ -1,10 +1,10 @@
-"""The demo's topic as librdkafka reads it, and the comparison with the delivery report."""
+"""The demo's topic as librdkafka reads it."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         TrustStore,
     )
     from spark_kafka_sink.demo.spark_job import Row
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 
 _HINT = (
@@ -276,76 +275,3 @@ def _wait_unless_exists(wait: Callable[[], object]) -> None:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check: whether it passed, and a sentence."""
-
-    good: bool
-    text: str
-
-
-def check(
-    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
-) -> list[Finding]:
-    """Compare records with their source: number, content, order and partition."""
-    return [
-        _count(source, received, sizes),
-        _content(source, received),
-        _order(source, received),
-        _places(received),
-    ]
-
-
-def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
-    """Compare a delivery report with the number of records in the topic's partitions."""
-    said = {part.partition: part.persisted for part in report.partitions}
-    held = {number: size for number, size in sizes.items() if size}
-    if said == held:
-        return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
-    return Finding(False, f"the delivery report says {said}, the partitions hold {held}")
-
-
-def _count(
-    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
-) -> Finding:
-    wanted = sum(len(rows) for rows in source.values())
-    text = f"{plural(received.count, 'record')} read back, of {plural(wanted, 'flight')}"
-    return Finding(received.count == wanted == sum(sizes.values()), text)
-
-
-def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    """Check that every document is there once, with its key, in any order."""
-    missing = extra = 0
-    for key in source.keys() | received.rows.keys():
-        wanted, found = source.get(key, []), received.rows.get(key, [])
-        if wanted != found:
-            missing += (Counter(wanted) - Counter(found)).total()
-            extra += (Counter(found) - Counter(wanted)).total()
-    strange = extra + received.strange
-    if missing or strange:
-        return Finding(
-            False,
-            f"{plural(missing, 'flight')} did not come back, {plural(strange, 'record')} "
-            f"{'is' if strange == 1 else 'are'} no flight of the source",
-        )
-    return Finding(True, "every JSON document equals its flight, under the right key")
-
-
-def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    keys = source.keys() - {None}
-    wrong = [key for key in keys if received.rows.get(key) != source[key]]
-    if wrong:
-        return Finding(
-            False,
-            f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
-        )
-    return Finding(True, f"{plural(len(keys), 'tail number')}, the flights of each in their order")
-
-
-def _places(received: Received) -> Finding:
-    torn = [key for key, where in received.partitions.items() if key and len(where) > 1]
-    if torn:
-        return Finding(False, f"{plural(len(torn), 'key')} in more than one partition")
-    return Finding(True, "each tail number is in one partition")

@@ -16,6 +16,7 @@ from spark_kafka_sink.producer.session import (
     discard_session,
     give_back_session,
 )
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.report.advice import Advice, Direction
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -114,7 +115,7 @@ def test_a_buffer_that_does_not_hold_a_batch_of_each_partition(broker: EmbeddedB
 
 def test_rate_times_linger_far_below_batch_size(broker: EmbeddedBroker) -> None:
     drops = [numbered("one", number, 5, 1) for number in range(150)]
-    report = written(broker, *drops, pause_s=0.004, linger_ms=1)
+    report = written(broker, *drops, delay_s=0.02, pause_s=0.004, linger_ms=1)
     advice = said(report)["linger.ms", Direction.RAISE]
     assert "left after 1 ms" in advice.figure
 
@@ -144,7 +145,8 @@ def test_tiny_tasks(broker: EmbeddedBroker) -> None:
 def test_throttling_and_retries() -> None:
     """Brokers that ask for pauses and refuse: scripted ones, behind real connections."""
     with world(FakeCluster(topics={"t": 1})) as one:
-        for fault in (Fault(throttle_ms=200), Fault(error=7), Fault(error=7), Fault(error=7)):
+        refused = Fault(error=ErrorCode.not_enough_replicas)
+        for fault in (Fault(throttle_ms=200), refused, refused, refused):
             one.fault(fault)
             one.send_batches(1)
             one.finish()
@@ -152,7 +154,7 @@ def test_throttling_and_retries() -> None:
     found = said(report)
     assert "throttled 200 ms" in found["the brokers' quota", Direction.CHECK].figure
     retries = found["the brokers", Direction.CHECK]
-    assert "3 retries for 4 batches, REQUEST_TIMED_OUT 3 times" in retries.figure
+    assert "3 retries for 4 batches, NOT_ENOUGH_REPLICAS 3 times" in retries.figure
 
 
 def test_batches_that_a_topic_does_not_take() -> None:

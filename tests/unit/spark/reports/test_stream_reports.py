@@ -53,8 +53,8 @@ def test_the_subfolder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
     """Spark plans the micro-batches of one stream in several processes."""
     code = (
-        "from pathlib import Path; from spark_kafka_sink.spark.reports import stream_reports; "
-        f"stream_reports.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
+        "from pathlib import Path; from spark_kafka_sink.spark.reports import report_folder; "
+        f"report_folder.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
     )
     told = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
