@@ -27,7 +27,7 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
     UnknownTopicError,
 )
-from spark_kafka_sink.protocol.error_codes import RECORDS_TOO_LARGE, ErrorCode, error_name
+from spark_kafka_sink.protocol.error_codes import FENCED, RECORDS_TOO_LARGE, ErrorCode, error_name
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
@@ -55,14 +55,7 @@ _TIMEOUT_MS: Final = 60_000
 _ABORT_SECONDS: Final = 5.0
 _PATIENCE: Final = 30.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
-_FENCED = frozenset(
-    {
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.producer_fenced,
-        ErrorCode.invalid_producer_id_mapping,
-        ErrorCode.invalid_txn_state,
-    }
-)
+_FENCED = FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
 """The producer was fenced, or its transaction was aborted by the next InitProducerId or after
 transaction.timeout.ms."""
 

@@ -25,7 +25,7 @@ from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
 from spark_kafka_sink.records.decoder import read_marker, read_records
 from spark_kafka_sink.records.record_batch import (
     HEADER_SIZE,
@@ -155,8 +155,7 @@ def _offset(record: LogRecord) -> int:
 
 _PATIENCE = 0.3
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
-_OTHER_TOPIC = frozenset({ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id})
-_BEGIN_ANEW = _OTHER_TOPIC | {ErrorCode.offset_out_of_range}
+_RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,8 +331,8 @@ class LogReader:
         if not driver.run(deadline):
             raise client.unavailable(f"{what} of {key.topic}-{key.partition}", driver.latest_code)
         result = driver.results[key]
-        if result.code in _BEGIN_ANEW:
-            if result.code in _OTHER_TOPIC:
+        if result.code in _RESTART:
+            if result.code in TOPIC_RECREATED:
                 client.refresh_metadata(deadline)
             return None
         if result.code:

@@ -22,7 +22,7 @@ from spark_kafka_sink.admin.lookups import (
 )
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError
-from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.error_codes import INVALID_TOPIC_SETTINGS, ErrorCode, error_name
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -37,15 +37,6 @@ _BROKER_SECONDS: Final = 5.0
 """Seconds to wait for the settings of all brokers; after that, one response is enough."""
 _PATIENCE: Final = 2.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
-_WRONG_SETTINGS = frozenset(
-    {
-        ErrorCode.invalid_replication_factor,
-        ErrorCode.invalid_config,
-        ErrorCode.invalid_topic_exception,
-        ErrorCode.policy_violation,
-        ErrorCode.invalid_request,
-    }
-)
 
 
 class TopicAdmin:
@@ -216,7 +207,7 @@ class TopicAdmin:
             acl = Acl(Operation.CREATE, ResourceType.CLUSTER)
             return denied(self._client, "CreateTopics", code, acl)
         text = f"the topic can't be made: {message}" if message else "the topic can't be made"
-        kind = ConfigError if code in _WRONG_SETTINGS else ProtocolError
+        kind = ConfigError if code in INVALID_TOPIC_SETTINGS else ProtocolError
         return kind(text, topic=name, error=error_name(code))
 
 

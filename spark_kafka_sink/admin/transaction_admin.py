@@ -29,6 +29,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.protocol.error_codes import (
     FATAL_TO_PRODUCER,
+    FENCED,
     ClientErrorCode,
     ErrorCode,
     error_name,
@@ -54,7 +55,6 @@ MAX_LANES = 4
 """Maximum connections per coordinator when many transactions end."""
 PER_LANE = 100
 """Number of transactions per connection."""
-_FENCED = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
 _DENIED = ErrorCode.transactional_id_authorization_failed
 
 
@@ -254,7 +254,7 @@ class TransactionAdmin:
         if code == _DENIED:
             acl = on_transactional_id(operation, transactional_id, self._prefix)
             return denied(self._client, what, code, acl)
-        if code in _FENCED:
+        if code in FENCED:
             return FencedError(
                 f"{what} of {transactional_id}: another producer has taken over this id",
                 error=error_name(code),

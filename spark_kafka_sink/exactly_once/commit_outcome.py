@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.error_codes import COORDINATOR_UNAVAILABLE, FENCED, ErrorCode
 
 
 class EndOutcome(Enum):
@@ -43,17 +43,9 @@ class EndOutcome(Enum):
 _OUTCOMES: dict[int, EndOutcome] = {
     ErrorCode.none: EndOutcome.COMMITTED,
     ErrorCode.invalid_txn_state: EndOutcome.TORN,
-    ErrorCode.producer_fenced: EndOutcome.FENCED,
-    ErrorCode.invalid_producer_epoch: EndOutcome.FENCED,
     ErrorCode.invalid_producer_id_mapping: EndOutcome.FENCED,
-    ErrorCode.coordinator_load_in_progress: EndOutcome.RETRY,
-    ErrorCode.coordinator_not_available: EndOutcome.RETRY,
-    ErrorCode.not_coordinator: EndOutcome.RETRY,
-    ErrorCode.concurrent_transactions: EndOutcome.RETRY,
-    ErrorCode.request_timed_out: EndOutcome.RETRY,
-    ErrorCode.network_exception: EndOutcome.RETRY,
-    ClientErrorCode.disconnected: EndOutcome.RETRY,
-    ClientErrorCode.not_sent: EndOutcome.RETRY,
+    **dict.fromkeys(FENCED, EndOutcome.FENCED),
+    **dict.fromkeys(COORDINATOR_UNAVAILABLE, EndOutcome.RETRY),
 }
 
 

@@ -1,25 +1,36 @@
-"""Kafka's error codes by name, and groups of codes that are handled alike.
+"""Kafka's error codes: number, name, whether a code is retriable, and its group.
 
-`ErrorCode` (from kio) is Kafka's ``Errors`` table: number, name, `retriable`, and in its source a
-description of each code. This module adds client-side codes, and a type for codes unknown to kio.
+`ErrorCode` (from kio) is Kafka's ``Errors`` table with numbers, names and `retriable`; this module
+adds client-side codes, codes unknown to kio, and the group of each code that the package handles.
+The sets after the table are the only classification of error codes: a module that handles a code
+differently states its difference from one of them.
+
 Source: ``org.apache.kafka.common.protocol.Errors`` and the exception classes it names.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 
 from kio.schema.errors import ErrorCode
 
 __all__ = [
     "AUTHORIZATION_FAILED",
+    "CONNECTION_LOST",
+    "COORDINATOR_BUSY",
+    "COORDINATOR_ERRORS",
+    "COORDINATOR_MOVED",
     "COORDINATOR_UNAVAILABLE",
     "FATAL_TO_PRODUCER",
+    "FENCED",
     "INVALID_METADATA",
     "INVALID_RECORDS",
+    "INVALID_TOPIC_SETTINGS",
+    "LEADER_BUSY",
     "MAYBE_APPENDED",
     "RECORDS_TOO_LARGE",
     "RETRIABLE_AT_LEADER",
+    "TOPIC_RECREATED",
     "TRANSIENT_TOPIC_ERRORS",
     "ClientErrorCode",
     "ErrorCode",
@@ -38,6 +49,11 @@ class ClientErrorCode(IntEnum):
     not_sent = -3
     """The connection was lost before the request was completely written: it had no effect."""
 
+    @property
+    def retriable(self) -> bool:
+        """True, as for the retriable members of `ErrorCode`."""
+        return True
+
 
 class UnknownErrorCode(int):
     """An error code without a name in kio's protocol version; a plain int."""
@@ -48,56 +64,98 @@ class UnknownErrorCode(int):
         return int(self)
 
 
-INVALID_METADATA = frozenset(
-    {
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.leader_not_available,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.replica_not_available,
-        ErrorCode.network_exception,
-        ErrorCode.kafka_storage_error,
-        ErrorCode.listener_not_found,
-        ErrorCode.fenced_leader_epoch,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.inconsistent_topic_id,
-    }
-)
+class _Group(Enum):
+    CONNECTION = auto()
+    TIMEOUT = auto()
+    TOPIC = auto()
+    TOPIC_ID = auto()
+    LEADER = auto()
+    LEADER_BUSY = auto()
+    READ_BUSY = auto()
+    COORDINATOR_MOVED = auto()
+    COORDINATOR_BUSY = auto()
+    FENCED = auto()
+    DENIED = auto()
+    TOO_LARGE = auto()
+    INVALID_RECORD = auto()
+    INVALID_TOPIC = auto()
+
+
+_GROUPS: dict[int, _Group] = {
+    # Retriable.
+    ClientErrorCode.disconnected: _Group.CONNECTION,
+    ClientErrorCode.not_sent: _Group.CONNECTION,
+    ErrorCode.network_exception: _Group.CONNECTION,
+    ErrorCode.request_timed_out: _Group.TIMEOUT,
+    ErrorCode.unknown_topic_or_partition: _Group.TOPIC,
+    ErrorCode.leader_not_available: _Group.TOPIC,
+    ErrorCode.not_leader_or_follower: _Group.TOPIC,
+    ErrorCode.unknown_topic_id: _Group.TOPIC_ID,
+    ErrorCode.inconsistent_topic_id: _Group.TOPIC_ID,
+    ErrorCode.replica_not_available: _Group.LEADER,
+    ErrorCode.kafka_storage_error: _Group.LEADER,
+    ErrorCode.listener_not_found: _Group.LEADER,
+    ErrorCode.fenced_leader_epoch: _Group.LEADER,
+    ErrorCode.corrupt_message: _Group.LEADER_BUSY,
+    ErrorCode.not_enough_replicas: _Group.LEADER_BUSY,
+    ErrorCode.not_enough_replicas_after_append: _Group.LEADER_BUSY,
+    ErrorCode.offset_not_available: _Group.READ_BUSY,
+    ErrorCode.coordinator_not_available: _Group.COORDINATOR_MOVED,
+    ErrorCode.not_coordinator: _Group.COORDINATOR_MOVED,
+    ErrorCode.coordinator_load_in_progress: _Group.COORDINATOR_BUSY,
+    ErrorCode.concurrent_transactions: _Group.COORDINATOR_BUSY,
+    # Not retriable.
+    ErrorCode.invalid_producer_epoch: _Group.FENCED,
+    ErrorCode.producer_fenced: _Group.FENCED,
+    ErrorCode.topic_authorization_failed: _Group.DENIED,
+    ErrorCode.cluster_authorization_failed: _Group.DENIED,
+    ErrorCode.transactional_id_authorization_failed: _Group.DENIED,
+    ErrorCode.message_too_large: _Group.TOO_LARGE,
+    ErrorCode.record_list_too_large: _Group.TOO_LARGE,
+    ErrorCode.invalid_timestamp: _Group.INVALID_RECORD,
+    ErrorCode.invalid_record: _Group.INVALID_RECORD,
+    ErrorCode.invalid_replication_factor: _Group.INVALID_TOPIC,
+    ErrorCode.invalid_config: _Group.INVALID_TOPIC,
+    ErrorCode.invalid_topic_exception: _Group.INVALID_TOPIC,
+    ErrorCode.policy_violation: _Group.INVALID_TOPIC,
+    ErrorCode.invalid_request: _Group.INVALID_TOPIC,
+}
+
+
+def _codes(*groups: _Group) -> frozenset[int]:
+    return frozenset(code for code, group in _GROUPS.items() if group in groups)
+
+
+CONNECTION_LOST = _codes(_Group.CONNECTION)
+"""The connection failed before a response arrived."""
+
+INVALID_METADATA = _codes(_Group.CONNECTION, _Group.TOPIC, _Group.TOPIC_ID, _Group.LEADER)
 """The client's metadata is stale: refresh it and retry. Source: ``InvalidMetadataException``."""
 
-TRANSIENT_TOPIC_ERRORS = frozenset(
-    {
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.leader_not_available,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.request_timed_out,
-        ErrorCode.network_exception,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.inconsistent_topic_id,
-    }
-)
+TOPIC_RECREATED = _codes(_Group.TOPIC_ID)
+"""The topic id of the request is not that of the topic: the topic was recreated."""
+
+TRANSIENT_TOPIC_ERRORS = _codes(_Group.CONNECTION, _Group.TIMEOUT, _Group.TOPIC, _Group.TOPIC_ID)
 """Temporary errors of a topic in Metadata responses, for example while it is being created."""
 
-COORDINATOR_UNAVAILABLE = frozenset(
-    {
-        ErrorCode.request_timed_out,
-        ErrorCode.network_exception,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.concurrent_transactions,
-    }
-)
-"""No producer id is available now; a later InitProducerId may succeed."""
-
-RETRIABLE_AT_LEADER = frozenset(
-    {
-        ErrorCode.corrupt_message,
-        ErrorCode.request_timed_out,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.not_enough_replicas_after_append,
-    }
-)
+RETRIABLE_AT_LEADER = _codes(_Group.TIMEOUT, _Group.LEADER_BUSY)
 """The leader is correct but could not append or replicate the batch: retry it there."""
+
+LEADER_BUSY = RETRIABLE_AT_LEADER | _codes(_Group.READ_BUSY) | {ErrorCode.concurrent_transactions}
+"""The leader is correct but cannot process the request now: retry it there."""
+
+COORDINATOR_MOVED = _codes(_Group.CONNECTION, _Group.COORDINATOR_MOVED)
+"""Look up the coordinator, and retry the request there."""
+
+COORDINATOR_BUSY = _codes(_Group.TIMEOUT, _Group.COORDINATOR_BUSY)
+"""Retry the request at the same coordinator."""
+
+COORDINATOR_UNAVAILABLE = COORDINATOR_MOVED | COORDINATOR_BUSY
+"""No answer from the coordinator now; a later request may succeed."""
+
+COORDINATOR_ERRORS = _codes(_Group.COORDINATOR_MOVED, _Group.COORDINATOR_BUSY)
+"""Codes that only a coordinator returns. A leader returns them if it could not add a partition to
+the transaction (KIP-890): retry at the leader."""
 
 MAYBE_APPENDED = frozenset(
     {
@@ -113,30 +171,26 @@ MAYBE_APPENDED = frozenset(
 """The batch may be in the log although no success was reported. A leader that has appended it and
 steps down before its followers have it returns 3, 6 or 56 (``DelayedProduce``)."""
 
-FATAL_TO_PRODUCER = frozenset(
-    {
-        ErrorCode.producer_fenced,
-        ErrorCode.invalid_producer_id_mapping,
-        ErrorCode.cluster_authorization_failed,
-        ErrorCode.transactional_id_authorization_failed,
-    }
-)
-"""The producer id cannot be used any more, or not by this client."""
+FENCED = _codes(_Group.FENCED)
+"""A later InitProducerId of the same transactional id has fenced the producer."""
 
-AUTHORIZATION_FAILED = frozenset(
-    {
-        ErrorCode.topic_authorization_failed,
-        ErrorCode.cluster_authorization_failed,
-        ErrorCode.transactional_id_authorization_failed,
-    }
-)
+AUTHORIZATION_FAILED = _codes(_Group.DENIED)
 """The client is authenticated, but not authorized for the request."""
 
-RECORDS_TOO_LARGE = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
+FATAL_TO_PRODUCER = (AUTHORIZATION_FAILED - {ErrorCode.topic_authorization_failed}) | {
+    ErrorCode.producer_fenced,
+    ErrorCode.invalid_producer_id_mapping,
+}
+"""The producer id cannot be used any more, or not by this client."""
+
+RECORDS_TOO_LARGE = _codes(_Group.TOO_LARGE)
 """The batch exceeds the topic's max.message.bytes or segment.bytes."""
 
-INVALID_RECORDS = RECORDS_TOO_LARGE | {ErrorCode.invalid_timestamp, ErrorCode.invalid_record}
+INVALID_RECORDS = RECORDS_TOO_LARGE | _codes(_Group.INVALID_RECORD)
 """The records themselves are rejected; topic and broker work."""
+
+INVALID_TOPIC_SETTINGS = _codes(_Group.INVALID_TOPIC)
+"""The name or the settings of a topic to create are rejected."""
 
 _NAMED = {int(code): code for code in ErrorCode}
 _NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)}

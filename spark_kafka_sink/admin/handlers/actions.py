@@ -11,9 +11,11 @@ from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_BUSY,
+    COORDINATOR_MOVED,
     COORDINATOR_UNAVAILABLE,
     INVALID_METADATA,
-    ClientErrorCode,
+    LEADER_BUSY,
     ErrorCode,
 )
 from spark_kafka_sink.protocol.messages import build
@@ -29,37 +31,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 
-COORDINATOR_ACTIONS: Mapping[int, Action] = {
-    ClientErrorCode.disconnected: Action.LOOK_UP,
-    ClientErrorCode.not_sent: Action.LOOK_UP,
-    ErrorCode.coordinator_not_available: Action.LOOK_UP,
-    ErrorCode.not_coordinator: Action.LOOK_UP,
-    ErrorCode.coordinator_load_in_progress: Action.RETRY,
-    ErrorCode.concurrent_transactions: Action.RETRY,
-    ErrorCode.request_timed_out: Action.RETRY,
-    ErrorCode.network_exception: Action.LOOK_UP,
-}
-"""Actions for retriable error codes of coordinators; all other codes are final."""
-
-_BUSY = frozenset(
-    {
-        ErrorCode.request_timed_out,
-        ErrorCode.offset_not_available,
-        ErrorCode.corrupt_message,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.concurrent_transactions,
-    }
-)
-"""The leader is correct, but cannot process the request now."""
+def coordinator_action(code: int) -> Action:
+    """Return the action for an error code of a coordinator."""
+    if code in COORDINATOR_MOVED:
+        return Action.LOOK_UP
+    return Action.RETRY if code in COORDINATOR_BUSY else Action.DONE
 
 
 def leader_action(code: int) -> Action:
     """Return the action for an error code of a partition's leader."""
-    lost = code in {ClientErrorCode.disconnected, ClientErrorCode.not_sent}
-    if lost or code in INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
+    if code in INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
         return Action.LOOK_UP
-    return Action.RETRY if code in _BUSY else Action.DONE
+    return Action.RETRY if code in LEADER_BUSY else Action.DONE
 
 
 def write(api: ApiKey, version: int, values: Values) -> list[Buffer]:
@@ -95,11 +78,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
-        retriable = code in COORDINATOR_UNAVAILABLE or code in _LOST
-        return Action.RETRY if retriable else Action.DONE
-
-
-_LOST = frozenset({ClientErrorCode.disconnected, ClientErrorCode.not_sent})
+        return Action.RETRY if code in COORDINATOR_UNAVAILABLE else Action.DONE
 
 
 def _coordinator(told: object) -> KeyResult[Node]:

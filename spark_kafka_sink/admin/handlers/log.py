@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
 from spark_kafka_sink.admin.call import only
-from spark_kafka_sink.admin.handlers.actions import COORDINATOR_ACTIONS, leader_action, write
+from spark_kafka_sink.admin.handlers.actions import coordinator_action, leader_action, write
 from spark_kafka_sink.client.cluster import TopicPartition
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.error_codes import COORDINATOR_ERRORS, TOPIC_RECREATED, ErrorCode
 from spark_kafka_sink.protocol.produce_request import (
     PartitionData,
     ProduceHead,
@@ -40,15 +40,6 @@ if TYPE_CHECKING:
 
 _ALL = -1
 _WITHOUT_TOPIC_IDS = 12
-_NOT_ADDED_YET = frozenset(
-    {
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.concurrent_transactions,
-    }
-)
-"""The leader could not add the partition to the transaction at the coordinator (KIP-890)."""
 
 
 class AddPartitionsHandler(ApiHandler[str, None]):
@@ -81,7 +72,7 @@ class AddPartitionsHandler(ApiHandler[str, None]):
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
         is_new = code == ErrorCode.unknown_topic_or_partition
-        return Action.RETRY if is_new else COORDINATOR_ACTIONS.get(code, Action.DONE)
+        return Action.RETRY if is_new else coordinator_action(code)
 
 
 class ProduceHandler(ApiHandler[TopicPartition, int]):
@@ -135,7 +126,7 @@ class ProduceHandler(ApiHandler[TopicPartition, int]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
-        return Action.RETRY if code in _NOT_ADDED_YET else leader_action(code)
+        return Action.RETRY if code in COORDINATOR_ERRORS else leader_action(code)
 
     def _topic(self, key: TopicPartition) -> Any:
         return self._client.cluster.topics[key.topic]
@@ -149,7 +140,6 @@ _FETCH_BYTES = 4 << 20
 _UNKNOWN_EPOCH = -1
 _CONSUMER = -1
 _READ_UNCOMMITTED = 0
-_OTHER_TOPIC = frozenset({ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id})
 
 
 class ListOffsetsHandler(ApiHandler[TopicPartition, int]):
@@ -272,7 +262,7 @@ class FetchHandler(ApiHandler[TopicPartition, Fetched]):
         """See `ApiHandler`."""
         if code == ErrorCode.throttling_quota_exceeded:
             return Action.RETRY
-        return Action.DONE if code in _OTHER_TOPIC else leader_action(code)
+        return Action.DONE if code in TOPIC_RECREATED else leader_action(code)
 
 
 def _only_partition(answer: Answer) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
 from spark_kafka_sink.admin.call import only
 from spark_kafka_sink.admin.handlers.actions import write
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.error_codes import CONNECTION_LOST, ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 _MANY = 1_000
 _NOT_TOLD = -(2**31)
 """An operations field without a value: it was not requested, or the broker does not support it."""
-_TOPIC_RETRIED = frozenset(
-    {ClientErrorCode.disconnected, ClientErrorCode.not_sent, ErrorCode.leader_not_available}
-)
+_TOPIC_RETRIED = CONNECTION_LOST | {ErrorCode.leader_not_available}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +124,11 @@ _CREATE_TIMEOUT = timedelta(seconds=30)
 _DEFAULTS = 4
 """The first version of CreateTopics that can request the broker's num.partitions and
 default.replication.factor; before, 1 is used instead."""
-_AGAIN = frozenset(
-    {
-        ClientErrorCode.disconnected,
-        ClientErrorCode.not_sent,
-        ErrorCode.not_controller,
-        ErrorCode.request_timed_out,
-        ErrorCode.network_exception,
-        ErrorCode.throttling_quota_exceeded,
-    }
-)
+_RETRIED = CONNECTION_LOST | {
+    ErrorCode.not_controller,
+    ErrorCode.request_timed_out,
+    ErrorCode.throttling_quota_exceeded,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +183,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`: any broker forwards the request, except with ZooKeeper."""
-        return Action.LOOK_UP if code in _AGAIN else Action.DONE
+        return Action.LOOK_UP if code in _RETRIED else Action.DONE
 
     @staticmethod
     def _values(topic: NewTopic, version: int) -> dict[str, Any]:
@@ -253,4 +246,4 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]], Generic[K]
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
-        return Action.LOOK_UP if code in _AGAIN else Action.DONE
+        return Action.LOOK_UP if code in _RETRIED else Action.DONE

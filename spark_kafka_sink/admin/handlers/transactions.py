@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
-from spark_kafka_sink.admin.handlers.actions import COORDINATOR_ACTIONS, leader_action, write
+from spark_kafka_sink.admin.handlers.actions import coordinator_action, leader_action, write
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.error_codes import COORDINATOR_MOVED, ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.transactions import (
     OpenTransaction,
     TransactionState,
@@ -95,15 +95,7 @@ class ActiveProducer:
 _KNOWS_ITS_PRODUCER = 3
 """The first version of InitProducerId that can bump a given epoch (KIP-360)."""
 _MANY = 1_000
-_UNCLEAR = frozenset(
-    {
-        ClientErrorCode.disconnected,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.request_timed_out,
-        ErrorCode.network_exception,
-    }
-)
+_UNCLEAR = (COORDINATOR_MOVED | {ErrorCode.request_timed_out}) - {ClientErrorCode.not_sent}
 """A coordinator may have decided the end of a transaction before it returned one of these."""
 
 
@@ -142,7 +134,7 @@ class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
-        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+        return coordinator_action(code)
 
 
 class EndTxnHandler(ApiHandler[str, OpenTransaction]):
@@ -185,7 +177,7 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
         """See `ApiHandler`."""
         self.has_lost_answers |= code == ClientErrorCode.disconnected
         self.may_have_ended |= code in _UNCLEAR
-        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+        return coordinator_action(code)
 
 
 class DescribeTransactionsHandler(ApiHandler[str, TransactionDescription]):
@@ -218,7 +210,7 @@ class DescribeTransactionsHandler(ApiHandler[str, TransactionDescription]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
-        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+        return coordinator_action(code)
 
 
 class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
@@ -263,7 +255,7 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
-        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+        return coordinator_action(code)
 
 
 def _response(answer: Answer) -> Any:

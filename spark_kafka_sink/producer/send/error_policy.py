@@ -3,7 +3,7 @@
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
     MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
     FATAL_TO_PRODUCER                            FATAL
-    INVALID_METADATA, disconnected, not sent     REFRESH_AND_RETRY
+    INVALID_METADATA                             REFRESH_AND_RETRY
     RETRIABLE_AT_LEADER                          RETRY
     OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `head`, else FAIL
     UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `ambiguous`, else FAIL
@@ -30,7 +30,6 @@ from spark_kafka_sink.protocol.error_codes import (
     INVALID_METADATA,
     MAYBE_APPENDED,
     RETRIABLE_AT_LEADER,
-    ClientErrorCode,
     ErrorCode,
     is_known,
 )
@@ -86,9 +85,6 @@ class Decision:
     status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
 
 
-_UNANSWERED = frozenset(ClientErrorCode)
-
-
 def decide(code: int, facts: Facts) -> Decision:
     """Return the next step for a batch answered with `code` (Kafka's, or a `ClientErrorCode`)."""
     if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
@@ -118,7 +114,7 @@ def _too_large(code: int, facts: Facts) -> Decision:
 
 
 def _retriable(code: int, facts: Facts) -> Action | None:
-    if code in INVALID_METADATA or code in _UNANSWERED:
+    if code in INVALID_METADATA:
         return Action.REFRESH_AND_RETRY
     if code in RETRIABLE_AT_LEADER:
         return Action.RETRY

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl import AclAdvisor
 
 _NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
-_RETRIABLE = COORDINATOR_UNAVAILABLE | {ClientErrorCode.disconnected}
 
 
 class ProducerIdRequester:
@@ -78,7 +77,7 @@ class ProducerIdRequester:
         broker = str(completion.node)
         if code in AUTHORIZATION_FAILED:
             raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)
-        if code not in _RETRIABLE:
+        if code not in COORDINATOR_UNAVAILABLE:
             raise DeliveryError(
                 "the broker refused a producer id",
                 broker=broker,

@@ -3,14 +3,14 @@
 The next step after a coordinator's response (`decide`):
 
     NONE                                            DONE
-    load in progress, concurrent transactions,
-      request timed out                             RETRY
-    not available, not coordinator, disconnected    FIND_COORDINATOR, then retry
+    COORDINATOR_BUSY                                RETRY
+    COORDINATOR_MOVED                               FIND_COORDINATOR, then retry
     unknown topic or partition, not attempted       RETRY (AddPartitionsToTxn)
     topic authorization failed                      DENIED (AddPartitionsToTxn)
     TRANSACTION_ABORTABLE                           ABORT
     any other                                       FAIL
 
+The groups of error codes are in `protocol/error_codes.py`.
 The coordinator is looked up again if it reports that it is not the coordinator, if a response is
 lost, or if the connection fails. Sender thread only.
 
@@ -26,7 +26,12 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.transactions import messages
 from spark_kafka_sink.producer.transactions.state import coordinator_error
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_BUSY,
+    COORDINATOR_MOVED,
+    ErrorCode,
+    error_name,
+)
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -52,21 +57,6 @@ class CoordinatorAction(Enum):
     """The coordinator refuses this producer."""
 
 
-_RETRIABLE = frozenset(
-    {
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.concurrent_transactions,
-        ErrorCode.request_timed_out,
-    }
-)
-_MOVED = frozenset(
-    {
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.network_exception,
-        *ClientErrorCode,
-    }
-)
 _OF_PARTITION = {
     ErrorCode.unknown_topic_or_partition: CoordinatorAction.RETRY,
     ErrorCode.operation_not_attempted: CoordinatorAction.RETRY,
@@ -81,9 +71,9 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
     """
     if code == ErrorCode.none:
         return CoordinatorAction.DONE
-    if code in _RETRIABLE:
+    if code in COORDINATOR_BUSY:
         return CoordinatorAction.RETRY
-    if code in _MOVED:
+    if code in COORDINATOR_MOVED:
         return CoordinatorAction.FIND_COORDINATOR
     if api is ApiKey.ADD_PARTITIONS_TO_TXN and code in _OF_PARTITION:
         return _OF_PARTITION[ErrorCode(code)]

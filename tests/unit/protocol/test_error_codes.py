@@ -10,7 +10,7 @@ from spark_kafka_sink.protocol.error_codes import (
     FATAL_TO_PRODUCER,
     INVALID_METADATA,
     INVALID_RECORDS,
-    RETRIABLE_AT_LEADER,
+    LEADER_BUSY,
     TRANSIENT_TOPIC_ERRORS,
     ClientErrorCode,
     ErrorCode,
@@ -19,7 +19,7 @@ from spark_kafka_sink.protocol.error_codes import (
     error_name,
 )
 
-RETRIED = INVALID_METADATA | TRANSIENT_TOPIC_ERRORS | COORDINATOR_UNAVAILABLE | RETRIABLE_AT_LEADER
+RETRIED = INVALID_METADATA | TRANSIENT_TOPIC_ERRORS | COORDINATOR_UNAVAILABLE | LEADER_BUSY
 
 
 @pytest.mark.parametrize("code", sorted(RETRIED), ids=error_name)
