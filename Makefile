@@ -3,7 +3,8 @@ SHELL := /bin/bash
 VENV := .venv
 VENV41 := .venv-pyspark41
 PY := $(VENV)/bin/python
-PHASES ?=
+WORKERS ?= 2
+PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # The default python3 where it will do, else the newest that does; venv needs ensurepip.
 FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
@@ -18,7 +19,7 @@ PIP = -m pip --quiet --disable-pip-version-check --no-input install
 # Each worker of Spark's would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -33,17 +34,23 @@ demo: java install ## Spark writes 336,776 flights to the embedded broker; a for
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
 	@$(PY) -m tools.benchmarks.spark.tiny_tasks
 
-test: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some, JOBS=4 so many at a time)
-	@$(PY) -m tools.checks.run $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
+test: needs test-install ## lint, and the tests that every change must pass (WORKERS=4 for more processes)
+	@$(MAKE) --no-print-directory -j2 lint test-quick
+
+test-quick:
+	@$(PY) $(PYTEST) -m 'not deep' tests
+
+test-deep: needs test-install $(VENV41)/.installed ## all other tests: old releases, all listeners, faults, memory, a cluster, packaging
+	@$(PY) $(PYTEST) -m deep tests
+	@$(VENV41)/bin/python $(PYTEST) -m every_release tests/spark
+
+test-install: install $(VENV)/.kerberos jars
 
 test-python: needs ## the unit tests and the wheel's with another Python: make test-python PYTHON=python3.13
 	@test -n '$(PYTHON)' || { echo 'Name it: make test-python PYTHON=python3.13' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip'
 	@$(MAKE) --no-print-directory install VENV=$(VENV)-$(notdir $(PYTHON))
 	@$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest tests/unit tests/packaging
-
-durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test, and keep what each file took: shards are balanced by it
-	@$(PY) -m tools.checks.run --durations $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
 
 stages: java install jars ## where the CPU time of a Spark write goes, stage by stage
 	@$(PY) -m tools.stages
@@ -73,7 +80,11 @@ fuzz: install ## a million frames of garbage for the protocol and records decode
 	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)
 
 lint: install ## ruff, mypy, import-linter, function sizes, package docstrings
-	@$(PY) -m tools.checks.run lint
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()'
+	@$(PY) -m tools.checks.sizes
 
 format: install ## write the code as ruff would
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .

@@ -1,10 +1,16 @@
-"""Brokers and topics for every test."""
+"""Brokers and topics for every test, and which tests run where.
+
+`make test` runs the tests without the mark `deep`, `make test-deep` those with it. Test files that
+share an expensive fixture run in one pytest-xdist worker. A skipped test fails the run.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections import defaultdict
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,15 +26,57 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
 
+ROOT = Path(__file__).parents[1]
+DEEP = (
+    "tests/e2e/test_notebooks.py",
+    "tests/integration/identity",
+    "tests/integration/security",
+    "tests/integration/test_memory.py",
+    "tests/packaging",
+    "tests/spark/secrets",
+    "tests/spark/security",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_old_kafka.py",
+    "tests/torture",
+)
+"""Folders and files of `make test-deep`; single tests have the mark."""
+DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
+"""Tests that use these belong to `make test-deep`: old releases of Kafka, and three brokers."""
+SHARED_FIXTURES = ("spark", "secured_kafka", "old_kafkas", "real_kafka3", "torture_cluster", "jvm")
+"""Fixtures that take long to start: the files that use the same ones run in one worker."""
+
 _numbers = itertools.count(1)
+# Worker processes of Spark and other subprocesses import `tests` and `tools`.
+os.environ["PYTHONPATH"] = str(ROOT)
 # Sparks that tests start compile quickly rather than well.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """kafka-python reads its schemas in a way that the standard library wants changed."""
+    """Ignore a deprecation warning of kafka-python."""
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark deep tests, and give each file the group of its shared fixtures, or its own."""
+    used: defaultdict[Path, set[str]] = defaultdict(set)
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        used[item.path] |= fixtures
+        if fixtures & DEEP_FIXTURES or any(item.path.is_relative_to(ROOT / name) for name in DEEP):
+            item.add_marker("deep")
+    for item in items:
+        shared = [name for name in SHARED_FIXTURES if name in used[item.path]]
+        item.add_marker(pytest.mark.xdist_group("+".join(shared) or item.path.stem))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run if a test was skipped."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 # How long an example takes depends on what else the machine does.

@@ -1,1 +1,1 @@
-"""What `make` runs: needs of the machine, sizes of the code, and the phases of the test run."""
+"""Checks of `make`: `needs` of the machine, and `sizes` of functions and package docstrings."""

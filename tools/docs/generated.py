@@ -21,7 +21,6 @@ from tools.docs.options import (
     render_security_options,
     render_sink_options,
 )
-from tools.docs.phases import render_phases
 from tools.docs.report import render_fields, render_metric_fields, render_metric_names
 from tools.docs.torture import render_brokers, render_runs
 
@@ -46,7 +45,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "broker-options": render_broker_options,
     "fault-effects": render_fault_effects,
     "extras": render_extras,
-    "phases": render_phases,
     "model-searches": render_searches,
     "planted-bugs": render_planted_bugs,
     "torture-runs": render_runs,

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.checks.phases import OLDEST
 from tools.compat.clients.check import VALUES, ClientRow, Task, expect, new_topic
 from tools.compat.clients.confluent import fill, values_in
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tools.compat.clients.check import Check
 
 ROOT = Path(__file__).resolve().parents[3]
-PYTHON = ROOT / OLDEST / "bin" / "python"
+PYTHON = ROOT / ".venv-pyspark41" / "bin" / "python"
 
 
 @cache
