@@ -9,7 +9,7 @@ run      ``prefix/run/id``                  ``prefix/run/id/nonce/partition/atte
 =======  =================================  ====================================================
 
 A batch whose rows name their topics has ``topic-column`` instead of ``topic=events``, and a write
-with a writeName has ``/name=late`` after it. Earlier versions had neither: ``prefix/batch/7``.
+with a writeName has ``/name=late`` after it.
 
 With atomicBatch=true all tasks write in a transaction of the driver's id, and each Spark partition
 has an id that its first attempt claims: a task's id without the attempt, as
@@ -28,7 +28,7 @@ part of the id because batch numbers of two queries cannot be compared: each sta
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -89,9 +89,7 @@ class Scope:
     name: str = ""
     """The batchId, or the random id of a run; empty for a stream."""
     target: Target | None = None
-    """Target of a batch; None for decisions of earlier versions, which did not distinguish its
-    writes.
-    """
+    """Target of a batch; None for a stream or a run."""
 
     @classmethod
     def stream(cls, prefix: str) -> Self:
@@ -115,16 +113,6 @@ class Scope:
         """Return a new scope for one run of a batch job without a batchId."""
         check_prefix(prefix)
         return cls(kind=ScopeKind.RUN, prefix=prefix, name=token_hex(8))
-
-    @property
-    def undistinguished(self) -> Scope | None:
-        """The scope under which an earlier version may have decided this write.
-
-        None if this is not a batch, or has a writeName, which those versions did not have.
-        """
-        if self.target is None or self.target.name is not None:
-            return None
-        return replace(self, target=None)
 
     def __str__(self) -> str:
         """Return text for messages, such as "stream orders" or "batch 7 of orders to topic a"."""
@@ -298,9 +286,9 @@ def _target_id(target: Target | None) -> str:
 def _named_scope(
     prefix: str, kind: str, name: str, target: str | None, topic: str | None, write: str | None
 ) -> Scope | None:
-    """Return the scope, or None if a name is not escaped as `driver_id` escapes it."""
+    """Return the scope, or None if `driver_id` would not produce this id."""
     quoted = [each for each in (name, topic, write) if each is not None]
-    if None in map(_unquoted, quoted) or (target and kind != ScopeKind.BATCH):
+    if None in map(_unquoted, quoted) or (target is None) == (kind == ScopeKind.BATCH):
         return None
     return Scope(
         kind=ScopeKind(kind),

@@ -155,18 +155,14 @@ class Histogram:
 
 
 def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """Read a histogram's buckets from a report; older reports have four buckets per doubling.
+    """Read a histogram's buckets from a report.
 
     Raises:
         ValueError: the report has another number of buckets per doubling.
     """
-    pairs = [(int(bucket), int(times)) for bucket, times in data["buckets"]]
-    per_octave = int(data.get("buckets_per_doubling", 1 << _COARSE))
-    if per_octave == 1 << _COARSE:
-        return tuple((bucket_of(bucket_top(bucket, _COARSE)), times) for bucket, times in pairs)
-    if per_octave != PER_OCTAVE:
-        raise ValueError(f"a histogram with {per_octave} buckets per doubling")
-    return tuple(pairs)
+    if data["buckets_per_doubling"] != PER_OCTAVE:
+        raise ValueError(f"a histogram with {data['buckets_per_doubling']} buckets per doubling")
+    return tuple((int(bucket), int(times)) for bucket, times in data["buckets"])
 
 
 def _histogram(buckets: tuple[tuple[int, int], ...], total: int, low: int, high: int) -> Histogram:

@@ -179,8 +179,6 @@ class ProducerMetrics:
 
 _KEYS = ("node_id", "name", "topic")
 """Fields that identify a broker or topic."""
-_LATER = ("partitions", "keyed_records", "assigned_records")
-"""Fields that older reports lack."""
 
 Part = TypeVar("Part", BrokerMetrics, TopicMetrics)
 
@@ -235,9 +233,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields of a part; older reports lack those in `_LATER`."""
-    return {
-        name: _READERS[type_name](data[name])
-        for name, type_name in _columns(kind)
-        if name in data or name not in _LATER
-    }
+    """Read the fields of a part."""
+    return {name: _READERS[type_name](data[name]) for name, type_name in _columns(kind)}

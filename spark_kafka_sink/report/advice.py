@@ -161,8 +161,6 @@ class PipelineFacts:
 
     def decided_by(self, topic: str) -> str | None:
         """Return what determined the partitions of most rows; None if the sink chose them."""
-        if not self.partitioner:
-            return "the keys"  # a report of an earlier version
         meter = self._topics.get(topic)
         keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
         records = sum(part.records for part in self.report.partitions if part.topic == topic)

@@ -63,7 +63,7 @@ MUCH = 1.1
 
 
 def advise(report: DeliveryCounters) -> list[Advice]:
-    """Return all advice on a report, most important first; empty for a report of an old version."""
+    """Return all advice on a report, most important first."""
     check_argument("advise(report)", report, REPORT, ("metrics",), HINT)
     if not report.metrics.settings or not report.duration_sum_ms:
         return []

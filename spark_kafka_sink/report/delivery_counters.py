@@ -79,15 +79,8 @@ class PoisonCount:
         )
 
 
-VERSION = 7
-"""Version of the JSON format.
-
-2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
-`error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies; 4
-`transaction_outcome`; 5 `query_name`, `query_id`, `batch_id`, `started_at`, `duration_ms`, and
-`rows`, `dead_lettered` and `dropped`; 6 `dry_run`, `would_be_written` and `codecs`; 7 histograms
-with 128 buckets per doubling, and `buckets_per_doubling`.
-"""
+VERSION = 1
+"""Version of the JSON format."""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
 """Maximum number of tasks listed with report.tasks=all; beyond that only the slowest are kept."""
@@ -187,7 +180,7 @@ class DeliveryCounters:
     without exactly-once.
     """
     metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
-    """Metrics of the producers; empty in a report of version 1."""
+    """Metrics of the producers."""
     poison: tuple[PoisonCount, ...] = ()
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
     codecs: tuple[CodecCost, ...] = ()
@@ -368,27 +361,27 @@ class DeliveryCounters:
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(
             **{name: int(data[name]) for name in _COUNTERS},
-            status=WriteStatus(data.get("status", WriteStatus.SUCCEEDED)),
-            error=str(data.get("error", "")),
-            dry_run=bool(data.get("dry_run", False)),
-            transaction_outcome=str(data.get("transaction_outcome", "")),
-            query_name=str(data.get("query_name", "")),
-            query_id=str(data.get("query_id", "")),
-            batch_id=data.get("batch_id"),
-            started_at=str(data.get("started_at", "")),
-            written_at=str(data.get("written_at", "")),
-            duration_ms=int(data.get("duration_ms", 0)),
+            status=WriteStatus(data["status"]),
+            error=str(data["error"]),
+            dry_run=bool(data["dry_run"]),
+            transaction_outcome=str(data["transaction_outcome"]),
+            query_name=str(data["query_name"]),
+            query_id=str(data["query_id"]),
+            batch_id=data["batch_id"],
+            started_at=str(data["started_at"]),
+            written_at=str(data["written_at"]),
+            duration_ms=int(data["duration_ms"]),
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=_latency_from_dict(data["request_latency"]),
             queue_latency=_latency_from_dict(data["queue_latency"]),
             slowest=tuple(TaskReport.from_dict(each) for each in data["slowest"]),
             task_reports=tuple(
-                TaskReport.from_row(data["task_columns"], row) for row in data.get("task_rows", ())
+                TaskReport.from_row(data["task_columns"], row) for row in data["task_rows"]
             ),
             transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
-            metrics=_metrics(data),
-            poison=tuple(PoisonCount.from_dict(each) for each in data.get("poison", ())),
-            codecs=tuple(CodecCost.from_dict(each) for each in data.get("codecs", ())),
+            metrics=ProducerMetrics.from_dict(data["metrics"]),
+            poison=tuple(PoisonCount.from_dict(each) for each in data["poison"]),
+            codecs=tuple(CodecCost.from_dict(each) for each in data["codecs"]),
             partitions=tuple(PartitionReport.from_dict(each) for each in data["partitions"]),
         )
 
@@ -431,17 +424,13 @@ def _latency_to_dict(times: Histogram) -> dict[str, Any]:
 
 
 def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
-    """Parse the result of `_latency_to_dict`; reports of versions 1 and 2 have no `min_us`."""
+    """Parse the result of `_latency_to_dict`."""
     return Histogram(
         buckets=read_buckets(data),
         total=int(data["total_us"]),
-        low=int(data.get("min_us", 0)),
+        low=int(data["min_us"]),
         high=int(data["max_us"]),
     )
-
-
-def _metrics(data: Mapping[str, Any]) -> ProducerMetrics:
-    return ProducerMetrics.from_dict(data["metrics"]) if data["version"] > 1 else ProducerMetrics()
 
 
 def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int], ...]:

@@ -116,26 +116,7 @@ class PartitionReport:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Parse the result of `to_dict`."""
-        return cls(
-            **{
-                field.name: data[field.name]
-                for field in fields(cls)
-                if field.name in data or field.name not in _LATER
-            }
-        )
-
-
-_LATER = frozenset(
-    {
-        "leader",
-        "next_ack_seq",
-        "next_err_seq",
-        "first_append_time",
-        "last_append_time",
-        "would_be_written",
-    }
-)
-"""Fields that were added later: missing in version 1, and the last one before version 6."""
+        return cls(**{field.name: data[field.name] for field in fields(cls)})
 
 
 def _known(reports: Iterable[PartitionReport], name: str) -> list[int]:

@@ -88,7 +88,7 @@ def _amount(value: float, unit: str) -> str:
 
 def _nothing_to_advise(report: DeliveryReport) -> str:
     if report.records and not report.metrics.settings:
-        return "No advice: the report was made by an older version, without the figures it needs."
+        return "No advice: the report does not contain the producer's settings."
     return "No advice: no setting seems to hold this write back."
 
 

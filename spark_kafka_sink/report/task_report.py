@@ -48,9 +48,9 @@ class TaskReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Parse the result of `to_dict`; reports of version 2 have no counts."""
+        """Parse the result of `to_dict`."""
         task = TaskInfo(**{field.name: data[field.name] for field in fields(TaskInfo)})
-        counts = {name: int(data.get(name, 0)) for name in _COUNTS}
+        counts = {name: int(data[name]) for name in _COUNTS}
         return cls(duration_ms=data["duration_ms"], task=task, **counts)
 
     @classmethod

@@ -36,11 +36,10 @@ key                   value
 ====================  ===========================================================================
 
 All chunks of a record are appended in one transaction and share a random id. The latest complete
-record of a scope is the valid one; a batch's record from an earlier version belongs to the first of
-its writes that finds it. A record that replaces another one is appended together with a null for
-each chunk key that it does not use itself, so that compaction removes those chunks. Compaction
-keeps the latest value of each key: chunks whose first or last ones are missing belong to a record
-that a later one has replaced.
+record of a scope is the valid one. A record that replaces another one is appended together with a
+null for each chunk key that it does not use itself, so that compaction removes those chunks.
+Compaction keeps the latest value of each key: chunks whose first or last ones are missing belong to
+a record that a later one has replaced.
 """
 
 from __future__ import annotations
@@ -400,23 +399,6 @@ class DecisionRecords:
         Raises:
             TransactionError: the record has a newer version or was not written by this package.
         """
-        earlier = self.undistinguished(scope)
-        return self._record(scope) if earlier is None else self._record(earlier)
-
-    def undistinguished(self, scope: Scope) -> Scope | None:
-        """Return the scope of an earlier version whose record is valid for this one, or None.
-
-        Earlier versions had one record for all writes with a batchId. It belongs to the scope that
-        finds it first and replaces it, but never to a scope whose topic the decision does not
-        contain.
-        """
-        earlier = scope.undistinguished
-        if earlier is None or scope in self._latest:
-            return None
-        record = self._record(earlier)
-        return earlier if record is not None and _may_be_of(record, scope) else None
-
-    def _record(self, scope: Scope) -> Record | None:
         found = self._latest.get(scope)
         if found is None:
             return None
@@ -485,16 +467,6 @@ class DecisionRecords:
             return None
         del self._chunks[scope]
         return "".join(chunks.texts)
-
-
-def _may_be_of(record: Record, scope: Scope) -> bool:
-    """Return True if an earlier version may have decided this write with the record."""
-    state, topic = record.state, None if scope.target is None else scope.target.topic
-    if not isinstance(state, Decided) or topic is None:
-        return not isinstance(state, Nothing)
-    if any(each.unnamed_partitions for each in state.transactions):
-        return True
-    return any(topic == each.topic for task in state.transactions for each in task.partitions)
 
 
 def scope_of(key: bytes | None) -> Scope | None:

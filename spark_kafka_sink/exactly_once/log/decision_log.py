@@ -103,7 +103,7 @@ class DecisionLog:
         committed.
         """
         keys = (each.key for pending in self._pending for each in pending.records)
-        return any(scope_of(key) in {scope, scope.undistinguished or scope} for key in keys)
+        return any(scope_of(key) == scope for key in keys)
 
     def append(
         self,

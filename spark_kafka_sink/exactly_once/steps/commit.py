@@ -57,10 +57,6 @@ _NAME_IT: Final = (
     "set the option writeName on all but the first of several writes with one batchId, not on the "
     "one that is written already"
 )
-_EARLIER: Final = (
-    "An earlier version of this package has decided the batchId, and not noted for which topic: if "
-    "that was another write, run that one first, which takes the decision over. Otherwise: "
-)
 _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query wrote at least once before, or its decision log is lost "
     "and you know that this batch is not in the topic, start it with ",
@@ -89,22 +85,9 @@ _HINTS: Final = {
 
 
 def refusal_error(
-    refusal: Refusal,
-    scope: Scope,
-    state: ScopeState,
-    caller: Caller,
-    *,
-    is_earlier: bool = False,
+    refusal: Refusal, scope: Scope, state: ScopeState, caller: Caller
 ) -> TransactionError:
-    """Return the error for a batch that may not be written.
-
-    Args:
-        refusal: the reason.
-        scope: of the write.
-        state: of the log.
-        caller: the refused caller.
-        is_earlier: the record is from a version that did not distinguish the writes of a batch.
-    """
+    """Return the error for a batch that may not be written, given the state of the log."""
     known = (
         "the decision log has no record"
         if isinstance(state, Nothing)
@@ -119,7 +102,7 @@ def refusal_error(
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",
-        hint=(_EARLIER if is_earlier else "") + _HINTS[refusal] + _what(refusal, scope, caller),
+        hint=_HINTS[refusal] + _what(refusal, scope, caller),
     )
 
 
@@ -242,8 +225,7 @@ def _commit(call: _Call) -> CommitOutcome:
         if isinstance(step, Decide):
             return _decide(call, owner, step.decided)
         if isinstance(step, AlreadyDone) and record is not None:
-            found = step.found or (state if driver.holds_earlier else None)
-            _note_found(driver, owner, record, found)
+            _note_found(driver, owner, record, step.found)
     except UnclearFenceError:
         raise
     except FencedError:
@@ -251,9 +233,7 @@ def _commit(call: _Call) -> CommitOutcome:
         raise
     if isinstance(step, Refuse):
         call.abort_ours(read)
-        raise refusal_error(
-            step.refusal, driver.scope, state, caller, is_earlier=driver.holds_earlier
-        )
+        raise refusal_error(step.refusal, driver.scope, state, caller)
     return _already_done(driver, state, rolled, record, call.tasks)
 
 

@@ -170,8 +170,6 @@ class Driver:
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
         """The scope's chunks in the log, as far as this driver knows."""
-        self._earlier: list[Message] = []
-        """Messages that remove the record of an earlier version that is valid for the scope."""
         self._first: _FirstLook | None = None
         """The record read after fencing, until an append has confirmed it."""
         self._deadline = self._new_deadline()
@@ -262,15 +260,6 @@ class Driver:
     def note_chunks(self, records: DecisionRecords) -> None:
         """Determine the keys of the log that the next `append` has to set to null."""
         self._chunks |= records.chunk_keys(self.scope)
-        earlier = records.undistinguished(self.scope)
-        self._earlier = (
-            [] if earlier is None else replacing(earlier, None, records.chunk_keys(earlier))
-        )
-
-    @property
-    def holds_earlier(self) -> bool:
-        """True if the record that was read is an earlier version's, which `append` will replace."""
-        return bool(self._earlier)
 
     def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
         """Read the decision log without fencing the drivers that append to it.
@@ -316,7 +305,6 @@ class Driver:
                 read again.
         """
         messages = replacing(self.scope, record, self._chunks)
-        earlier = self._earlier
         deadline = self.client.deadline(seconds) if seconds else self._deadline
 
         def look() -> None:
@@ -325,8 +313,8 @@ class Driver:
             self._look_again()
 
         with self.watch.step(step):
-            owner = self._append(owner, [*messages, *earlier], deadline, look)
-        self._first, self._chunks, self._earlier = None, chunks_of(messages), []
+            owner = self._append(owner, messages, deadline, look)
+        self._first, self._chunks = None, chunks_of(messages)
         return owner
 
     def check_alive(

@@ -323,44 +323,6 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
     assert third.committer.commit("7", third.tasks("7")).status is CommitStatus.ALREADY_WRITTEN
 
 
-@pytest.mark.parametrize("step", ["after decide", "between two EndTxns", "after done"])
-def test_what_an_earlier_version_has_decided_belongs_to_the_write_that_finds_it(
-    query: Writes, step: str
-) -> None:
-    crash(written(query, None), "7", step)
-    if step != "after done":  # a decision names its topics
-        other = written(query, Target(topic="other"))
-        assert other.committer.recover() == Nothing()
-    ours = written(query, Target(topic=query.topic))
-    assert ours.committer.recover() == Done(None, "7")
-    skipped = [ours.result(TaskOutcome.SKIPPED, "7")]
-    for status in (CommitStatus.ROLLED_FORWARD, CommitStatus.ALREADY_WRITTEN):
-        expected = CommitStatus.ALREADY_WRITTEN if step == "after done" else status
-        assert ours.committer.commit("7", skipped).status is expected
-    assert query.visible() == rows_of("7")
-    assert written(query, None).committer.recover() == Nothing()
-    # As many rows, and not the write that it was found by.
-    second = written(query, Target(topic="second"))
-    assert second.committer.commit("7", second.tasks("7")).status is CommitStatus.COMMITTED
-    assert query.visible() == rows_of("7") + rows_of("7")
-
-
-def test_a_write_with_other_rows_does_not_take_what_an_earlier_version_has_decided(
-    query: Writes,
-) -> None:
-    earlier = written(query, None, rows=20)  # of each of three tasks
-    earlier.committer.commit("7", earlier.tasks("7"))
-    other = written(query, Target(topic="other"), rows=20)
-    assert other.committer.recover() == Done(None, "7", rows=60)
-    with pytest.raises(TransactionError, match="with 60 rows, now there are 20") as caught:
-        other.committer.commit("7", [other.result(TaskOutcome.SKIPPED, "7")])
-    assert "run that one first" in str(caught.value)
-    ours = written(query, Target(topic=query.topic), rows=60)
-    skipped = [ours.result(TaskOutcome.SKIPPED, "7")]
-    assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
-    assert other.committer.recover() == Nothing()
-
-
 def test_a_batch_with_other_rows_or_topics_counts_as_written_once_its_loss_is_accepted(
     query: Writes,
 ) -> None:

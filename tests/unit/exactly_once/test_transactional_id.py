@@ -26,7 +26,7 @@ NONCE = "3fa9c01be2d4a7f0"
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PREFIXES = st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")
 BATCH_IDS = st.text(min_size=1, max_size=20).filter(str.isprintable)
-TARGETS = st.none() | st.builds(
+TARGETS = st.builds(
     Target,
     topic=st.none() | st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z") | st.just(NONCE),
     name=st.none() | BATCH_IDS,
@@ -63,12 +63,6 @@ def test_ids_read_as_paths() -> None:
     )
     named = Scope.batch("orders", "7", Target(topic="events", name="late/2"))
     assert driver_id(named) == "orders/batch/7/topic=events/name=late%2F2"
-    earlier = day.undistinguished
-    assert earlier is not None
-    assert driver_id(earlier) == "orders/batch/2026-11-20"
-    assert str(task_id(earlier)) == f"orders/batch/2026-11-20/{NONCE}/3/1042"
-    assert named.undistinguished is None
-    assert earlier.undistinguished is None
 
 
 def test_nonces_and_runs_are_never_the_same_twice() -> None:
@@ -176,6 +170,5 @@ def test_messages_name_a_scope() -> None:
     assert str(Scope.stream("orders")) == "stream orders"
     day = Scope.batch("orders", "2026-11-20")
     assert str(day) == "batch 2026-11-20 of orders to the topics of its rows"
-    assert str(day.undistinguished) == "batch 2026-11-20 of orders"
     named = Scope.batch("orders", "7", Target(topic="events", name="late"))
     assert str(named) == "batch 7 of orders named late to topic events"

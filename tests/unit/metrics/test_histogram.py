@@ -86,17 +86,6 @@ def test_equal_numbers_do_not_deviate(number: int, times: int) -> None:
     assert builder.build().deviation == 0
 
 
-@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
-def test_steps_are_the_buckets_of_a_report_before_version_7(numbers: list[int]) -> None:
-    found = made(numbers)
-    assert sum(times for _, times in found.steps) == len(numbers)
-    old = {"buckets": found.steps, "total": found.total, "low": found.low, "high": found.high}
-    read = Histogram.from_dict(old)
-    assert read.steps == found.steps
-    for q in (0, 50, 99, 100):
-        assert found.percentile(q) <= read.percentile(q) <= found.percentile(q) * 1.25
-
-
 def test_another_resolution_is_not_misread() -> None:
     with pytest.raises(ValueError, match="64 buckets per doubling"):
         Histogram.from_dict(made([1]).to_dict() | {"buckets_per_doubling": 64})

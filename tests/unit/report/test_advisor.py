@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +68,7 @@ def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryRe
         request_records=spread(10_000),
         closed_full=BATCHES,
         brokers=(BrokerMetrics(node_id=1, name="a:1", int_latency=spread(30_000)),),
+        topics=(TopicMetrics(topic="t", keyed_records=1_000_000),),
         settings=tuple(sorted({**SETTINGS, **(settings or {})}.items())),
     )
     healthy = DeliveryReport(
@@ -219,7 +219,7 @@ def test_skew(sizes: tuple[int, ...], warned: bool) -> None:
 
 
 def test_one_key_alone_counts_the_partitions_that_got_nothing() -> None:
-    topics = (TopicMetrics(topic="t", partitions=8),)
+    topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
     one = report(partitions=parts(180_000_000), topics=topics)
     assert only(advise(one)) == ("the keys", Direction.CHECK)
     assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(one)[0].figure
@@ -228,12 +228,6 @@ def test_one_key_alone_counts_the_partitions_that_got_nothing() -> None:
     few = report(partitions=(replace(parts(180_000_000)[0], batches=3),), topics=topics)
     assert advise(few) == []
     assert advise(DeliveryReport.from_json(one.to_json())) == advise(one)
-
-
-def test_a_stored_report_without_the_count_of_partitions() -> None:
-    data = json.loads(report(topics=(TopicMetrics(topic="t", partitions=8),)).to_json())
-    del data["metrics"]["topics"][0]["partitions"]
-    assert DeliveryReport.from_json(json.dumps(data)).metrics.topic_partitions == {"t": 0}
 
 
 def test_the_count_of_partitions_is_the_highest_that_a_task_saw() -> None:

@@ -4,20 +4,17 @@ import json
 import pickle
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
     TASKS_KEPT,
     VERSION,
     PoisonCount,
-    WriteStatus,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -103,27 +100,6 @@ def test_what_became_of_the_transactions_is_kept() -> None:
     report = replace(one_task(partitions=1), transaction_outcome="rolled forward")
     assert DeliveryReport.from_json(report.to_json()) == report
     assert report.merge(DeliveryReport()).transaction_outcome == "rolled forward"
-    without = json.loads(one_task(partitions=1).to_json())
-    del without["transaction_outcome"]
-    before = json.dumps(without | {"version": 3})
-    assert DeliveryReport.from_json(before).transaction_outcome == ""
-
-
-def test_a_report_of_version_1_is_read() -> None:
-    text = (Path(__file__).parent / "report_version_1.json").read_text()
-    report = DeliveryReport.from_json(text)
-    assert (report.version, report.records, report.persisted, report.retries) == (
-        VERSION,
-        207,
-        200,
-        1,
-    )
-    assert (report.status, report.error, report.written_at) == (WriteStatus.SUCCEEDED, "", "")
-    assert report.metrics == ProducerMetrics()
-    assert [part.next_ack_seq for part in report.partitions] == [None, None]
-    known = TransactionInfo(transactional_id="x", producer_id=1, epoch=2)
-    assert report.transactions == (known,)
-    assert report.merge(one_task(partitions=1)).persisted == 300
 
 
 def test_a_newer_version_is_refused_with_advice() -> None:

@@ -116,9 +116,3 @@ def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
 def test_topics_of_one_id_each_are_as_they_should_be() -> None:
     messages = [_wrote("t", FIRST, 70, 1_000), _wrote("u", SECOND, 6, 2_000)] * 2
     assert committed_report(messages).tasks == 4
-
-
-def test_messages_of_earlier_versions_name_no_topics() -> None:
-    message = DeliveryMessage(DeliveryReport(tasks=1))
-    del message.written
-    assert committed_report([message, _wrote("t", FIRST, 1, 1)]).tasks == 2
