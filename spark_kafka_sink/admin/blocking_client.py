@@ -1,12 +1,10 @@
-"""A Kafka client that runs on the caller's thread, and a cache of this process's idle clients.
+"""A Kafka client that runs on the caller's thread, and is reused between calls.
 
 - `BlockingClient` has no thread of its own: the caller's thread sends requests, waits and handles
   the responses. Requests to many brokers may be in flight at once. Connections, TLS, SASL and
   metadata are those of the `client` package.
-- `borrowed_client` reuses healthy clients between calls, one per configuration: Spark's planning
-  and commit processes live as long as a query and run once per micro-batch. Connections and cluster
-  metadata are kept. A client is reused only while its credentials are unchanged, as in
-  `producer.session`.
+- `borrowed_client` reuses clients between calls: Spark's planning and commit processes live as long
+  as a query and run once per micro-batch.
 - `denied` makes the error for a request without the necessary right, and names the missing ACL.
 
 Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
@@ -14,23 +12,21 @@ Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.call import Answer, Call
 from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.client_pool import ClientPool
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
-from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -285,9 +281,9 @@ class BlockingClient:
         self._in_flight.clear()
 
     @property
-    def is_quiet(self) -> bool:
-        """True if no call is queued or in flight."""
-        return not self._queues and not self._in_flight
+    def is_reusable(self) -> bool:
+        """True if no call is queued or in flight, and the brokers accept this client."""
+        return not self._queues and not self._in_flight and self.failures.fatal is None
 
     def unavailable(self, what: str, code: int | None = None) -> BrokerUnavailableError:
         """Return the error for an action that exceeded its deadline.
@@ -384,13 +380,8 @@ class BlockingClient:
                 )
 
 
-MAX_IDLE_CLIENTS = 4
-"""Maximum number of idle clients per process; the least recently used is closed first."""
-
-_lock = Lock()
-"""Guards `_cache`: a process may run several queries, each on its own thread."""
-_cache: dict[tuple[int, ProducerConfig], BlockingClient] = {}
-"""Idle clients, by process id and configuration."""
+POOL: ClientPool[BlockingClient, None] = ClientPool()
+"""Idle clients of this process; their connections and cluster metadata are reused."""
 
 
 @contextmanager
@@ -399,45 +390,15 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
     After an exception in the `with` block, the client is closed.
     """
-    client = _take(config) or BlockingClient(config)
+    kept = POOL.take(config)
+    client = BlockingClient(config) if kept is None else kept[0]
     try:
         yield client
     except BaseException:
         client.close()
         raise
-    _keep(client)
-
-
-def close_clients() -> None:
-    """Close all idle clients."""
-    with _lock:
-        unused = list(_cache.values())
-        _cache.clear()
-    for client in unused:
-        client.close()
-
-
-def _take(config: ProducerConfig) -> BlockingClient | None:
-    with _lock:
-        client = _cache.pop((os.getpid(), config), None)
-    if client is not None and client.credentials != credentials_stamp(config.security):
-        client.close()
-        return None
-    return client
-
-
-def _keep(client: BlockingClient) -> None:
-    if not client.is_quiet or client.failures.fatal is not None:
-        client.close()
-        return
     client.forget_topics()
-    key = (os.getpid(), client.config)
-    with _lock:
-        unwanted = [_cache.pop(key)] if key in _cache else []
-        _cache[key] = client
-        unwanted += [_cache.pop(next(iter(_cache))) for _ in range(len(_cache) - MAX_IDLE_CLIENTS)]
-    for other in unwanted:
-        other.close()
+    POOL.keep(client, None)
 
 
 def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> AuthorizationError:

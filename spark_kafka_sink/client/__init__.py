@@ -14,4 +14,5 @@ In reading order:
 - `cluster`: the immutable snapshot of brokers, topics and leaders
 - `metadata`: keeps the snapshot up to date
 - `client`: owns network and metadata, runs the sender thread, remembers size limits
+- `client_pool`: idle clients of a process, reused by its next task or driver step
 """

@@ -186,6 +186,11 @@ class Client:
         return self._thread is not None and not self._thread.is_alive()
 
     @property
+    def is_reusable(self) -> bool:
+        """True if the next session may use the client; see `client_pool`."""
+        return not self.gone
+
+    @property
     def is_forked(self) -> bool:
         """True in a forked child of the creating process, which has no sender thread."""
         return os.getpid() != self._process

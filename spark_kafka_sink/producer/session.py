@@ -5,20 +5,18 @@ through the stages of `append`: validate, split, reserve, route, plan, encode, a
 
 A worker process keeps its client and producer id from task to task while they are healthy: a job of
 many small tasks opens its connections once, and leaves one producer state on each broker instead of
-one per task. Client and producer id of a failed task are discarded. A kept client is reused only if
-the settings, secrets included, are equal and the files that they refer to have not changed, because
-its connections are authenticated.
+one per task. Client and producer id of a failed task are discarded.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spark_kafka_sink.client.client import LOOK_EVERY, Client
+from spark_kafka_sink.client.client_pool import ClientPool
 from spark_kafka_sink.producer.append.admission import AdmissionControl
 from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
 from spark_kafka_sink.producer.append.partitioner import Partitioner
@@ -34,7 +32,6 @@ from spark_kafka_sink.producer.context import SessionContext, make_context
 from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.security.credentials import credentials_stamp
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -311,11 +308,8 @@ def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
     return DryRunSender(context, accumulator)
 
 
-MAX_KEPT = 4
-"""Clients that a process keeps, one per configuration; the least recently used is closed first."""
-
-_cache: dict[tuple[int, ProducerConfig], tuple[Client, ProducerState]] = {}
-"""The healthy client and producer id left by the last task, by process id and configuration."""
+POOL: ClientPool[Client, ProducerState] = ClientPool()
+"""Idle clients of this process, each with the producer id that its next session continues with."""
 
 
 def borrow_session(
@@ -327,11 +321,7 @@ def borrow_session(
 
     In a transaction, the session gets a new producer state.
     """
-    kept = _cache.pop((os.getpid(), config), None)
-    if kept and not _is_usable(kept[0]):
-        kept[0].close()
-        kept = None
-    client, producer_state = kept or (Client(config), ProducerState())
+    client, producer_state = POOL.take(config) or (Client(config), ProducerState())
     if transaction is not None:
         producer_state = ProducerState(transactional_id=transaction.transactional_id)
     return ProducerSession(client, producer_state, settings, transaction=transaction)
@@ -345,17 +335,7 @@ def give_back_session(session: ProducerSession) -> None:
     """
     session.close()
     state = session.producer_state
-    if state.transactional_id is not None:
-        state = ProducerState()
-    _cache[os.getpid(), session.client.config] = (session.client, state)
-    while len(_cache) > MAX_KEPT:
-        client, _ = _cache.pop(next(iter(_cache)))
-        client.close()
-
-
-def _is_usable(client: Client) -> bool:
-    """Return True if the client is running and its credentials are unchanged."""
-    return not client.gone and client.credentials == credentials_stamp(client.config.security)
+    POOL.keep(session.client, state if state.transactional_id is None else ProducerState())
 
 
 def discard_session(session: ProducerSession) -> None:

@@ -153,9 +153,7 @@ def place(plan: Plan, number: int) -> int:
 
 def forget_sessions() -> None:
     """Close the clients that the pool keeps."""
-    while pool._cache:
-        _, (client, _) = pool._cache.popitem()
-        client.close()
+    pool.POOL.close()
 
 
 def _listen(session: ProducerSession, written: Written) -> None:

@@ -9,13 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.admin.blocking_client import (
-    MAX_IDLE_CLIENTS,
-    BlockingClient,
-    borrowed_client,
-    close_clients,
-)
+from spark_kafka_sink.admin.blocking_client import POOL, BlockingClient, borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.client.client_pool import MAX_IDLE
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
     BrokerUnavailableError,
@@ -123,7 +119,7 @@ def test_what_was_given_up_on_disturbs_nobody_later() -> None:
     with blocking_client(cluster) as client:
         cluster.mute.add(ApiKey.END_TXN)
         assert end(client, "a", seconds=0.05) < 0
-        assert client.is_quiet
+        assert client.is_reusable
         cluster.mute.clear()
         cluster.close()  # so that the answers of the muted broker do not count
         assert end(client, "b") == 0
@@ -135,7 +131,7 @@ def test_a_healthy_client_is_kept_with_its_connections() -> None:
         assert beside is not first
     with borrowed_client(settings) as again:
         assert again is first
-    close_clients()
+    POOL.close()
 
 
 def test_one_that_an_error_has_passed_through_is_not() -> None:
@@ -144,11 +140,11 @@ def test_one_that_an_error_has_passed_through_is_not() -> None:
         raise ConfigError("it failed")
     with borrowed_client(settings) as again:
         assert again is not first
-    close_clients()
+    POOL.close()
 
 
 def test_the_one_unused_longest_goes_first() -> None:
-    everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_IDLE_CLIENTS + 1)]
+    everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_IDLE + 1)]
     made = []
     for settings in everyone:
         with borrowed_client(settings) as client:
@@ -156,4 +152,4 @@ def test_the_one_unused_longest_goes_first() -> None:
     with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as anew:
         assert kept is made[1]
         assert anew is not made[0]
-    close_clients()
+    POOL.close()

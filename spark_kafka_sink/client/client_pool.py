@@ -1,0 +1,90 @@
+"""Idle clients of a process, reused by its next task or driver step.
+
+A client is kept for each configuration, secrets included. It is reused only while the files and
+environment variables that the configuration refers to are unchanged, because its connections are
+authenticated with their content.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from spark_kafka_sink.security.credentials import credentials_stamp
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.security.credentials import Stamp
+
+
+class Reusable(Protocol):
+    """A client that a pool can keep."""
+
+    config: ProducerConfig
+
+    @property
+    def credentials(self) -> Stamp:
+        """Stamp of the credentials at creation."""
+
+    @property
+    def is_reusable(self) -> bool:
+        """True if the client works and has nothing in flight."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+C = TypeVar("C", bound=Reusable)
+S = TypeVar("S")
+
+MAX_IDLE = 4
+"""Maximum number of idle clients per pool; the least recently used is closed first."""
+
+
+class ClientPool(Generic[C, S]):
+    """Idle clients, each with state that is reused with it; any thread may use the pool.
+
+    A process may run several queries, each on its own thread. A forked process does not reuse the
+    clients of its parent.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        """Guards `_idle`; not held while a client is closed."""
+        self._idle: dict[tuple[int, ProducerConfig], tuple[C, S]] = {}
+        """Clients by process id and configuration, the least recently used first."""
+
+    def take(self, config: ProducerConfig) -> tuple[C, S] | None:
+        """Remove and return an idle client and its state; None if there is no reusable one."""
+        with self._lock:
+            kept = self._idle.pop((os.getpid(), config), None)
+        if kept is None:
+            return None
+        client = kept[0]
+        if client.is_reusable and client.credentials == credentials_stamp(config.security):
+            return kept
+        client.close()
+        return None
+
+    def keep(self, client: C, state: S) -> None:
+        """Keep a client for the next `take`, or close it if it is not reusable."""
+        if not client.is_reusable:
+            client.close()
+            return
+        key = (os.getpid(), client.config)
+        with self._lock:
+            surplus = [self._idle.pop(key)] if key in self._idle else []
+            self._idle[key] = (client, state)
+            while len(self._idle) > MAX_IDLE:
+                surplus.append(self._idle.pop(next(iter(self._idle))))
+        for other, _ in surplus:
+            other.close()
+
+    def close(self) -> None:
+        """Close all idle clients."""
+        with self._lock:
+            idle = list(self._idle.values())
+            self._idle.clear()
+        for client, _ in idle:
+            client.close()
