@@ -107,7 +107,7 @@ needs:
 	@python=$$($(FIND_PYTHON)) && $$python tools/checks/needs.py java debian
 
 jars: install
-	@$(PY) -m tests.support.kafka.jars
+	@$(PY) -m tools.support.jars
 
 %/bin/python:
 	@python=$$($(FIND_PYTHON)) && $$python -m venv $*

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.jars import OLD_KAFKA
-from tests.support.kafka.zookeeper import ZooKeeperCluster
 from tests.support.security.secured import SecuredKafka
+from tools.support.jars import OLD_KAFKA
+from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

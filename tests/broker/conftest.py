@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.broker.support.raw import RawClient, create
 from tests.broker.support.redis_server import RedisServer
+from tools.support.raw_client import RawClient, create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

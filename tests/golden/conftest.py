@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.kafka.jvm import Jvm, kafka_jvm
+from tools.support.java import Jvm, kafka_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

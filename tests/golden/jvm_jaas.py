@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 
 def read(jvm: Jvm, text: str) -> tuple[str, dict[str, str]] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 _NO_SPACE_LIMIT = 1 << 20
 

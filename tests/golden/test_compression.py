@@ -15,7 +15,7 @@ from tests.golden.jvm_records import GoldenBatch, GoldenRecord, read_batches, wr
 from tests.golden.our_batch import read_ours, write_ours
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 NOW = 1_800_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,7 +13,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.unit.protocol.entities import MESSAGES, entities
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 ONE = settings(
     max_examples=1,

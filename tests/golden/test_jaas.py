@@ -13,7 +13,7 @@ from spark_kafka_sink.config.security.jaas import parse_jaas
 from tests.golden.jvm_jaas import read
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 CASES = [

@@ -18,7 +18,7 @@ from tests.golden.jvm_messages import understand, versions
 from tests.unit.protocol.entities import MESSAGES, entities
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 QUICK = settings(
     max_examples=5,

@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink.records.key_hashes import murmur2, partitions_for_keys
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 
 def random_keys(count: int, longest: int) -> list[bytes]:

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.config.profiles import parse_properties
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 TEXTS = [
     "",

@@ -21,7 +21,7 @@ from tests.unit.security.sasl.logins import password_login
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 NAMES = ["alice", "a=b,c", "=2C", "with space", "x" * 200]
 PASSWORDS = ["secret", "pässwörd \u2168\u00ad\u20ac", "a,b=c\tn", "\U0001f511" * 20]

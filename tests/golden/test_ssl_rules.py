@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import ProducerConfig
 
 if TYPE_CHECKING:
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 SECURED = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
 TYPES = ("JKS", "PKCS12", "PEM")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tests.support.harness.fake import FakeTransport
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 ID = "préfixe-7-00ff-0-3"
 NAMES = {

@@ -20,8 +20,8 @@ from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import rows
 from tests.integration.support.tolerating import TOLERATE, batch, context, write, write_keyed
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 TOO_LARGE = "x" * 1_100_000
 

@@ -17,13 +17,12 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, produce, rows, session
-from tests.support.clients.foreign import count, ranges
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent, count, ranges
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker
 

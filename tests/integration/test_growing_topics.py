@@ -8,7 +8,7 @@ from confluent_kafka.admin import NewPartitions
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.integration.support.producing import rows, session
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 DEADLINE_S = 60.0
 

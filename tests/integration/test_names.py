@@ -16,7 +16,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support import servers
 from tests.integration.support.producing import produce, rows, session
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,12 +17,12 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from tests.integration.support.producing import produce, rows
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 ROWS = 3_000
 KEYS = [b"a", b"bb", b"ccc", b"dddd", b""]

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.integration.support.producing import produce, rows
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker

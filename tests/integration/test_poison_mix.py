@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.integration.support.tolerating import TOLERATE, batch, write_all
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import KafkaProdError
 from tests.integration.support.producing import rows, session
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from pathlib import Path

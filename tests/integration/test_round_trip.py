@@ -11,15 +11,14 @@ import pytest
 
 from spark_kafka_sink.config.enums import Codec
 from tests.integration.support.producing import produce, rows
-from tests.support.clients import console
-from tests.support.clients.foreign import ForeignRecord, in_order
-from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
-from tests.support.kafka.admin import Admin
+from tools.support import readers
+from tools.support.admin import Admin
+from tools.support.readers import ForeignRecord, by_confluent, by_kafka_python, by_kcat, in_order
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 ROWS = 400
 FIRST_MS = 1_700_000_000_000
@@ -114,7 +113,7 @@ def test_readers_find_what_was_written(written: Written, reader: Reader) -> None
 
 
 def test_the_console_consumer_finds_what_was_written(on_kafka: Written) -> None:
-    found = console.by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
+    found = readers.by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
     assert found == on_kafka.expected
 
 
@@ -122,8 +121,8 @@ def test_the_console_consumer_finds_what_was_written(on_kafka: Written) -> None:
 def test_the_log_holds_what_was_written(
     on_kafka: Written, real_kafka: KafkaCluster, codec: Codec
 ) -> None:
-    printed = console.dump(real_kafka.partition_dir(on_kafka.topic, codec.value))
-    batches = console.dumped_batches(printed)
+    printed = readers.dump(real_kafka.partition_dir(on_kafka.topic, codec.value))
+    batches = readers.dumped_batches(printed)
     assert all(batch.is_valid for batch in batches)
     assert {batch.codec for batch in batches} == {codec.name.lower()}
     assert len(batches) > 3
@@ -134,7 +133,7 @@ def test_the_log_holds_what_was_written(
         for record in on_kafka.expected
         if record.partition == codec.value
     ]
-    assert console.dumped_records(printed, on_kafka.topic, codec.value) == expected
+    assert readers.dumped_records(printed, on_kafka.topic, codec.value) == expected
 
 
 @pytest.mark.parametrize("codec", Codec)

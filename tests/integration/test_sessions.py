@@ -13,14 +13,14 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session, g
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.written_topics import WrittenTopic, check_recreated
 from tests.integration.support.producing import config, numbered, rows
-from tests.support.clients import console
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support import readers
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 _TASKS = 5
 _NUMBERS = [b"%d" % number for number in range(40)]
@@ -50,8 +50,8 @@ def test_tasks_share_one_producer_id_and_have_epochs_of_their_own(
         assert report.persisted == 100
         assert [part.first_offset for part in report.partitions] == [task * 50] * 2
     for partition in range(2):
-        batches = console.dumped_batches(
-            console.dump(real_kafka.partition_dir(unique_topic, partition))
+        batches = readers.dumped_batches(
+            readers.dump(real_kafka.partition_dir(unique_topic, partition))
         )
         assert len({batch.producer_id for batch in batches}) == 1
         assert [batch.producer_epoch for batch in batches] == list(range(_TASKS))
@@ -65,7 +65,7 @@ def test_a_failed_session_is_not_used_again(real_kafka: KafkaCluster, unique_top
     with pytest.raises(ColumnError):
         _task(servers, rows(unique_topic, [b"a"], partitions=[9]), unique_topic)
     _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic)
-    batches = console.dumped_batches(console.dump(real_kafka.partition_dir(unique_topic, 0)))
+    batches = readers.dumped_batches(readers.dump(real_kafka.partition_dir(unique_topic, 0)))
     assert len({batch.producer_id for batch in batches}) == len(batches) == 2
     assert [batch.base_sequence for batch in batches] == [0, 0]
 

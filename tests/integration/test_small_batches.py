@@ -9,8 +9,8 @@ import pytest
 from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import config, rows
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport

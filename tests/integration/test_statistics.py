@@ -10,13 +10,13 @@ from confluent_kafka import Producer
 
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, produce, session
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     import pytest
 
     from spark_kafka_sink import EmbeddedBroker
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 OWN = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
 """What we add to librdkafka's structure. `metrics` are Java's names."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.console import Console
-from tests.spark.support.session import KRB5_CONFIG, start
 from tests.spark.support.sink import Sink, create_topics
+from tools.support.spark_session import KRB5_CONFIG, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pytest
 
 from tests.integration.support.servers import answer_with_tls_alert, closed_port, listening
 from tests.spark.support.sink import SHORT, Sink
-from tests.support.clients.foreign import count
-from tests.support.kafka.broker import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

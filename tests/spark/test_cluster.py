@@ -13,7 +13,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.cluster_child import ROWS
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = ("speculation", "task-retry", "stage-retry")

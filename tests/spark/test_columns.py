@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.sink import JVM, Sink, create_topics
-from tests.support.clients.foreign import count
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent, count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.support.console import Console
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 ZONE = "spark.sql.session.timeZone"
 TOLERATE = {"errors.tolerance": "all"}

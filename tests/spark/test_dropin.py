@@ -14,12 +14,12 @@ from pyspark.sql import functions as sf
 
 from tests.spark.support.scenarios import ACCEPTED, HEADERS, REFUSED, Scenario
 from tests.spark.support.sink import JVM, OURS, Sink, create_topics, local_frame
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 _READ_SCHEMA = (
     "topic string, partition int, key binary, value binary, "

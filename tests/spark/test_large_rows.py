@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import DeliveryReport
-from tests.support.clients.foreign import count
-from tests.support.kafka.jars import ROOT
+from tools.support.jars import ROOT
+from tools.support.readers import count
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.support.sink import Sink
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 _ROWS = 10_000
 

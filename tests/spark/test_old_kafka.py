@@ -9,8 +9,8 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.support.sink import JVM, Sink
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tools.support.kafka_cluster import ZooKeeperCluster
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

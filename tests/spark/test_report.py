@@ -14,8 +14,7 @@ from spark_kafka_sink import DeliveryReport, last_report
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.sink import local_frame
-from tests.support.clients.foreign import ranges
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent, ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.support.sink import SHORT
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from pathlib import Path

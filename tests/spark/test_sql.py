@@ -9,14 +9,14 @@ from chispa import assert_df_equality
 
 from spark_kafka_sink import KafkaProdDataSource, error_of
 from tests.spark.support.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.every_release
 

@@ -14,13 +14,13 @@ from spark_kafka_sink import last_report
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.spark.support.stream import WAIT_S, Stream
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.spark.support.console import Console
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.certificates import CertificateAuthority, IssuedCertificate
+    from tools.support.certificates import CertificateAuthority, IssuedCertificate
 
 
 def server_context(folder: Path, server: IssuedCertificate) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.partition_report import PartitionReport
-from tests.support.clients.foreign import ForeignRecord
+from tools.support.readers import ForeignRecord
 from tools.torture.check import violations
 from tools.torture.plan import Placing, Plan, Trouble, draw
 from tools.torture.writing import Ack, Written, value

@@ -11,16 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.node import free_port
-from tests.support.security.listeners import (
-    HOST,
-    Listener,
-    Offers,
-    broker_settings,
-    with_controller,
-)
-from tests.support.security.stores import write_stores
 from tools.benchmarks.core import contestants as core
 from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
 from tools.benchmarks.core.job import Job
@@ -30,19 +20,23 @@ from tools.benchmarks.spark import contestants as spark
 from tools.benchmarks.spark.warm import WarmSpark
 from tools.benchmarks.tables import Table
 from tools.benchmarks.topics import MEASURED, fresh_topic
+from tools.support.certificates import CertificateAuthority
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tests.support.kafka.node import KafkaNode
     from tools.benchmarks.core.contestants import Contestant
     from tools.benchmarks.core.measuring import CorePlan
     from tools.benchmarks.sample import Sample
     from tools.benchmarks.spark.contestants import SparkContestant
     from tools.benchmarks.spark.measuring import SparkPlan
     from tools.benchmarks.targets import Target
+    from tools.support.kafka_node import KafkaNode
 
-PROTOCOLS = (Listener.PLAINTEXT, Listener.SSL)
+HOST = "localhost"
+PROTOCOLS = ("PLAINTEXT", "SSL")
 CODECS = ("none", "lz4")
 _WARM_UP = 20_000
 _SPARK = "Spark, "
@@ -62,7 +56,7 @@ class Cost:
 
     contestant: str
     codec: str
-    series: dict[Listener, Series] = field(default_factory=dict)
+    series: dict[str, Series] = field(default_factory=dict)
 
     @classmethod
     def of(cls, contestant: str, codec: str) -> Cost:
@@ -74,7 +68,7 @@ class Cost:
         return {
             "contestant": self.contestant,
             "codec": self.codec,
-            **{each.name: one.to_dict() for each, one in self.series.items()},
+            **{each: one.to_dict() for each, one in self.series.items()},
         }
 
 
@@ -98,36 +92,46 @@ class EncryptionFigures:
 
 
 class EncryptedKafka(KafkaCluster):
-    """One node for measurements with a listener for each of `PROTOCOLS`, and no authorizer."""
+    """One node for measurements with a listener for each of `PROTOCOLS`."""
 
     def __init__(self) -> None:
         super().__init__(**MEASURED)
-        self._ports = {Listener.PLAINTEXT: self.nodes[0].port, Listener.SSL: free_port()}
-        self.stores = write_stores(self.folder / "tls")
+        self._ports = {"PLAINTEXT": self.nodes[0].port, "SSL": free_port()}
+        tls = self.folder / "tls"
+        tls.mkdir(parents=True)
+        authority = CertificateAuthority()
+        self._authority = authority.write(tls)
+        self._certificate = authority.server(HOST).write(tls)
 
-    def servers(self, protocol: Listener) -> str:
+    def servers(self, protocol: str) -> str:
         """host:port of a listener."""
         return f"{HOST}:{self._ports[protocol]}"
 
     def node_settings(self, node: KafkaNode) -> dict[str, str]:
-        """Both listeners', with Kafka's own number of network threads."""
-        settings = broker_settings(self._ports, Offers(stores=self.stores))
-        return {**with_controller(settings, node), "num.network.threads": "3"}
+        """Server properties of both listeners."""
+        listeners = ",".join(f"{each}://{self.servers(each)}" for each in PROTOCOLS)
+        return {
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{node.controller_port}",
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.name.ssl.ssl.keystore.type": "PEM",
+            "listener.name.ssl.ssl.keystore.location": str(self._certificate),
+        }
 
-    def java_way(self, protocol: Listener) -> dict[str, str]:
-        """Options that lead there, by Java's names."""
-        return self._way(protocol, "ssl.truststore.location") | (
-            {"ssl.truststore.type": "PEM"} if protocol is Listener.SSL else {}
+    def java_options(self, protocol: str) -> dict[str, str]:
+        """Client options of the Java names for a protocol."""
+        return self._options(protocol, "ssl.truststore.location") | (
+            {"ssl.truststore.type": "PEM"} if protocol == "SSL" else {}
         )
 
-    def librdkafka_way(self, protocol: Listener) -> dict[str, str]:
-        """The same by librdkafka's."""
-        return self._way(protocol, "ssl.ca.location")
+    def librdkafka_options(self, protocol: str) -> dict[str, str]:
+        """Client options of librdkafka for a protocol."""
+        return self._options(protocol, "ssl.ca.location")
 
-    def _way(self, protocol: Listener, authorities: str) -> dict[str, str]:
-        way = {"security.protocol": protocol.protocol}
-        trusted = {authorities: str(self.stores.path("trust.pem"))}
-        return {**way, **trusted} if protocol is Listener.SSL else way
+    def _options(self, protocol: str, authorities: str) -> dict[str, str]:
+        trusted = {authorities: str(self._authority)} if protocol == "SSL" else {}
+        return {"security.protocol": protocol, **trusted}
 
 
 def measure(plan: EncryptionPlan, tell: Callable[[str], None]) -> EncryptionFigures:
@@ -145,17 +149,17 @@ def _core(kafka: EncryptedKafka, plan: CorePlan, tell: Callable[[str], None]) ->
     for number in range(plan.rounds):
         for contestant, cost in heats:
             for protocol, series in cost.series.items():
-                what = f"{contestant.name}, {cost.codec}, {protocol.name}"
+                what = f"{contestant.name}, {cost.codec}, {protocol}"
                 tell(f"encryption, round {number + 1} of {plan.rounds}: {what}")
                 series.add(partial(_send, kafka, contestant, protocol, cost.codec, plan), tell)
     return [cost for _, cost in heats]
 
 
 def _send(
-    kafka: EncryptedKafka, contestant: Contestant, protocol: Listener, codec: str, plan: CorePlan
+    kafka: EncryptedKafka, contestant: Contestant, protocol: str, codec: str, plan: CorePlan
 ) -> Sample:
     librdkafka = contestant.name == core.LIBRDKAFKA
-    way = kafka.librdkafka_way(protocol) if librdkafka else kafka.java_way(protocol)
+    way = kafka.librdkafka_options(protocol) if librdkafka else kafka.java_options(protocol)
     with fresh_topic(kafka.bootstrap_servers, plan.warmup + plan.records) as topic:
         return contestant.run(
             Job(
@@ -176,14 +180,14 @@ def _spark(kafka: EncryptedKafka, plan: SparkPlan, tell: Callable[[str], None]) 
     with _warm(contestants) as sparks:
         for contestant, cost in heats:
             for protocol, series in cost.series.items():
-                tell(f"encryption: warming up {cost.contestant}, {cost.codec}, {protocol.name}")
+                tell(f"encryption: warming up {cost.contestant}, {cost.codec}, {protocol}")
                 order = _order(kafka, contestant, protocol, cost.codec)
                 write = partial(_write, kafka, sparks[contestant.writer], order)
                 attempt(partial(write, plan.records), series.failures, tell)
         for number in range(plan.rounds):
             for contestant, cost in heats:
                 for protocol, series in cost.series.items():
-                    what = f"{cost.contestant}, {cost.codec}, {protocol.name}"
+                    what = f"{cost.contestant}, {cost.codec}, {protocol}"
                     tell(f"encryption, round {number + 1} of {plan.rounds}: {what}")
                     order = _order(kafka, contestant, protocol, cost.codec)
                     write = partial(_write, kafka, sparks[contestant.writer], order)
@@ -199,12 +203,12 @@ def _warm(contestants: Sequence[SparkContestant]) -> Iterator[dict[str, WarmSpar
 
 
 def _order(
-    kafka: EncryptedKafka, contestant: SparkContestant, protocol: Listener, codec: str
+    kafka: EncryptedKafka, contestant: SparkContestant, protocol: str, codec: str
 ) -> dict[str, Any]:
     settings = {"bootstrap.servers": kafka.servers(protocol), "compression.type": codec}
     return {
         "writer": contestant.writer,
-        "options": {**settings, **SAFE, **BATCHES, **kafka.java_way(protocol)},
+        "options": {**settings, **SAFE, **BATCHES, **kafka.java_options(protocol)},
         "columns": {},
         "conf": dict(contestant.conf),
     }
@@ -220,7 +224,7 @@ def encryption_table(costs: Sequence[Cost]) -> Table:
     """Rates and CPU by each protocol, and under them what lies between the two."""
     rows = [row for cost in costs for row in _rows(cost)]
     failures = [
-        (f"{cost.contestant}, {cost.codec}, {each.name},", one.failures)
+        (f"{cost.contestant}, {cost.codec}, {each},", one.failures)
         for cost in costs
         for each, one in cost.series.items()
     ]
@@ -239,7 +243,7 @@ def _rows(cost: Cost) -> Iterator[tuple[str, ...]]:
         if one.samples:
             spread = f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
             figures = (f"{one.rate / 1e6:.2f}", spread, f"{one.cpu_us:.3f}")
-        yield (cost.contestant, cost.codec, protocol.name, *figures)
+        yield (cost.contestant, cost.codec, protocol, *figures)
     plain, encrypted = (cost.series[each] for each in PROTOCOLS)
     if plain.samples and encrypted.samples:
         rate, cpu_us = encrypted.rate / plain.rate, encrypted.cpu_us - plain.cpu_us

@@ -9,8 +9,8 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.support.kafka.jars import KAFKA
 from tools.checks.needs import find_java
+from tools.support.jars import KAFKA
 
 _PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka")
 _PRODUCT = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)

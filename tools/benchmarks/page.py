@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks.charts import draw_charts
 from tools.docs.pages import DOCS, write_block
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from tools.benchmarks.results import Results

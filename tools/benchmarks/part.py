@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tests.support.kafka.admin import Admin
 from tools.benchmarks.topics import measured_kafka
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.support.kafka.jars import CACHE
+from tools.support.jars import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks.sample import BenchmarkError, Sample
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     import resource

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypedDict
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from tests.support.kafka.admin import Admin
-from tests.support.kafka.broker import KafkaCluster
 from tools.benchmarks.sample import BenchmarkError
+from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

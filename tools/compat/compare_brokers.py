@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.support.kafka.broker import KafkaCluster
 from tools.compat.scenarios.admin import admin_scenarios
 from tools.compat.scenarios.configs import config_scenarios
 from tools.compat.scenarios.groups import group_scenarios
@@ -22,6 +21,7 @@ from tools.compat.scenarios.produce import produce_scenarios
 from tools.compat.scenarios.read import read_scenarios
 from tools.compat.scenarios.world import Scenario, keep_everything, run
 from tools.docs.pages import write_block
+from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

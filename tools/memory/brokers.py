@@ -10,10 +10,10 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.admin import Admin
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.jars import ROOT
 from tools.memory.case import MB, Broker
+from tools.support.admin import Admin
+from tools.support.jars import ROOT
+from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def broker_for(case: Case) -> Iterator[tuple[str, str]]:
             yield made
         return
     rate = SLOW_RATE if case.broker is Broker.SLOW else _FAST_RATE
-    command = [sys.executable, "-m", "tests.integration.support.slow_broker"]
+    command = [sys.executable, "-m", "tools.support.slow_broker"]
     with subprocess.Popen(
         [*command, str(case.partitions), str(rate)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:

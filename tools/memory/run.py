@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.jars import ROOT
 from tools.memory.brokers import broker_for
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from tools.memory.case import Case

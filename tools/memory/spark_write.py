@@ -19,8 +19,8 @@ import psutil
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import DeliveryReport
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks.installation import AS_USERS_HAVE
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

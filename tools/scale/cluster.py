@@ -18,9 +18,9 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.diagnostics.preflight import examine
-from tests.support.kafka.jars import ROOT
 from tools.scale.messages import TOPIC
 from tools.scale.session import SessionCost
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

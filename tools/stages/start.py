@@ -13,9 +13,9 @@ from statistics import median
 
 import pyspark
 
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.tables import Table
+from tools.support.jars import ROOT
 
 _ROUNDS = 5
 _WORKER = "pyspark.sql.worker."

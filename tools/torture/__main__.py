@@ -9,8 +9,8 @@ from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
-from tests.support.kafka.node import NodeError
 from tools.ledger import Ledger
+from tools.support.kafka_node import NodeError
 from tools.torture.cluster import TortureCluster
 from tools.torture.disk import small_disk
 from tools.torture.plan import Plan, draw

@@ -16,7 +16,7 @@ from tools.torture.writing import Written, place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tests.support.clients.foreign import ForeignRecord
+    from tools.support.readers import ForeignRecord
 
 _SLACK_S = 8.0
 _STATUSES = (DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED)

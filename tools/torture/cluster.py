@@ -10,9 +10,9 @@ import shutil
 import ssl
 from typing import TYPE_CHECKING, Self
 
-from tests.support.certificates import CertificateAuthority
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.node import free_port
+from tools.support.certificates import CertificateAuthority
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_node import free_port
 from tools.torture.network.proxy import HOST, Encryption, Proxy
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from tests.support.kafka.node import KafkaNode
+    from tools.support.kafka_node import KafkaNode
 
 _PLAIN, _SECURED = "PROXIED", "SECURED"
 _USER, _PASSWORD = "torture", "torture-secret"

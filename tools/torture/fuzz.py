@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 import atheris
 from crc32c import crc32c
+from kio.index import load_entity_schema
 from kio.schema.api_versions.v4 import response as api_versions
 from kio.schema.errors import ErrorCode
+from kio.schema.index import schema_name_map
 from kio.static.primitive import i16, i32Timedelta
 
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
@@ -36,12 +38,15 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.records.compression import decompress
     from spark_kafka_sink.records.decoder import read_records
 
-from tests.unit.protocol.entities import MESSAGES
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TYPES = tuple(kind for kinds in MESSAGES.values() for kind in kinds)
+TYPES = tuple(
+    load_entity_schema(name, version, kind)
+    for name, versions in schema_name_map.items()
+    for version, kinds in versions.items()
+    for kind in kinds
+)
 MEMORY_MIB = 1024
 """Most memory that the garbage may take."""
 SECONDS = 5

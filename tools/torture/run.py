@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 from tools.torture.check import violations
 from tools.torture.network.faults import Schedule
 from tools.torture.plan import Plan, Trouble
@@ -23,7 +23,7 @@ from tools.torture.writing import Writer, forget_sessions
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from tests.support.clients.foreign import ForeignRecord
+    from tools.support.readers import ForeignRecord
     from tools.torture.cluster import TortureCluster
 
 _LEAST_S = 1.5

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.node import NodeError
+from tools.support.kafka_node import NodeError
 from tools.torture_eos.kafka.cluster import eos_cluster
 from tools.torture_eos.kafka.reading import open_transactions
 from tools.torture_eos.plans.kinds import ONCE

@@ -10,13 +10,13 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.topic_config import TOPIC_NAMES
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink import EmbeddedBroker
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)

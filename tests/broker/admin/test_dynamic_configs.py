@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import RawClient, batch, create, produce
+from tools.support.raw_client import RawClient, batch, create, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

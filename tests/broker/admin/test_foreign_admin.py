@@ -19,7 +19,7 @@ from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.support.kafka.java import run_tool
+from tools.support.java import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

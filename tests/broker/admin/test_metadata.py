@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import TIMEOUT, RawClient, create
+from tools.support.raw_client import TIMEOUT, RawClient, create
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

@@ -12,21 +12,20 @@ from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
-from tests.broker.support.raw import RawClient
 from tests.integration.support.producing import produce, rows
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.jars import OLD_KAFKA
-from tests.support.kafka.java import command
 from tools.compat.clients.aio import AIOKAFKA
 from tools.compat.clients.check import ClientRow, Task
 from tools.compat.clients.confluent import CONFLUENT
 from tools.compat.clients.kafka_python import KAFKA_PYTHON
+from tools.support.jars import OLD_KAFKA
+from tools.support.java import command
+from tools.support.raw_client import RawClient
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.support.kafka.broker import KafkaCluster
-    from tests.support.kafka.zookeeper import ZooKeeperCluster
+    from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 RELEASES = tuple(releases())
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}

@@ -23,8 +23,8 @@ from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.broker.support.looking import next_line
-from tests.broker.support.raw import RawClient, batch, produce, produce_values
 from tests.unit.protocol.entities import entities
+from tools.support.raw_client import RawClient, batch, produce, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,7 @@ def test_many_connections_opened_and_dropped(shared: EmbeddedBroker) -> None:
 def test_clients_that_leave_while_they_wait(shared: EmbeddedBroker) -> None:
     from datetime import timedelta
 
-    from tests.broker.support.fetching import fetch_values
+    from tools.support.raw_client import fetch_values
 
     waiting = [connect(shared) for _ in range(20)]
     end = shared.end_offsets("t")[0]
@@ -158,7 +158,7 @@ def test_a_client_that_does_not_read(shared: EmbeddedBroker) -> None:
     with connect(shared) as client:
         for _ in range(20):
             produce(client, "t", big)
-    from tests.broker.support.fetching import fetch_values
+    from tools.support.raw_client import fetch_values
 
     with connect(shared) as lazy, connect(shared) as busy:
         for _ in range(20):
@@ -253,7 +253,7 @@ def test_readers_that_wait_and_leave_cost_nothing(
 ) -> None:
     from datetime import timedelta
 
-    from tests.broker.support.fetching import fetch_values
+    from tools.support.raw_client import fetch_values
 
     process, address = broker_process
     before = memory_of(process)

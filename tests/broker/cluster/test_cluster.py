@@ -15,12 +15,13 @@ from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.fetching import fetch, offsets
-from tests.broker.support.raw import (
+from tools.support.raw_client import (
     RawClient,
     batch,
     create,
+    fetch,
     new_producer_id,
+    offsets,
     produce,
     produce_values,
 )

@@ -10,14 +10,13 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.fetching import fetch, offsets
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, produce
+from tools.support.raw_client import TIMEOUT, RawClient, batch, fetch, offsets, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 NO_ERROR = ErrorCode.none
 

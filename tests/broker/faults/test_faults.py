@@ -25,9 +25,16 @@ from spark_kafka_sink.broker.faults import (
 from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.fetching import fetch, offsets
 from tests.broker.support.looking import next_line
-from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+from tools.support.raw_client import (
+    RawClient,
+    batch,
+    fetch,
+    new_producer_id,
+    offsets,
+    produce,
+    produce_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import next_line
-from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import SOCKET_SECONDS, RawClient
+from tools.support.raw_client import SOCKET_SECONDS, RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

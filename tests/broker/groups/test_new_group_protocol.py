@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import RawClient
-from tests.support.kafka.java import command
+from tools.support.java import command
+from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from tests.broker.support.raw import RawClient
+    from tools.support.raw_client import RawClient
 
 STRANGER = UUID(int=77)
 NOT_YET = {

@@ -12,13 +12,13 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import RawClient, batch, produce
 from tests.support.pace import pace
+from tools.support.raw_client import RawClient, batch, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 SHORT = 0.5
 NO_ERROR = ErrorCode.none

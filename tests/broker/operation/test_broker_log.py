@@ -17,7 +17,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.connection import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import next_line
-from tests.broker.support.raw import RawClient, batch, old_messages, produce, produce_values
+from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.looking import next_line
-from tests.broker.support.raw import RawClient
+from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from tools.compat.scenarios.world import keep_everything, run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 CHOSEN = (
     "sequences, ",

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError
-from tests.support.kafka.node import free_port
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from spark_kafka_sink.broker.net.server import REQUESTS_IN_A_TURN
 from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.broker.security.raw_sasl import log_in, plain
-from tests.broker.support.raw import RawClient, batch, produce_values
+from tools.support.raw_client import RawClient, batch, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,13 +13,22 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
-from tests.broker.support.fetching import batches, fetch, fetch_values, list_offset, offsets
-from tests.broker.support.raw import RawClient, batch, create, produce
+from tools.support.raw_client import (
+    RawClient,
+    batch,
+    batches,
+    create,
+    fetch,
+    fetch_values,
+    list_offset,
+    offsets,
+    produce,
+)
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.mark.parametrize("version", range(4, 18))

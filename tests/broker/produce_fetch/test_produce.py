@@ -12,11 +12,13 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.protocol.codec import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
-from tests.broker.support.fetching import batches, fetch, list_offset
-from tests.broker.support.raw import (
+from tools.support.raw_client import (
     RawClient,
     batch,
+    batches,
     create,
+    fetch,
+    list_offset,
     new_producer_id,
     old_messages,
     produce,

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import checksum
-from tests.broker.support.raw import RawClient, batch, create, new_producer_id, produce
+from tools.support.raw_client import RawClient, batch, create, new_producer_id, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

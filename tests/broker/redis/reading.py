@@ -12,8 +12,8 @@ from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from tests.broker.support.raw import RawClient
     from tests.broker.support.redis_server import RedisServer
+    from tools.support.raw_client import RawClient
 
 
 def list_offset(raw: RawClient, timestamp: int) -> int:

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.redis.reading import entries
 from tests.broker.support.looking import topic_in
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, produce
+from tools.support.raw_client import TIMEOUT, RawClient, batch, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

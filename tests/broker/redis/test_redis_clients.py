@@ -14,13 +14,13 @@ from kafka import KafkaProducer
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.redis.reading import entries
 from tests.integration.support.producing import produce, rows
-from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
+from tools.support.readers import by_confluent, by_kafka_python, by_kcat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.broker.support.redis_server import RedisServer
-    from tests.support.clients.foreign import ForeignRecord
+    from tools.support.readers import ForeignRecord
 
 HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))
 COUNT = 500

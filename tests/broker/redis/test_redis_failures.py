@@ -18,7 +18,9 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.redis.reading import fetch, list_offset, values
 from tests.broker.support.looking import next_line
-from tests.broker.support.raw import (
+from tests.broker.support.redis_proxy import Loss, RedisProxy
+from tests.broker.support.redis_server import RedisServer
+from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
     batch,
@@ -26,8 +28,6 @@ from tests.broker.support.raw import (
     produce,
     produce_values,
 )
-from tests.broker.support.redis_proxy import Loss, RedisProxy
-from tests.broker.support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
 from tests.broker.support.looking import log_in, topic_in
-from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+from tools.support.raw_client import RawClient, batch, new_producer_id, produce, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

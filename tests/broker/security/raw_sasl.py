@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from tests.broker.support.raw import RawClient
+    from tools.support.raw_client import RawClient
 
 
 def plain(user: str, password: str) -> bytes:

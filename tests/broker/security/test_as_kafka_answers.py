@@ -13,10 +13,10 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce_values
 from tests.support.security.listeners import Listener
 from tests.support.security.secured import SecuredKafka
 from tests.support.security.users import User, password
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

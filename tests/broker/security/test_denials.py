@@ -14,7 +14,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import log_in
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce_values
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

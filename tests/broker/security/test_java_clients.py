@@ -8,12 +8,12 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.support.kafka.jvm import kafka_jvm
+from tools.support.java import kafka_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.support.kafka.jvm import Jvm
+    from tools.support.java import Jvm
 
 STRINGS = "org.apache.kafka.common.serialization.StringSerializer"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")

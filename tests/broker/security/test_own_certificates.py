@@ -12,7 +12,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import ConfigError
 from tests.broker.security.clients import WRITERS, Login
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from collections.abc import Callable

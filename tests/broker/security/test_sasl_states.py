@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
-from tests.broker.support.raw import RawClient, batch, produce, produce_values
+from tools.support.raw_client import RawClient, batch, produce, produce_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

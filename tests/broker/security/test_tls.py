@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
-from tests.broker.support.raw import RawClient, batch, produce
+from tools.support.raw_client import RawClient, batch, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,13 +18,13 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import log_in, topic_in
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, new_producer_id, produce
-from tests.support.clients.console import dump, dumped_batches, dumped_records
-from tests.support.kafka.java import run_tool
+from tools.support.java import run_tool
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id, produce
+from tools.support.readers import dump, dumped_batches, dumped_records
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIGS: dict[str, Any] = {"internal_segment_bytes": "20000", "index_interval_bytes": "700"}

@@ -18,13 +18,13 @@ from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import topic_in
-from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 SEGMENT = "00000000000000000000.log"
 

@@ -16,9 +16,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.broker.support.looking import next_line
-from tests.support.clients.console import dump, dumped_batches
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.node import free_port
+from tools.support.kafka_node import free_port
+from tools.support.readers import by_confluent, dump, dumped_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
 from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
-from tests.broker.support.raw import batch
+from tools.support.raw_client import batch
 
 QUICK = settings(max_examples=40, deadline=None, database=None)
 

@@ -15,8 +15,8 @@ import crc32c
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import batch
 from tests.broker.transactions.views import Step, Views
+from tools.support.raw_client import batch
 
 
 class Player(Views):

@@ -23,8 +23,7 @@ from kafka.structs import OffsetAndMetadata
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.transactions.confluent import SECONDS, transactional, values
-from tests.support.kafka.java import run_tool
-from tests.support.kafka.jvm import kafka_jvm
+from tools.support.java import kafka_jvm, run_tool
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster

@@ -9,8 +9,8 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.looking import topic_in
-from tests.broker.support.raw import RawClient
 from tests.broker.transactions.player import Player
+from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,12 +12,12 @@ import pytest
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.broker.support.raw import RawClient, create
 from tests.broker.transactions.player import Player
+from tools.support.raw_client import RawClient, create
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
 

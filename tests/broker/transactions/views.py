@@ -14,7 +14,7 @@ from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from tests.broker.support.raw import RawClient
+    from tools.support.raw_client import RawClient
 
 WAIT_S = 60
 

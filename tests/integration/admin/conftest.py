@@ -10,8 +10,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.config.model import ProducerConfig
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

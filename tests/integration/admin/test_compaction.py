@@ -18,10 +18,10 @@ from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from tests.integration.admin.conftest import connected
-from tests.integration.admin.opening import open_transaction
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.broker import KafkaCluster
 from tests.unit.exactly_once.log.decisions import decided
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import by_confluent
+from tools.support.transactions import open_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

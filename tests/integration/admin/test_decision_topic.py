@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink.admin.blocking_client import BlockingClient

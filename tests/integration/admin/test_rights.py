@@ -14,10 +14,10 @@ from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
 from spark_kafka_sink.config.model import ProducerConfig
-from tests.support.kafka.java import run_tool
 from tests.support.security.listeners import Listener
 from tests.support.security.secured import SecuredKafka
 from tests.support.security.users import User, password
+from tools.support.java import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,14 +13,14 @@ from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
 from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.admin.conftest import AnyKafka, connected
-from tests.integration.admin.opening import TIMEOUT_MS, open_transaction, open_transactions
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.java import run_tool
+from tools.support.java import run_tool
+from tools.support.readers import by_confluent
+from tools.support.transactions import TIMEOUT_MS, open_transaction, open_transactions
 
 if TYPE_CHECKING:
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 EPOCH, INVALID_STATE, FENCED = 47, 48, 90

@@ -38,7 +38,7 @@ from tests.integration.exactly_once.writing import (
     rows_of,
 )
 from tests.integration.support.producing import numbered, rows
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.support.kafka.broker import KafkaCluster
-    from tests.support.kafka.zookeeper import ZooKeeperCluster
+    from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from tests.integration.exactly_once.crashing import CrashError, crashing_driver
 from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from tests.integration.exactly_once.writing import Writes
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

@@ -29,13 +29,13 @@ from tests.integration.exactly_once.writing import (
     rows_of,
     stream,
 )
-from tests.support.kafka.admin import Admin
 from tests.support.pace import pace
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from tests.integration.exactly_once.writing import Writes
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 NOTHING = rows_of()
 

@@ -22,7 +22,7 @@ from tests.integration.exactly_once.writing import (
     stream,
     transactions_of,
 )
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.exactly_once.writing import PARTITIONS, SETTLE_SECONDS, stream
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.writing import Writes
-    from tests.support.kafka.broker import KafkaCluster
-    from tests.support.kafka.zookeeper import ZooKeeperCluster
+    from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 LONG_MS = 60_000
 

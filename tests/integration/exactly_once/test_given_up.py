@@ -19,12 +19,12 @@ from tests.integration.exactly_once.writing import (
     stream,
     transactions_of,
 )
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.mark.parametrize("batch", ["0", "1"])

@@ -13,11 +13,11 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from tests.integration.exactly_once.crashing import DECIDED, CrashError, crashing_driver
 from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from tests.integration.exactly_once.writing import Writes
-    from tests.support.kafka.zookeeper import ZooKeeperCluster
+    from tools.support.kafka_cluster import ZooKeeperCluster
 
 
 @pytest.fixture

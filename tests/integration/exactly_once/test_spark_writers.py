@@ -24,14 +24,14 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.exactly_once.planning import plan_write
 from spark_kafka_sink.spark.reports.error_file import WriteOrigin
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
-from tests.support.kafka.broker import KafkaCluster
+from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceWriter
-    from tests.support.kafka.zookeeper import ZooKeeperCluster
+    from tools.support.kafka_cluster import ZooKeeperCluster
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
 TWO_PHASES = {

@@ -27,13 +27,13 @@ from tests.integration.exactly_once.writing import (
     rows_of,
     stream,
 )
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from tests.integration.exactly_once.writing import Writes
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 BLOCK_MS = 1500
 _listening = servers.listening

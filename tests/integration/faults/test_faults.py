@@ -13,8 +13,8 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, session
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.broker import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

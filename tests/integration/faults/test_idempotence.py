@@ -16,9 +16,9 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session, g
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
 from tests.integration.support.producing import config, rows
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.node import free_port
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_node import free_port
+from tools.support.readers import by_confluent
 from tools.torture.network.faults import Fault, Schedule
 from tools.torture.network.proxy import HOST, Proxy
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from spark_kafka_sink import DeliveryReport
-    from tests.support.kafka.node import KafkaNode
+    from tools.support.kafka_node import KafkaNode
 
 NOT_ENOUGH_REPLICAS = 19
 PATIENCE_S = 60

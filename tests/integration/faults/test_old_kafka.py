@@ -12,14 +12,19 @@ from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, produce, rows, session
-from tests.support.clients.foreign import ForeignRecord, await_count, in_order
-from tests.support.clients.readers import by_confluent, by_kafka_python
+from tools.support.readers import (
+    ForeignRecord,
+    await_count,
+    by_confluent,
+    by_kafka_python,
+    in_order,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.support.clients.foreign import Headers
-    from tests.support.kafka.zookeeper import ZooKeeperCluster
+    from tools.support.kafka_cluster import ZooKeeperCluster
+    from tools.support.readers import Headers
 
 ROWS = 300
 FIRST_MS = 1_700_000_000_000

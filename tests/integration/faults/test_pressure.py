@@ -17,14 +17,14 @@ from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import config, rows, session
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.producer.rows import Rows
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 PARTITIONS = 6
 BUFFER = 4 << 20

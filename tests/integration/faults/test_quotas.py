@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import rows, session
-from tests.support.kafka.java import run_tool
+from tools.support.java import run_tool
 
 if TYPE_CHECKING:
     import pytest
 
     from spark_kafka_sink import DeliveryReport
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 RATE = 100_000
 """Bytes a second; Kafka admits ten seconds' worth at once."""

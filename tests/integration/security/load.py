@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, session
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink import DeliveryReport
-    from tests.support.kafka.cluster import Cluster
     from tests.support.security.doors import Door, Secured
+    from tools.support.kafka_cluster import Cluster
 
 CHUNK = 500
 

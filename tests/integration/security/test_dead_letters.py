@@ -8,10 +8,10 @@ import pytest
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from tests.integration.support.tolerating import TOLERATE, batch, write
-from tests.support.clients.readers import by_confluent
 from tests.support.security.doors import TRUST, Door, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import DENIED, User
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka

@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.integration.support.producing import numbered, produce
-from tests.support.clients.foreign import count
-from tests.support.kafka.java import JavaError, run_tool
 from tests.support.security.doors import TRUST, Door, jaas, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User
+from tools.support.java import JavaError, run_tool
+from tools.support.readers import count
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,6 @@ from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.integration.security.middle import Overheard, between, wiretap, without
 from tests.integration.support.producing import numbered, produce
-from tests.support.clients.foreign import count
 from tests.support.security.doors import (
     TRUST,
     Door,
@@ -27,6 +26,7 @@ from tests.support.security.doors import (
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, password
 from tests.support.tls_servers import openssl_server
+from tools.support.readers import count
 
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka

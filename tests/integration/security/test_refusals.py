@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.support.producing import numbered, produce
-from tests.support.clients.foreign import count
 from tests.support.security.refusals import REFUSALS, Refusal
+from tools.support.readers import count
 
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka

@@ -24,11 +24,10 @@ from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 from tests.integration.support.producing import numbered, produce
 from tests.integration.support.transactions import settings, transaction
-from tests.support.clients.foreign import count
-from tests.support.clients.readers import by_confluent
 from tests.support.security.doors import TRUST, Door, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import DENIED, User
+from tools.support.readers import by_confluent, count
 
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka

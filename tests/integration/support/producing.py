@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink import DeliveryReport
-    from tests.support.clients.foreign import Headers
+    from tools.support.readers import Headers
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.node import free_port
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

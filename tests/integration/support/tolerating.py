@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink import DeliveryReport
-    from tests.support.clients.foreign import ForeignRecord
+    from tools.support.readers import ForeignRecord
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TOLERATE = {"errors.tolerance": "all"}

@@ -13,8 +13,8 @@ from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import RawClient
 from tests.integration.support.producing import config
+from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

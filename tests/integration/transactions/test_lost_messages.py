@@ -11,8 +11,8 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from tests.integration.support.producing import numbered
 from tests.integration.support.transactions import end, transaction
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,14 +16,14 @@ from tests.integration.support.transactions import (
     settings,
     transaction,
 )
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.broker import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.protocol.transactions import OpenTransaction
-    from tests.support.kafka.cluster import Cluster
+    from tools.support.kafka_cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3
 PATIENCE = 60.0

@@ -16,16 +16,16 @@ from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction
-from tests.support.clients.readers import by_confluent, by_kafka_python
-from tests.support.kafka.admin import Admin
-from tests.support.kafka.jars import OLD_KAFKA
-from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tools.support.admin import Admin
+from tools.support.jars import OLD_KAFKA
+from tools.support.kafka_cluster import ZooKeeperCluster
+from tools.support.readers import by_confluent, by_kafka_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink import EmbeddedBroker
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 

@@ -10,8 +10,8 @@ import pytest
 from spark_kafka_sink.common.errors import ProtocolError
 from tests.integration.support.producing import rows
 from tests.integration.support.transactions import end, settings, transaction
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.broker import KafkaCluster
+from tools.support.kafka_cluster import KafkaCluster
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,14 +9,14 @@ import pytest
 from spark_kafka_sink import repartition_by_kafka_partition
 from tests.spark.exactly_once.transactional import committed_numbers, options
 from tests.spark.support.sink import create_topics
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tests.spark.exactly_once.transactional import ExactlyOnce
     from tests.spark.support.stream import Stream
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 ATOMIC = {"atomicBatch": "true"}
 

@@ -13,7 +13,7 @@ from spark_kafka_sink.report.delivery_counters import WriteStatus
 from tests.spark.exactly_once.transactional import committed_numbers
 from tests.spark.support.sink import create_topics
 from tests.spark.support.stream import WAIT_S
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.spark.exactly_once.transactional import ExactlyOnce
     from tests.spark.support.console import Console
     from tests.spark.support.stream import Stream
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
 
 
 def test_a_batch_is_committed_as_a_whole(once: ExactlyOnce) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pathlib import Path

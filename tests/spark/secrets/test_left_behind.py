@@ -20,7 +20,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.secrets.plan import CONSOLE, EVENTS, LOG, SHOWN, Plan
 from tests.spark.secrets.planted import PASSWORD, USER, Planted, find, plant, referred
-from tests.support.kafka.jars import SPARK_SINK, ensure
+from tools.support.jars import SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

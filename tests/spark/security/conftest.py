@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.support.session import KRB5_CONFIG
+from tools.support.spark_session import KRB5_CONFIG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.spark.support.sink import Sink
-from tests.support.clients.readers import by_confluent
 from tests.support.security.doors import TRUST, Door, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

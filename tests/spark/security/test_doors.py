@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.sink import JVM, OURS
-from tests.support.clients.readers import by_confluent
 from tests.support.security.doors import DOORS, Door
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.sink import Sink
-from tests.support.clients.foreign import count
 from tests.support.security.doors import TRUST, Door, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.refusals import (
@@ -19,6 +18,7 @@ from tests.support.security.refusals import (
     Refusal,
 )
 from tests.support.security.users import DENIED, User, password
+from tools.support.readers import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

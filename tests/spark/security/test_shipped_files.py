@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.shipping_child import ROWS
-from tests.support.clients.readers import by_confluent
 from tests.support.security.doors import Door, jaas
 from tests.support.security.listeners import Listener
 from tests.support.security.users import User, password
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka

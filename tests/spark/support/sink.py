@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from tests.support.clients.foreign import ForeignRecord
-    from tests.support.kafka.broker import KafkaCluster
+    from tools.support.kafka_cluster import KafkaCluster
+    from tools.support.readers import ForeignRecord
 
 OURS, JVM = "kafkaprod", "kafka"
 SHORT = {

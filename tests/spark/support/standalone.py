@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-from tests.support.kafka.java import tied
-from tests.support.kafka.node import free_port
+from tools.support.java import tied
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from tests.spark.ways.shipped import SECURED, to_ship
 from tests.spark.ways.sql import SQL
 from tests.spark.ways.stream import STREAMS
 from tests.spark.ways.way import Way, Write, attempt
-from tests.support.clients.readers import by_confluent
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.node import free_port
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

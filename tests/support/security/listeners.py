@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from tests.support.kafka.node import KafkaNode
     from tests.support.security.issuer import Issuer
     from tests.support.security.kerberos import Kdc
     from tests.support.security.stores import Stores
+    from tools.support.kafka_node import KafkaNode
 
 HOST = "localhost"
 REAUTH_MS = 3_000

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.node import free_port
-from tests.support.kafka.zookeeper import ZooKeeperCluster
 from tests.support.security.doors import librdkafka_password
 from tests.support.security.entering import await_login
 from tests.support.security.listeners import HOST, Listener, Offers, broker_settings
 from tests.support.security.stores import write_stores
 from tests.support.security.users import User, grant, password, set_scram_password
+from tools.support.kafka_cluster import ZooKeeperCluster
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
-    from tests.support.kafka.node import KafkaNode
+    from tools.support.kafka_node import KafkaNode
 
 LISTENERS = (Listener.SSL, Listener.MTLS, Listener.SASL_PLAINTEXT, Listener.SASL_SSL)
 _AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"

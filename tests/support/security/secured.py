@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.broker import QUICK, KafkaCluster
-from tests.support.kafka.cluster import run_until_signal
-from tests.support.kafka.node import free_port
 from tests.support.security.issuer import Issuer
 from tests.support.security.kerberos import Kdc
 from tests.support.security.listeners import (
@@ -21,11 +18,13 @@ from tests.support.security.listeners import (
 )
 from tests.support.security.stores import write_stores
 from tests.support.security.users import SCRAM_ITERATIONS, User, grant, password
+from tools.support.kafka_cluster import QUICK, KafkaCluster, run_until_signal
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tests.support.kafka.node import KafkaNode
+    from tools.support.kafka_node import KafkaNode
 
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from tests.support.certificates import EXPIRED, CertificateAuthority, IssuedCertificate
 from tools.checks.needs import find_java
+from tools.support.certificates import EXPIRED, CertificateAuthority, IssuedCertificate
 
 STORE_PASSWORD = "store-secret-1"
 KEY_PASSWORD = "key-secret-2"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.security.listeners import Listener
 from tools.benchmarks.encryption import Cost, encryption_table
 from tools.benchmarks.processes import ContestantError
 from tools.benchmarks.sample import Sample
@@ -18,8 +17,8 @@ def _fail() -> Sample:
 
 def test_the_cost_stands_below_the_two_protocols() -> None:
     cost = Cost.of("one", "none")
-    cost.series[Listener.PLAINTEXT].add(lambda: _measured(0.5, 0.2), lambda _: None)
-    cost.series[Listener.SSL].add(lambda: _measured(1.0, 0.3), lambda _: None)
+    cost.series["PLAINTEXT"].add(lambda: _measured(0.5, 0.2), lambda _: None)
+    cost.series["SSL"].add(lambda: _measured(1.0, 0.3), lambda _: None)
     table = encryption_table([cost])
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert [row[2:] for row in table.rows] == [
@@ -32,8 +31,8 @@ def test_the_cost_stands_below_the_two_protocols() -> None:
 
 def test_where_one_protocol_failed_there_is_no_cost() -> None:
     cost = Cost.of("one", "lz4")
-    cost.series[Listener.PLAINTEXT].add(lambda: _measured(0.5, 0.2), lambda _: None)
-    cost.series[Listener.SSL].add(_fail, lambda _: None)
+    cost.series["PLAINTEXT"].add(lambda: _measured(0.5, 0.2), lambda _: None)
+    cost.series["SSL"].add(_fail, lambda _: None)
     table = encryption_table([cost])
     assert [row[3] for row in table.rows] == ["2.00", "failed"]
     assert "one, lz4, SSL, failed 1 times: SSL handshake failed." in table.notes

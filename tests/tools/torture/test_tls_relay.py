@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 from tools.torture.network.tls_relay import TlsRelay
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from spark_kafka_sink.admin.log_reader import (
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader
-from tests.support.harness.batches import batch
+from tools.support.transactions import batch
 
 
 class Log:

@@ -12,10 +12,10 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from tests.support.harness.batches import batch
 from tests.support.harness.scripted import blocking_client
 from tests.unit.admin.coordination import LOST
 from tests.unit.admin.partition_leader import PartitionLeader
+from tools.support.transactions import batch
 
 OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, NOT_AVAILABLE = 1, 6, 74, 78
 ALL = [b"a", b"b", b"c", b"d"]

@@ -11,7 +11,7 @@ import pytest
 from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.support.harness.batches import batch
+from tools.support.transactions import batch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 YEAR_10000 = 253_402_300_800_000

@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import install_command
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.security.preflight import StreamPreflight, check_security
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from pathlib import Path

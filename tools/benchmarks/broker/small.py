@@ -21,10 +21,10 @@ from rich.table import Table
 
 from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
-from tests.support.kafka.admin import Admin
-from tests.support.kafka.broker import KafkaCluster
 from tools.benchmarks.broker.measuring import broker
 from tools.benchmarks.broker.raw import TIMEOUT, batch
+from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from tests.support.kafka.jars import KAFKA, ensure
 from tools.benchmarks.core.job import Job
 from tools.benchmarks.processes import peak_mib, tree_cpu_s
 from tools.checks.needs import find_java
+from tools.support.jars import KAFKA, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

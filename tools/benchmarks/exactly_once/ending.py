@@ -9,9 +9,9 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.config.model import ProducerConfig
-from tests.integration.admin.opening import open_transactions
 from tools.benchmarks.sample import BenchmarkError
 from tools.benchmarks.topics import PARTITIONS, fresh_topic
+from tools.support.transactions import open_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-from tests.support.kafka.jars import ROOT, SPARK_SINK, ensure
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.spark import usage
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
 from tools.benchmarks.spark.writers import WRITERS
+from tools.support.jars import ROOT, SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

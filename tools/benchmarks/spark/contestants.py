@@ -6,9 +6,9 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks.core.contestants import BATCHES, SAFE
 from tools.benchmarks.payload import events_file
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from threading import Timer
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks.processes import ContestantError
 from tools.benchmarks.sample import Sample
+from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from types import TracebackType

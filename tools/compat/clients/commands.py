@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 
-from tests.support.clients.console import by_console_consumer
-from tests.support.kafka.jars import KAFKA
-from tests.support.kafka.java import command, run_tool
 from tools.compat.clients.check import CODECS, COUNT, VALUES, ClientRow, Task, expect, new_topic
 from tools.compat.clients.confluent import fill, values_in
+from tools.support.jars import KAFKA
+from tools.support.java import command, run_tool
+from tools.support.readers import by_console_consumer
 
 TEXT = "\n".join(VALUES) + "\n"
 TOOLS = "org.apache.kafka.tools"

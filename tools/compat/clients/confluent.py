@@ -8,9 +8,9 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from tests.support.clients.readers import by_confluent
-from tests.support.kafka.admin import Admin
 from tools.compat.clients.check import CODECS, COUNT, VALUES, ClientRow, Task, expect, new_topic
+from tools.support.admin import Admin
+from tools.support.readers import by_confluent
 
 SECONDS = 20
 

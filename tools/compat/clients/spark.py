@@ -24,7 +24,7 @@ PYTHON = ROOT / ".venv-pyspark41" / "bin" / "python"
 
 @cache
 def _session() -> SparkSession:
-    from tests.spark.support.session import start
+    from tools.support.spark_session import start
 
     return start(Path(tempfile.mkdtemp(prefix="matrix-spark-")))
 

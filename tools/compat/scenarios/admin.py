@@ -10,8 +10,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import TIMEOUT
 from tools.compat.scenarios.world import Scenario, World
+from tools.support.raw_client import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

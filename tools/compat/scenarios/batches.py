@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.records.record_batch import CRC_OFFSET, checksum
-from tests.broker.support.raw import batch
+from tools.support.raw_client import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import TIMEOUT
 from tools.compat.scenarios.groups import Member, find
 from tools.compat.scenarios.world import Scenario, World
+from tools.support.raw_client import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import batch
 from tools.compat.scenarios.world import Scenario, World
+from tools.support.raw_client import batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import TIMEOUT, RawClient, create, new_producer_id
 from tools.compat.scenarios.plain import plain
+from tools.support.raw_client import TIMEOUT, RawClient, create, new_producer_id
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
@@ -101,7 +101,7 @@ class World:
         self.ask(ApiKey.METADATA, 9, topics=[])
 
     def fetch(self, offset: int = 0, version: int = 11, **changes: Any) -> Any:
-        from tests.broker.support.fetching import fetch_values
+        from tools.support.raw_client import fetch_values
 
         if version >= 13 and "topic_id" not in changes:
             changes["topic_id"] = self.topic_id()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.cluster import Cluster
-from tests.support.kafka.node import free_port
-from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tools.support.kafka_cluster import Cluster, KafkaCluster, ZooKeeperCluster
+from tools.support.kafka_node import free_port
 from tools.torture.cluster import QUICK_TO_FAIL_OVER
 from tools.torture.network.proxy import HOST
 from tools.torture_eos.kafka.end_txns import EndTxns, Gate
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from tests.support.kafka.node import KafkaNode
+    from tools.support.kafka_node import KafkaNode
 
 _LISTENER = "PROXIED"
 _TWO_PHASE = {

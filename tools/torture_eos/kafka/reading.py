@@ -15,8 +15,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.support.clients.foreign import ReaderError
-from tests.support.kafka.java import run_tool
+from tools.support.java import run_tool
+from tools.support.readers import ReaderError
 from tools.torture_eos.check import Found
 from tools.torture_eos.plans.source import number_of
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql import SparkSession
 
-from tests.support.kafka.jars import CACHE
+from tools.support.jars import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

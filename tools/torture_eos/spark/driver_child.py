@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import repartition_by_kafka_partition
-from tests.support.kafka.jars import SPARK_SINK, ensure
+from tools.support.jars import SPARK_SINK, ensure
 from tools.torture_eos.plans.plan import ARROW_ROWS
 from tools.torture_eos.spark.standalone import EXECUTORS, start_cluster
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
-from tests.support.kafka.node import free_port
+from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.broker.support.raw import batch
+from tools.support.raw_client import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

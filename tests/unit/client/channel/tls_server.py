@@ -7,7 +7,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,10 @@ from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.recovery import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch
-from tests.support.harness.batches import batch
 from tests.support.harness.scripted import blocking_client
 from tests.unit.admin.partition_leader import PartitionLeader
 from tests.unit.exactly_once.log.decisions import task_transactions
+from tools.support.transactions import batch
 
 (TASK,) = task_transactions(1)
 OURS, OTHER = TASK.transaction.producer_id, 9

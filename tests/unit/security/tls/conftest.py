@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.certificates import CertificateAuthority, IssuedCertificate, KeyKind
 from tests.support.keytool import keytool, openssl
+from tools.support.certificates import CertificateAuthority, IssuedCertificate, KeyKind
 
 if TYPE_CHECKING:
     from pathlib import Path

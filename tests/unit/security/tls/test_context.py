@@ -23,11 +23,11 @@ from spark_kafka_sink.security.tls.context import (
     check_stores,
     client_context,
 )
-from tests.support.certificates import CertificateAuthority, KeyKind, self_signed
 from tests.support.handshakes import demanding_context, handshake, server_context
+from tools.support.certificates import CertificateAuthority, KeyKind, self_signed
 
 if TYPE_CHECKING:
-    from tests.support.certificates import IssuedCertificate
+    from tools.support.certificates import IssuedCertificate
 
 AUTHORITY = CertificateAuthority()
 SERVER = AUTHORITY.server("localhost", "127.0.0.1")

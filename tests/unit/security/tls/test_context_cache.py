@@ -16,8 +16,8 @@ from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.security import credentials
 from spark_kafka_sink.security.tls.context import MAX_KEPT, ContextCache, client_context
-from tests.support.certificates import CertificateAuthority
 from tests.support.handshakes import demanding_context, handshake, server_context
+from tools.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,9 @@ from spark_kafka_sink.config.security.model import (
 )
 from spark_kafka_sink.security.tls.context import client_context, warn_level
 from spark_kafka_sink.security.tls.failures import tls_failure
-from tests.support.certificates import (
+from tests.support.keytool import openssl
+from tests.support.tls_servers import failed_attempt, openssl_server, plain_server
+from tools.support.certificates import (
     EXPIRED,
     NOT_YET_VALID,
     CertificateAuthority,
@@ -29,8 +31,6 @@ from tests.support.certificates import (
     KeyKind,
     self_signed,
 )
-from tests.support.keytool import openssl
-from tests.support.tls_servers import failed_attempt, openssl_server, plain_server
 
 if TYPE_CHECKING:
     from pathlib import Path

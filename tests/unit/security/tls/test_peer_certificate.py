@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.config.security.model import TlsConfig
 from spark_kafka_sink.security.tls.verification import describe, verification_failure
-from tests.support.certificates import CertificateAuthority
+from tools.support.certificates import CertificateAuthority
 
 AUTHORITY = CertificateAuthority("Stranger")
 ODD_NAMES = {

@@ -29,9 +29,9 @@ from spark_kafka_sink.security.tls.context import CONTEXTS, ContextCache, client
 from spark_kafka_sink.security.tokens import token_endpoint
 from spark_kafka_sink.security.tokens.cache import TokenCache
 from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
-from tests.support.certificates import EXPIRED, CertificateAuthority
 from tests.unit.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.security.tokens.scripted_issuer import Answer, ScriptedIssuer, granted
+from tools.support.certificates import EXPIRED, CertificateAuthority
 
 if TYPE_CHECKING:
     import ssl

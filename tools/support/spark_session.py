@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from tests.support.kafka.jars import SPARK_SINK, ensure
+from tools.support.jars import SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import TopicMetadata
 
 _WAIT_S = 60
-_QUIET = logging.getLogger("tests.support.librdkafka")
+_QUIET = logging.getLogger("tools.support.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 

@@ -1,6 +1,6 @@
 """The Java archives of a real Kafka and of Spark's own Kafka sink, kept in ``.cache/``.
 
-``python -m tests.support.kafka.jars`` fills the cache. Maven fetches where it is on the path,
+``python -m tools.support.jars`` fills the cache. Maven fetches where it is on the path,
 Spark's own resolver otherwise; which registry they ask is their configuration, not ours.
 """
 
@@ -19,12 +19,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support import resolvers
+from tools.support import jar_resolvers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 MANIFEST = "manifest.json"
 
@@ -141,17 +141,17 @@ def _fetch(jars: JarSet, temporary: Path, resolver: Resolver) -> None:
     fetched.mkdir()
     try:
         _choose(resolver)(jars.coordinates, jars.transitive, fetched)
-    except resolvers.ResolverError as error:
+    except jar_resolvers.ResolverError as error:
         raise JarsError(f"{jars.name}: {error}") from error
     _write_manifest(jars, fetched)
     shutil.rmtree(jars.folder, ignore_errors=True)
     fetched.rename(jars.folder)
 
 
-def _choose(resolver: Resolver) -> resolvers.Resolve:
+def _choose(resolver: Resolver) -> jar_resolvers.Resolve:
     if resolver is Resolver.AUTO:
         resolver = Resolver.MAVEN if shutil.which("mvn") else Resolver.SPARK
-    return resolvers.by_maven if resolver is Resolver.MAVEN else resolvers.by_spark
+    return jar_resolvers.by_maven if resolver is Resolver.MAVEN else jar_resolvers.by_spark
 
 
 def _write_manifest(jars: JarSet, folder: Path) -> None:
@@ -185,7 +185,7 @@ def _locked(jars: JarSet) -> Iterator[None]:
 
 
 def main() -> None:
-    """Fetch all sets: `python -m tests.support.kafka.jars [maven|spark]`."""
+    """Fetch all sets: `python -m tools.support.jars [maven|spark]`."""
     resolver = Resolver(sys.argv[1]) if len(sys.argv) > 1 else Resolver.AUTO
     for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK):
         count = len(ensure(jars, resolver).paths())

@@ -7,6 +7,7 @@ import fcntl
 import functools
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,11 +17,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.kafka.jars import KAFKA, JarSet
-from tests.support.kafka.java import command, run_tool
+from tools.support.jars import KAFKA, JarSet
+from tools.support.java import command, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_PREFIX = "sks-kafka-"
+
+
+def new_folder() -> Path:
+    """A fresh temporary folder whose name carries this process's id."""
+    _sweep()
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+
+
+def _sweep() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        owner = folder.name.removeprefix(_PREFIX).split("-")[0]
+        if owner.isdigit() and not _alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
 
 _LOG4J = """status=error
 rootLogger.level=warn

@@ -1,6 +1,6 @@
 """A broker that takes records at a fixed rate and throws them away; run as its own process.
 
-    python -m tests.integration.support.slow_broker PARTITIONS BYTES_PER_SECOND
+    python -m tools.support.slow_broker PARTITIONS BYTES_PER_SECOND
 
 Prints its port. A real broker would need disk for what the test sends, and its speed would be
 whatever the machine has left.

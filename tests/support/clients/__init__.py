@@ -1,1 +1,0 @@
-"""Foreign clients that read and write."""

@@ -1,0 +1,355 @@
+"""Real Kafka clusters on loopback, as context managers: of 4.3.1, and of older releases.
+
+From the command line, until interrupted: `python -m tools.support.kafka_cluster --port 19092`, or
+`--release 2.8.2` for an older release with its ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import base64
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from tools.support.admin import Admin
+from tools.support.jars import OLD_KAFKA, JarSet
+from tools.support.java import command
+from tools.support.kafka_node import KafkaNode, NodeError, free_port, new_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+
+_READY_S = 180
+
+
+class Cluster(ABC):
+    """Nodes of a Kafka on loopback, whose files are in `folder`.
+
+    `with` starts them, waits until every broker answers Metadata, and leaves neither process nor
+    file behind. Start them from a thread that outlives them: the kernel kills the nodes when that
+    thread ends.
+    """
+
+    def __init__(self, folder: Path, nodes: Sequence[KafkaNode]) -> None:
+        self.folder = folder
+        self.nodes = list(nodes)
+
+    @abstractmethod
+    def start(self) -> None:
+        """Write the nodes' files and start every process; none is ready yet."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of every node, comma-separated."""
+        return ",".join(node.address for node in self.nodes)
+
+    @property
+    def admin(self) -> Admin:
+        """Topics and leaders of this cluster."""
+        return Admin(self.bootstrap_servers)
+
+    def __enter__(self) -> Self:
+        atexit.register(self.close)
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill what runs and delete every file; may be called again."""
+        atexit.unregister(self.close)
+        for node in self.nodes:
+            node.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def node(self, node_id: int) -> KafkaNode:
+        """The node with this id (1, 2, ...)."""
+        return self.nodes[node_id - 1]
+
+    def restart(self, node_id: int) -> None:
+        """Start a stopped or killed node again on its files, and wait until all are ready."""
+        self.node(node_id).start()
+        self.wait_ready()
+
+    def heal(self) -> None:
+        """Every node runs, answers, and is ready; one that fails to start gets another chance.
+
+        Raises:
+            NodeError: it has failed again.
+        """
+        try:
+            self._run_all()
+        except NodeError:
+            self._run_all()
+
+    def partition_dir(self, topic: str, partition: int, node_id: int = 1) -> Path:
+        """The folder with the segments of a partition on a node."""
+        return self.node(node_id).log_dir / f"{topic}-{partition}"
+
+    def wait_ready(self) -> None:
+        """Block until every running node listens and is known to the cluster's metadata.
+
+        Raises:
+            NodeError: a process ended, or three minutes passed.
+        """
+        up = [node for node in self.nodes if node.running]
+        for node in up:
+            node.wait_listening()
+        deadline = time.monotonic() + _READY_S
+        while self.admin.broker_ids() != {node.node_id for node in up}:
+            if time.monotonic() > deadline or not all(node.running for node in up):
+                ends = "\n".join(node.log_end() for node in up)
+                raise NodeError(f"the cluster {self.bootstrap_servers} is not ready:\n{ends}")
+            time.sleep(0.1)
+
+    def _run_all(self) -> None:
+        for node in self.nodes:
+            if node.running:
+                node.resume()
+            else:
+                node.start()
+        self.wait_ready()
+
+
+def run_until_signal(cluster: Cluster) -> None:
+    """Run a cluster until SIGINT or SIGTERM."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    with cluster as kafka:
+        sys.stdout.write(f"ready: {kafka.bootstrap_servers} files in {kafka.folder}\n")
+        sys.stdout.flush()
+        stopped.wait()
+
+
+_HEAP_MIB = 384
+# Tests run side by side on few cores: compile quickly rather than well.
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
+    """Kafka's defaults, but for internal topics that fit the cluster and quick groups."""
+    copies = str(len(nodes))
+    voters = ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes)
+    return {
+        "controller.quorum.voters": voters,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": str(min(2, len(nodes))),
+        "transaction.state.log.num.partitions": "4",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.cleaner.dedupe.buffer.size": "8388608",
+        "log.retention.ms": "-1",
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "3000",
+        **config,
+    }
+
+
+class KafkaCluster(Cluster):
+    """A KRaft cluster whose nodes are broker and controller; `config` adds server properties.
+
+    Its processes start quickly; one that is to be measured takes other `java_options`.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        config: Mapping[str, str] | None = None,
+        port: int | None = None,
+        *,
+        heap_mib: int = _HEAP_MIB,
+        java_options: tuple[str, ...] = QUICK,
+    ) -> None:
+        folder = new_folder()
+        made = [
+            KafkaNode(
+                node_id=number,
+                folder=folder / f"node-{number}",
+                port=port + number - 1 if port else free_port(),
+                controller_port=free_port(),
+                heap_mib=heap_mib,
+                java_options=java_options,
+            )
+            for number in range(1, nodes + 1)
+        ]
+        super().__init__(folder, made)
+        self._config = dict(config or {})
+
+    def start(self) -> None:
+        """Format the nodes' files and start them; none is ready yet."""
+        self._format()
+        for node in self.nodes:
+            node.start()
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(b"k" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+        shared = _settings(self.nodes, self._config)
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            formatted = pool.map(
+                lambda node: node.format(cluster_id, {**shared, **self.node_settings(node)}),
+                self.nodes,
+            )
+            list(formatted)
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
+        """Server properties that a node has on top of those of all; here none."""
+        return {}
+
+
+_OLD_HEAP_MIB = 256
+_ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_ZOOKEEPER_HEAP = "-Xmx64m"
+_LOG4J = """log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+# Short enough for a killed broker's partitions to move soon, long enough for a busy machine: a
+# broker of 2.1 whose session has expired may never be registered again (KAFKA-7165).
+_TICK_MS = 500
+_SESSION_MS = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class ZooKeeperBroker(KafkaNode):
+    """A broker that finds its cluster in ZooKeeper; it has no controller's port."""
+
+    controller_port: int = 0
+
+    def log_option(self) -> str:
+        """Releases before 4.0 log through log4j 1."""
+        return f"-Dlog4j.configuration=file:{self.folder.parent / 'log4j.properties'}"
+
+
+class ZooKeeperCluster(Cluster):
+    """Brokers of a release, and one ZooKeeper; `config` adds server properties."""
+
+    def __init__(
+        self, release: str, nodes: int = 2, config: Mapping[str, str] | None = None
+    ) -> None:
+        self.release = release
+        folder = new_folder()
+        self._jars: JarSet = OLD_KAFKA[release]
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+        self._zookeeper_port = free_port()
+        self._config = dict(config or {})
+        made = [
+            ZooKeeperBroker(
+                node_id=number,
+                folder=folder / f"node-{number}",
+                port=free_port(),
+                heap_mib=_OLD_HEAP_MIB,
+                java_options=QUICK,
+                jars=self._jars,
+            )
+            for number in range(1, nodes + 1)
+        ]
+        super().__init__(folder, made)
+
+    def start(self) -> None:
+        """Start ZooKeeper and the brokers, which wait for it; none is ready yet."""
+        (self.folder / "log4j.properties").write_text(_LOG4J)
+        self._zookeeper = self._start_zookeeper()
+        for node in self.nodes:
+            settings = {**self._settings(node), **self._config, **self.node_settings(node)}
+            node.write_properties(settings)
+            node.start()
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
+        """Server properties that a node has on top of those of all; here none."""
+        return {}
+
+    def close(self) -> None:
+        """Kill what runs and delete every file; may be called again."""
+        if self._zookeeper is not None:
+            self._zookeeper.kill()
+            self._zookeeper.wait()
+        super().close()
+
+    def _start_zookeeper(self) -> subprocess.Popen[bytes]:
+        properties = self.folder / "zookeeper.properties"
+        settings = {
+            "dataDir": self.folder / "zookeeper",
+            "clientPort": self._zookeeper_port,
+            "clientPortAddress": "127.0.0.1",
+            "admin.enableServer": "false",
+            "tickTime": _TICK_MS,
+        }
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        log4j = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
+        # Its beans for log4j need classes that the logging library of today has no more.
+        options = (*QUICK, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")
+        line = command(_ZOOKEEPER, [str(properties)], options, self._jars)
+        with (self.folder / "zookeeper.log").open("ab") as log:
+            return subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
+
+    def _settings(self, node: KafkaNode) -> dict[str, str]:
+        copies = str(len(self.nodes))
+        return {
+            "broker.id": str(node.node_id),
+            "zookeeper.connect": f"127.0.0.1:{self._zookeeper_port}",
+            "zookeeper.connection.timeout.ms": "60000",
+            "zookeeper.session.timeout.ms": str(_SESSION_MS),
+            "listeners": f"PLAINTEXT://{node.address}",
+            "log.dirs": str(node.log_dir),
+            "default.replication.factor": copies,
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.dedupe.buffer.size": "8388608",
+            "log.retention.ms": "-1",
+        }
+
+
+def main() -> None:
+    """Run a cluster until SIGINT or SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m tools.support.kafka_cluster")
+    parser.add_argument("--release", choices=OLD_KAFKA, help="an older release, with ZooKeeper")
+    parser.add_argument("--nodes", type=int, default=1, choices=(1, 3))
+    parser.add_argument("--port", type=int, default=None, help="of the first node")
+    parser.add_argument("--set", action="append", default=[], help="name=value, server property")
+    arguments = parser.parse_args()
+    config = dict(item.split("=", 1) for item in arguments.set)
+    if arguments.release:
+        run_until_signal(ZooKeeperCluster(arguments.release, arguments.nodes, config))
+    else:
+        run_until_signal(KafkaCluster(arguments.nodes, config, arguments.port))
+
+
+if __name__ == "__main__":
+    main()
