@@ -18,6 +18,7 @@ from spark_kafka_sink.broker.redis.streams import (
     StreamKeys,
 )
 from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ class RedisJournal(Journal):
         ConfigError: the prefix has data, but not a journal of this broker, or other sequence_bits.
         OSError: Redis failed.
     """
-
-    __slots__ = ("_connection", "_hash")
 
     def __init__(self, connection: RedisConnection, location: RedisLocation) -> None:
         super().__init__()
@@ -88,7 +87,7 @@ class RedisJournal(Journal):
         for field, value in zip(flat[::2], flat[1::2], strict=True):
             try:
                 kind, *key = json.loads(field)
-                self._take(kind, tuple(key), json.loads(value))
+                self._set(kind, tuple(key), json.loads(value))
             except (ValueError, TypeError) as error:
                 raise _not_a_journal(self._hash, f"its field {field!r} can't be read") from error
 
@@ -103,7 +102,7 @@ class RedisJournal(Journal):
             self._connection.call("HDEL", self._hash, field)
         else:
             self._connection.call("HSET", self._hash, field, json.dumps(value))
-        self._take(kind, key, value)
+        self._set(kind, key, value)
 
     def close(self) -> None:
         """Do nothing: the connection is shared."""
@@ -144,7 +143,7 @@ def _not_a_journal(name: str, why: str) -> ConfigError:
     )
 
 
-class RedisBackend:
+class RedisBackend(StorageBackend):
     """Logs and journal in one Redis; one broker at a time may use a prefix.
 
     Args:
@@ -158,8 +157,6 @@ class RedisBackend:
             prefix has data that this broker did not write.
         BrokerUnavailableError: Redis does not respond.
     """
-
-    __slots__ = ("_allocator", "_connection", "_journal", "_location", "_replicas")
 
     def __init__(
         self, url: str, clock: Clock, lock: StateLock, news: Callable[[TopicPartition], None]
@@ -235,10 +232,6 @@ class RedisBackend:
         if self._replicas is not None:
             self._replicas.close()
         self._connection.close()
-
-    def abandon(self) -> None:
-        """See `StorageBackend`."""
-        self.close()
 
 
 def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.redis.entries import write_fields
 from spark_kafka_sink.broker.redis.streams import BatchNote, OffsetSpan, add_command
-from spark_kafka_sink.broker.storage.log_segment import BatchTable
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
     BatchFacts,
+    BatchTable,
     LogConfig,
+    LogStorage,
     StoredBatch,
 )
 from spark_kafka_sink.records.decoder import read_records, records_section
@@ -43,7 +44,7 @@ class OffsetAllocator:
         return self.ids.next_offset(end, self.clock.wall_ms())
 
 
-class RedisLogStorage:
+class RedisLogStorage(LogStorage):
     """A `LogStorage` in Redis Streams; this broker is the only one that writes to them.
 
     Each batch takes 24 bytes of memory: its last offset, its end position, and the largest
@@ -55,8 +56,6 @@ class RedisLogStorage:
         config: what to keep.
         replicas: the state of Redis's replicas; None if acks=all does not wait for them.
     """
-
-    __slots__ = ("_allocator", "_first", "_replicas", "_start", "_streams", "_table", "config")
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class RedisLogStorage:
         for note in self._streams.notes():
             first = note.header.base_offset if first is None else first
             on_batch(note.header, note.batch(note.records or b"", note.header.record_count))
-            self._table.add(_facts(note))
+            self._table.add(BatchFacts.of(note.header, note.size))
         if self._streams.learn():
             self._start = self._streams.reserved if first is None else first
 
@@ -126,7 +125,7 @@ class RedisLogStorage:
         commands.append(add_command(self._streams.keys.batches, first, note.fields(stamped)))
         self._streams.settle()
         self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
-        self._table.add(_facts(note))
+        self._table.add(BatchFacts.of(header, note.size))
 
     def _entries(self, note: BatchNote, section: memoryview) -> list[Command]:
         plain = note.batch(section, note.header.record_count)
@@ -174,14 +173,9 @@ class RedisLogStorage:
         """See `LogStorage`."""
         while found := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
             for data in found:
-                header = BatchHeader.parse(data)
-                offset = header.last_offset + 1
-                yield StoredBatch(
-                    base_offset=header.base_offset,
-                    last_offset=header.last_offset,
-                    max_timestamp=header.max_timestamp,
-                    data=data,
-                )
+                batch = StoredBatch.of(data)
+                offset = batch.last_offset + 1
+                yield batch
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """See `LogStorage`."""
@@ -239,13 +233,3 @@ class RedisLogStorage:
 
     def close(self) -> None:
         """Do nothing: the connection is shared."""
-
-
-def _facts(note: BatchNote) -> BatchFacts:
-    header = note.header
-    return BatchFacts(
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        max_timestamp=header.max_timestamp,
-        size=note.size,
-    )

@@ -6,7 +6,6 @@ refuses a folder that has data but no journal.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
-from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.journal import Journal, open_locked
+from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -32,7 +32,7 @@ _LOG_FILE: Final = re.compile(r"\d{20}\.log")
 _SEGMENT_FILE: Final = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
 
 
-class DataDir:
+class DataDir(StorageBackend):
     """The `StorageBackend` on disk; one broker at a time may use the folder.
 
     Args:
@@ -43,29 +43,27 @@ class DataDir:
             broker did not write.
     """
 
-    __slots__ = ("_handles", "_journal", "_lock", "path", "was_clean")
-
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser()
         self._handles = FileHandles()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            _refuse_foreign(self.path)
-            self._lock = _locked(self.path / LOCK)
-            self._journal = self._opened_journal()
+            _check_own(self.path)
+            self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
+            self._journal = self._open_journal()
             self.was_clean = _remove_mark(self.path / CLEAN_MARK)
         except BlockingIOError as error:
             raise ConfigError(
                 f"another broker uses the data folder {self.path}",
-                hint="Stop it, or give this one another data_dir",
+                hint="Stop that broker, or set another data_dir",
             ) from error
         except OSError as error:
             raise ConfigError(
                 f"the data folder {self.path} can't be used: {error.strerror}",
-                hint="Give a data_dir that may be written",
+                hint="Set data_dir to a folder that the broker can write to",
             ) from error
 
-    def _opened_journal(self) -> Journal:
+    def _open_journal(self) -> Journal:
         try:
             return Journal(self.path / JOURNAL)
         except BaseException:
@@ -86,14 +84,14 @@ class DataDir:
         if os.path.lexists(folder):
             raise FileExistsError(
                 f"{folder} exists, but the broker's journal does not list it. "
-                "Move it away, or give the topic another name"
+                "Move the folder, or choose another topic name"
             )
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir()
-        return SegmentedStorage(config, self._maker(folder, config))
+        return SegmentedStorage(config, self._new_segment(folder, config))
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -109,12 +107,12 @@ class DataDir:
                 LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
             segments = self._segments(folder, config, on_batch)
-            return SegmentedStorage(config, self._maker(folder, config), segments)
+            return SegmentedStorage(config, self._new_segment(folder, config), segments)
         except OSError as error:
             raise ConfigError(
                 f"the partition folder {folder} can't be read: {error.strerror or error}"
                 + (f": {error.filename}" if error.filename else ""),
-                hint="Restore it as the broker left it, or make it readable",
+                hint="Restore the folder from a backup, or make it readable",
             ) from error
 
     def _segments(self, folder: Path, config: LogConfig, on_batch: OnBatch) -> list[DiskSegment]:
@@ -124,13 +122,13 @@ class DataDir:
         paths = _own_files(folder, _LOG_FILE)
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
-                raise _damaged(path, f"it begins before offset {end}, where the one before it ends")
-            segment = self._maker(folder, config)(base, is_new=False)
+                raise _damaged(path, f"its first offset is below {end}, where the log ends")
+            segment = self._new_segment(folder, config)(base, is_new=False)
             segments.append(segment)
             if not scan(segment, on_batch, trusted=self.was_clean):
                 if self.was_clean:
-                    raise _damaged(path, f"there is no batch at byte {segment.table.size}")
-                self._cut(segment, paths[number + 1 :])
+                    raise _damaged(path, f"no valid batch at byte {segment.table.size}")
+                self._truncate_log(segment, paths[number + 1 :])
                 break
             end = base if segment.table.last_offset is None else segment.table.last_offset + 1
         for segment in segments:
@@ -139,21 +137,21 @@ class DataDir:
             sealed.close()
         return segments
 
-    def _cut(self, segment: DiskSegment, later: list[Path]) -> None:
+    def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
         """Truncate a log after its last complete batch; nothing after it can be trusted."""
         lost = segment.path.stat().st_size - segment.table.size
         LOG.warning(
-            "%s is truncated by %d bytes that are no whole batch; %d later segments are deleted",
+            "truncating %s: its last %d bytes are not a complete batch; deleting %d later segments",
             segment.path,
             lost,
             len(later),
         )
-        segment.cut()
+        segment.truncate_file()
         for path in later:
-            for name in (f"{path.stem}{suffix}" for suffix in (".index", ".timeindex", ".log")):
-                path.with_name(name).unlink(missing_ok=True)
+            for suffix in (".index", ".timeindex", ".log"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
 
-    def _maker(self, folder: Path, config: LogConfig) -> partial[DiskSegment]:
+    def _new_segment(self, folder: Path, config: LogConfig) -> partial[DiskSegment]:
         interval = config.index_interval_bytes
         return partial(DiskSegment, folder, interval=interval, handles=self._handles)
 
@@ -162,7 +160,7 @@ class DataDir:
         folder = self.folder(topic, partition)
         if folder.is_symlink() or not folder.is_dir():
             if os.path.lexists(folder):
-                LOG.warning("%s is kept: it is not a folder that the broker created", folder)
+                LOG.warning("not deleting %s: the broker did not create it", folder)
             return
         files = _own_files(folder, _SEGMENT_FILE)
         if only_if_empty and any(path.stat().st_size for path in files):
@@ -171,7 +169,7 @@ class DataDir:
             self._handles.close(path)
             path.unlink()
         if others := sorted(path.name for path in folder.iterdir()):
-            LOG.warning("%s is kept: the broker did not write %s", folder, _shown(others))
+            LOG.warning("not deleting %s: the broker did not write %s", folder, _shown(others))
         else:
             folder.rmdir()
 
@@ -189,8 +187,8 @@ class DataDir:
         os.close(self._lock)
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """Check that a folder is this broker's, or has no data.
+def _check_own(folder: Path) -> None:
+    """Check that a folder was written by this broker, or has no data.
 
     Raises:
         ConfigError: the folder has data but no journal.
@@ -200,28 +198,13 @@ def _refuse_foreign(folder: Path) -> None:
         raise ConfigError(
             f"the data folder {folder} has {_shown(sorted(names))}, but no journal of this broker "
             f"({JOURNAL})",
-            hint="Give a data_dir that is empty or new, or move these files away",
+            hint="Set data_dir to an empty or new folder, or move these files",
         )
 
 
 def _shown(names: list[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _locked(path: Path) -> int:
-    """Lock a file until it is closed.
-
-    Raises:
-        BlockingIOError: another process has locked it.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _remove_mark(mark: Path) -> bool:

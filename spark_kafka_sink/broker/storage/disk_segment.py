@@ -17,13 +17,12 @@ import contextlib
 import errno
 import mmap
 import os
-import resource
 from collections import OrderedDict
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.log_segment import BatchTable
-from spark_kafka_sink.broker.storage.log_storage import BatchFacts
+from spark_kafka_sink.broker.storage.log_storage import BatchFacts, BatchTable
+from spark_kafka_sink.broker.storage.segmented_storage import LogSegment
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
@@ -33,19 +32,21 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
 
 
-SHARE: Final = 2
-"""Log files get 1/n of the process's descriptor limit; connections need the rest."""
-LEAST: Final = 8
-MOST: Final = 8192
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE})
+MIN_FILES: Final = 8
+MAX_FILES: Final = 8192
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def allowed_files() -> int:
-    """Return how many log files may be open at a time: a share of the process's limit."""
+    """Return how many log files may be open: half of the process's limit."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return MAX_FILES
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    share = MOST if soft == resource.RLIM_INFINITY else soft // SHARE
-    return max(LEAST, min(share, MOST))
+    half = MAX_FILES if soft == resource.RLIM_INFINITY else soft // 2
+    return max(MIN_FILES, min(half, MAX_FILES))
 
 
 class FileHandles:
@@ -54,8 +55,6 @@ class FileHandles:
     Args:
         limit: maximum number of open files.
     """
-
-    __slots__ = ("_limit", "_open")
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = allowed_files() if limit is None else limit
@@ -76,17 +75,15 @@ class FileHandles:
             return found
         while len(self._open) >= self._limit:
             self._close_oldest()
-        self._open[path] = opened = self._opened(path)
-        return opened
-
-    def _opened(self, path: Path) -> int:
         while True:
             try:
-                return os.open(path, _FLAGS, 0o644)
+                self._open[path] = descriptor = os.open(path, _FLAGS, 0o644)
             except OSError as error:
-                if error.errno not in _NO_ROOM or not self._open:
+                if error.errno not in _TOO_MANY_FILES or not self._open:
                     raise
                 self._close_oldest()
+            else:
+                return descriptor
 
     def _close_oldest(self) -> None:
         _, descriptor = self._open.popitem(last=False)
@@ -112,8 +109,6 @@ TIME_ENTRY: Final = Struct(">qi")
 
 class IndexFile:
     """A file of fixed-size entries, opened when the first one is written."""
-
-    __slots__ = ("_entry", "_flushed", "_handles", "count", "path")
 
     def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
         self.path = path
@@ -156,20 +151,14 @@ class SegmentIndexes:
         handles: the open files of the data folder.
     """
 
-    __slots__ = ("_base", "_indexed_time", "_interval", "_newest", "_since", "offsets", "times")
-
     def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
         name = f"{base_offset:020d}"
         self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY, handles)
         self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY, handles)
+        self._files = (self.offsets, self.times)
         self._base = base_offset
         self._interval = interval
         self.reset()
-
-    @property
-    def paths(self) -> tuple[Path, Path]:
-        """The paths of both files."""
-        return self.offsets.path, self.times.path
 
     def reset(self) -> None:
         """Start over with the segment's first batch; entries on disk are overwritten."""
@@ -178,15 +167,15 @@ class SegmentIndexes:
         self._newest = (-1, self._base)
         self._indexed_time = -1
 
-    def saw(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+    def add_batch(self, position: int, facts: BatchFacts) -> None:
         """Index a batch that starts at byte `position`."""
-        if max_timestamp > self._newest[0]:
-            self._newest = (max_timestamp, last_offset)
+        if facts.max_timestamp > self._newest[0]:
+            self._newest = (facts.max_timestamp, facts.last_offset)
         if self._since > self._interval:
-            self.offsets.add(last_offset - self._base, position)
+            self.offsets.add(facts.last_offset - self._base, position)
             self.add_time()
             self._since = 0
-        self._since += size
+        self._since += facts.size
 
     def add_time(self) -> None:
         """Write a time entry if the largest timestamp has grown since the last entry."""
@@ -197,23 +186,23 @@ class SegmentIndexes:
 
     def trim(self) -> None:
         """Truncate both files to the entries written."""
-        for index in (self.offsets, self.times):
+        for index in self._files:
             index.keep(index.count)
 
     def flush(self) -> None:
         """Sync both files."""
-        self.offsets.flush()
-        self.times.flush()
+        for index in self._files:
+            index.flush()
 
     def close(self) -> None:
         """Close both files."""
-        self.offsets.close()
-        self.times.close()
+        for index in self._files:
+            index.close()
 
     def delete(self) -> None:
         """Delete both files."""
         self.close()
-        for index in (self.offsets, self.times):
+        for index in self._files:
             index.path.unlink(missing_ok=True)
 
 
@@ -230,7 +219,10 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
     """
     size = segment.path.stat().st_size
     if size:
-        with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
+        with (
+            segment.path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as m,
+        ):
             _scan(memoryview(m), segment, on_batch, trusted=trusted)
     return segment.table.size == size
 
@@ -246,7 +238,7 @@ def _scan(data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted:
                 if not trusted and checksum(batch) != header.crc:
                     return
                 on_batch(header, batch)
-            segment.recall(_facts(header))
+            segment.register(BatchFacts.of(header, header.size))
             at += header.size
             expected = header.last_offset + 1
 
@@ -260,19 +252,7 @@ def _fits(header: BatchHeader, left: int, expected: int) -> bool:
     )
 
 
-def _facts(header: BatchHeader) -> BatchFacts:
-    return BatchFacts(
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        max_timestamp=header.max_timestamp,
-        size=header.size,
-    )
-
-
-SUFFIX = ".log"
-
-
-class DiskSegment:
+class DiskSegment(LogSegment):
     """Batches in one file; files are opened when needed.
 
     Args:
@@ -283,16 +263,6 @@ class DiskSegment:
         is_new: raise FileExistsError if a file with one of these names exists.
     """
 
-    __slots__ = (
-        "_dirty",
-        "_handles",
-        "_indexes",
-        "base_offset",
-        "first_timestamp",
-        "path",
-        "table",
-    )
-
     def __init__(
         self,
         folder: Path,
@@ -302,14 +272,13 @@ class DiskSegment:
         *,
         is_new: bool = True,
     ) -> None:
-        self.base_offset = base_offset
-        self.path = folder / f"{base_offset:020d}{SUFFIX}"
+        super().__init__(base_offset)
+        self.path = folder / f"{base_offset:020d}.log"
         self._indexes = SegmentIndexes(folder, base_offset, interval, handles)
         if is_new:
-            _check_absent(self.path, *self._indexes.paths)
+            for path in (self.path, self._indexes.offsets.path, self._indexes.times.path):
+                _check_absent(path)
         handles.get(self.path)
-        self.table = BatchTable()
-        self.first_timestamp: int | None = None
         self._handles = handles
         self._dirty = False
 
@@ -333,20 +302,17 @@ class DiskSegment:
         end = self.table.size
         try:
             _write(self._handles.get(self.path), parts, end)
-            self.recall(facts)
+            self.register(facts)
         except OSError:
             # Otherwise the bytes could be read as a batch after a shorter one overwrites them.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handles.get(self.path), end)
             raise
 
-    def recall(self, facts: BatchFacts) -> None:
-        """Register the next batch of the file in the table and the indexes."""
-        position = self.table.size
-        self._indexes.saw(position, facts.size, facts.last_offset, facts.max_timestamp)
-        self.table.add(facts)
-        if self.first_timestamp is None:
-            self.first_timestamp = facts.max_timestamp
+    def register(self, facts: BatchFacts) -> None:
+        """Add the next batch of the file to the table and the indexes."""
+        self._indexes.add_batch(self.table.size, facts)
+        super().register(facts)
 
     def read(self, first: int, end: int) -> list[memoryview]:
         """See `LogSegment`: returns one memoryview."""
@@ -363,11 +329,11 @@ class DiskSegment:
         self.first_timestamp = None
         self._indexes.reset()
         for one in facts:
-            self.recall(one)
-        self.cut()
-        self.trim_indexes()
+            self.register(one)
+        self.truncate_file()
+        self._indexes.trim()
 
-    def cut(self) -> None:
+    def truncate_file(self) -> None:
         """Truncate the file to the batches in the table."""
         os.ftruncate(self._handles.get(self.path), self.table.size)
 
@@ -400,10 +366,9 @@ class DiskSegment:
         self.path.unlink(missing_ok=True)
 
 
-def _check_absent(*paths: Path) -> None:
-    for path in paths:
-        if os.path.lexists(path):
-            raise FileExistsError(f"{path} exists, but the broker did not write it. Move it away")
+def _check_absent(path: Path) -> None:
+    if os.path.lexists(path):
+        raise FileExistsError(f"{path} exists, but the broker did not write it. Move it away")
 
 
 def _write(fd: int, parts: Sequence[memoryview | bytes | bytearray], at: int) -> None:

@@ -7,11 +7,13 @@ a null value deletes the key. `put` returns after the line was handed to the ope
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import logging
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from filelock import lock_descriptor
 
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -23,6 +25,7 @@ LOG = logging.getLogger(__name__)
 
 Key: TypeAlias = tuple[str | int, ...]
 
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _BEGINNINGS = (b"", b"[", b'["')
 """What an incomplete line can start with."""
 _COMPACT_FROM = 10_000
@@ -41,8 +44,6 @@ class Journal:
         BlockingIOError: another process has the file open.
         OSError: the file cannot be read or written.
     """
-
-    __slots__ = ("_fd", "_lines", "_path", "_size", "_values")
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -69,10 +70,10 @@ class Journal:
         if self._path is None or self._fd is None:
             return
         self._write(self._fd, _line(kind, key, value))
-        self._take(kind, key, value)
+        self._set(kind, key, value)
         self._lines += 1
         if self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values()))):
-            self._compact_later(self._path)
+            self._try_to_compact(self._path)
 
     def _write(self, fd: int, line: bytes) -> None:
         """Append a complete line, or leave the file unchanged, as later lines follow."""
@@ -98,7 +99,7 @@ class Journal:
             os.close(self._fd)
             self._fd = None
 
-    def _take(self, kind: str, key: Key, value: Any) -> None:
+    def _set(self, kind: str, key: Key, value: Any) -> None:
         values = self._values.setdefault(kind, {})
         if value is None:
             values.pop(key, None)
@@ -108,7 +109,7 @@ class Journal:
     def _open(self, path: Path) -> None:
         if os.path.lexists(path):
             _check_regular(path)
-        fd = _opened(path, os.O_CREAT)
+        fd = open_locked(path, _APPEND)
         try:
             self._load_file(path)
             os.ftruncate(fd, self._size)
@@ -120,7 +121,7 @@ class Journal:
     def _load_file(self, path: Path) -> None:
         lines, self._size = _read(path)
         for kind, key, value in lines:
-            self._take(kind, tuple(key), value)
+            self._set(kind, tuple(key), value)
         self._lines = len(lines)
         draft = _draft(path)
         if os.path.lexists(draft):
@@ -130,7 +131,7 @@ class Journal:
     def _compact(self, path: Path) -> None:
         """Write the current values to a new file, and replace the journal with it."""
         draft, lines = _draft(path), list(self._current())
-        fd = _opened(draft, os.O_CREAT | os.O_EXCL)
+        fd = open_locked(draft, _APPEND | os.O_EXCL)
         try:
             with open(fd, "wb", closefd=False) as file:
                 file.writelines(lines)
@@ -143,12 +144,12 @@ class Journal:
         self.release()
         self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
 
-    def _compact_later(self, path: Path) -> None:
+    def _try_to_compact(self, path: Path) -> None:
         """Compact; if that fails, keep the longer file and retry later."""
         try:
             self._compact(path)
         except OSError as error:
-            LOG.warning("the journal %s can't be compacted: %s", path, error)
+            LOG.warning("can't compact the journal %s: %s", path, error)
             self._lines = 0
 
     def _current(self) -> Iterator[bytes]:
@@ -162,18 +163,18 @@ def _draft(path: Path) -> Path:
     return path.with_suffix(".new")
 
 
-def _opened(path: Path, flags: int) -> int:
-    """Open a file to append to, and lock it until it is closed.
+def open_locked(path: Path, flags: int) -> int:
+    """Open a file and lock it until it is closed or the process ends.
 
-    A lock on a file beside it would not last: who finds that file may delete it.
+    The journal itself is locked, as well as a lock file, because users may delete the lock file.
 
     Raises:
         BlockingIOError: another process has locked it.
     """
-    flags |= os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path, flags, 0o644)
+    fd = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not lock_descriptor(fd, blocking=False):
+            raise BlockingIOError(errno.EWOULDBLOCK, "another process has locked it", str(path))
     except OSError:
         os.close(fd)
         raise
@@ -215,5 +216,5 @@ def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], 
 def _not_a_journal(path: Path, why: str) -> ConfigError:
     return ConfigError(
         f"{path} is damaged or was not written by this broker: {why}",
-        hint="Nothing was changed. Give another data_dir, or repair or move the file",
+        hint="Nothing was changed. Set another data_dir, or repair or move the file",
     )

@@ -1,4 +1,4 @@
-"""The interfaces that store the batches of a partition, and the topic configs of a log.
+"""The interfaces that store the batches of a partition, the configs of a log, and `BatchTable`.
 
 `UnifiedLog` uses a `LogStorage`. Implementations: segmented_storage.py (in memory and on disk) and
 redis/log_storage.py.
@@ -6,16 +6,19 @@ redis/log_storage.py.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.topic_config import TopicConfig
-    from spark_kafka_sink.records.record_batch import BatchHeader
 
 
 UNLIMITED = -1
@@ -59,7 +62,7 @@ DEFAULT_LOG_CONFIG = LogConfig()
 """Kafka's defaults."""
 
 
-OnBatch: TypeAlias = Callable[["BatchHeader", memoryview], None]
+OnBatch: TypeAlias = Callable[[BatchHeader, memoryview], None]
 """Called with every batch of a log that is opened; the bytes are only valid during the call."""
 
 END = 2**63 - 1
@@ -74,6 +77,11 @@ class BatchFacts(NamedTuple):
     max_timestamp: int
     size: int
 
+    @classmethod
+    def of(cls, header: BatchHeader, size: int) -> BatchFacts:
+        """Return the facts of the batch with this header."""
+        return cls(header.base_offset, header.last_offset, header.max_timestamp, size)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
@@ -83,6 +91,89 @@ class StoredBatch:
     last_offset: int
     max_timestamp: int
     data: memoryview
+
+    @classmethod
+    def of(cls, data: memoryview) -> StoredBatch:
+        """Return the batch in `data`."""
+        header = BatchHeader.parse(data)
+        return cls(
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            max_timestamp=header.max_timestamp,
+            data=data,
+        )
+
+
+class BatchTable:
+    """The batches of one segment by number, from 0; positions in bytes, timestamps in ms."""
+
+    def __init__(self) -> None:
+        self._last_offsets = array("q")
+        self._ends = array("q")
+        self._newest = array("q")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def last_offset(self) -> int | None:
+        """The last offset of the last batch; None without batches."""
+        return self._last_offsets[-1] if self._last_offsets else None
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of all batches, -1 if there is none."""
+        return self._newest[-1] if self._newest else -1
+
+    def add(self, facts: BatchFacts) -> None:
+        """Add the next batch."""
+        newest = max(self.max_timestamp, facts.max_timestamp)
+        self._ends.append(self.size + facts.size)
+        self._last_offsets.append(facts.last_offset)
+        self._newest.append(newest)
+
+    def keep(self, count: int) -> None:
+        """Drop the batches from number `count` on."""
+        for column in (self._last_offsets, self._ends, self._newest):
+            del column[count:]
+
+    def facts(self, number: int, base_offset: int) -> BatchFacts:
+        """Return the facts of a batch; `max_timestamp` is the largest one up to this batch."""
+        before = self._last_offsets[number - 1] + 1 if number else base_offset
+        return BatchFacts(
+            base_offset=before,
+            last_offset=self._last_offsets[number],
+            max_timestamp=self._newest[number],
+            size=self._ends[number] - self.position(number),
+        )
+
+    def position(self, number: int) -> int:
+        """Return where a batch starts; for the number after the last batch, the segment's size."""
+        return self._ends[number - 1] if number else 0
+
+    def holding(self, offset: int) -> int:
+        """Return the number of the first batch that ends at or after an offset.
+
+        This is also the number of batches that end before the offset.
+        """
+        return bisect_left(self._last_offsets, offset)
+
+    def within(self, first: int, max_bytes: int) -> int:
+        """Return the number after the last batch, from `first` on, that ends within `max_bytes`."""
+        return bisect_right(self._ends, self.position(first) + max_bytes, first)
+
+    def first_at(self, timestamp: int) -> int:
+        """Return the number of the first batch whose timestamp is at least this one."""
+        return bisect_left(self._newest, timestamp)
+
+    def newest(self) -> int:
+        """Return the number of the first batch with the largest timestamp."""
+        return bisect_left(self._newest, self.max_timestamp)
 
 
 class LogStorage(Protocol):
@@ -96,25 +187,21 @@ class LogStorage(Protocol):
     @property
     def start_offset(self) -> int:
         """Base offset of the oldest batch; where the log continues if it is empty."""
-        ...
 
     @property
     def end_offset(self) -> int:
         """The offset after the last batch."""
-        ...
 
     @property
     def size(self) -> int:
         """Bytes of all batches."""
-        ...
 
     def next_offset(self) -> int:
         """Return the base offset of the next batch: the end offset or a later one."""
-        ...
+        return self.end_offset
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """Append one stamped batch, given in parts; callers must not modify the parts later."""
-        ...
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """Return whole batches from the one that contains `start` on, that end before `end`.
@@ -122,54 +209,43 @@ class LogStorage(Protocol):
         Returns at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
         memoryview may contain several batches.
         """
-        ...
 
-    def request_replication(self, offset: int) -> bool:
+    def request_replication(self, offset: int) -> bool:  # noqa: ARG002
         """Ask the storage's own replicas, if it has any, for everything before an offset.
 
         Returns True if they have it; otherwise, the backend calls back for the partition later.
         """
-        ...
+        return True
 
     def bytes_between(self, start: int, end: int) -> int:
         """Return the total bytes that `read` could return."""
-        ...
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """Yield every batch from the one that contains `offset` on."""
-        ...
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """Return the first batch with a record timestamp of at least `timestamp`."""
-        ...
 
     def newest(self) -> StoredBatch | None:
         """Return the first batch with the largest timestamp of the log."""
-        ...
 
     def delete_before(self, offset: int) -> None:
         """Drop what lies completely before an offset, as far as that is cheap."""
-        ...
 
     def truncate(self, offset: int) -> None:
         """Drop the batches from the one that contains `offset` on; the log continues there."""
-        ...
 
     def expire(self, now_ms: int) -> None:
         """Drop what exceeds retention.ms or retention.bytes."""
-        ...
 
     def flush(self) -> None:
-        """Make everything survive a crash of the machine."""
-        ...
+        """Make everything survive a crash of the machine, if the storage can."""
 
     def flush_if_due(self, now_ms: int) -> None:
         """Flush if flush.ms has passed since the last flush."""
-        ...
 
     def close(self) -> None:
         """Flush and close the files."""
-        ...
 
 
 class StorageBackend(Protocol):
@@ -177,7 +253,6 @@ class StorageBackend(Protocol):
 
     def open_journal(self) -> Journal:
         """Return the cluster metadata; called once."""
-        ...
 
     def check_vacant(self, topic: str, partition: int) -> None:
         """Check that nothing exists where a new log would be created.
@@ -185,7 +260,6 @@ class StorageBackend(Protocol):
         Raises:
             OSError: something exists; the message names it and what to do.
         """
-        ...
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
         """Create an empty log.
@@ -193,11 +267,9 @@ class StorageBackend(Protocol):
         Raises:
             OSError: something exists already; it is not changed.
         """
-        ...
 
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
         """Open a log that an earlier broker left, and call `on_batch` with every batch in it."""
-        ...
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """Delete the data of a closed log, and nothing that the broker did not write.
@@ -211,12 +283,10 @@ class StorageBackend(Protocol):
         Raises:
             OSError: data that should be deleted is left.
         """
-        ...
 
     def close(self) -> None:
         """Close the backend, after all logs were closed."""
-        ...
 
     def abandon(self) -> None:
         """Close the backend of a broker that failed to start; called instead of `close`."""
-        ...
+        self.close()

@@ -1,21 +1,23 @@
-"""A log of segments that are rolled and deleted as in Kafka, and the in-memory backend."""
+"""A log of segments that are rolled and deleted as in Kafka, and segments in memory."""
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_segment import LogSegment, MemorySegment
 from spark_kafka_sink.broker.storage.log_storage import (
     DEFAULT_LOG_CONFIG,
     END,
     UNLIMITED,
     BatchFacts,
+    BatchTable,
     LogConfig,
+    LogStorage,
+    StorageBackend,
     StoredBatch,
 )
-from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +30,67 @@ SEGMENTS_KEPT = 4
 SMALLEST_SEGMENT = 1 << 20
 
 
-class SegmentedStorage:
+class LogSegment:
+    """Batches from `base_offset` up to the start of the next segment.
+
+    This class keeps them in memory, one buffer each, and readers get views of the buffers.
+    `DiskSegment` keeps them in files.
+    """
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.table = BatchTable()
+        self.first_timestamp: int | None = None
+        """Largest timestamp of the first batch, in milliseconds: segment.ms is measured from it."""
+        self._modified_ms = 0
+        self._batches: list[memoryview] = []
+
+    @property
+    def modified_ms(self) -> int:
+        """Time of the last write, in milliseconds."""
+        return self._modified_ms
+
+    @property
+    def index_entries(self) -> int:
+        """Number of entries in the offset index; 0 without one."""
+        return 0
+
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """Append one batch."""
+        self._batches.append(memoryview(b"".join(parts)))
+        self._modified_ms = time.time_ns() // 1_000_000
+        self.register(facts)
+
+    def register(self, facts: BatchFacts) -> None:
+        """Add the next batch to the table."""
+        self.table.add(facts)
+        if self.first_timestamp is None:
+            self.first_timestamp = facts.max_timestamp
+
+    def read(self, first: int, end: int) -> list[memoryview]:
+        """Return the bytes of the batches from number `first` to before `end`, in any split."""
+        return self._batches[first:end]
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` batches only."""
+        del self._batches[count:]
+        self.table.keep(count)
+
+    def seal(self) -> None:
+        """Complete the segment, before the next one is created."""
+
+    def flush(self) -> None:
+        """Make everything survive a crash of the machine, if the segment can."""
+
+    def close(self) -> None:
+        """Close the files, if there are any."""
+
+    def delete(self) -> None:
+        """Delete the data."""
+        self._batches.clear()
+
+
+class SegmentedStorage(LogStorage):
     """A `LogStorage` of segments; the last one is the active segment.
 
     Args:
@@ -38,12 +100,10 @@ class SegmentedStorage:
         bounded: enforce retention.bytes whenever a segment is full, not only in `expire`.
     """
 
-    __slots__ = ("_bounded", "_flushed_at", "_new_segment", "_segments", "_unflushed", "config")
-
     def __init__(
         self,
         config: LogConfig = DEFAULT_LOG_CONFIG,
-        new_segment: Callable[[int], LogSegment] = MemorySegment,
+        new_segment: Callable[[int], LogSegment] = LogSegment,
         segments: Sequence[LogSegment] = (),
         *,
         bounded: bool = False,
@@ -76,14 +136,6 @@ class SegmentedStorage:
     def size(self) -> int:
         """See `LogStorage`."""
         return sum(segment.table.size for segment in self._segments)
-
-    def next_offset(self) -> int:
-        """See `LogStorage`: offsets have no gaps."""
-        return self.end_offset
-
-    def request_replication(self, offset: int) -> bool:  # noqa: ARG002
-        """See `LogStorage`: there are no other replicas."""
-        return True
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogStorage`."""
@@ -251,17 +303,10 @@ class SegmentedStorage:
 
 
 def _stored(segment: LogSegment, number: int) -> StoredBatch:
-    data = memoryview(b"".join(segment.read(number, number + 1)))
-    header = BatchHeader.parse(data)
-    return StoredBatch(
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        max_timestamp=header.max_timestamp,
-        data=data,
-    )
+    return StoredBatch.of(memoryview(b"".join(segment.read(number, number + 1))))
 
 
-class MemoryBackend:
+class MemoryBackend(StorageBackend):
     """Storages in memory: nothing remains when the process ends.
 
     Memory fills up faster than a disk, so retention.bytes is enforced whenever a segment is full,
@@ -270,14 +315,9 @@ class MemoryBackend:
     as in Kafka: records with old timestamps, as in tests and demos, stay for a while.
     """
 
-    __slots__ = ()
-
     def open_journal(self) -> Journal:
         """See `StorageBackend`."""
         return Journal()
-
-    def check_vacant(self, topic: str, partition: int) -> None:
-        """See `StorageBackend`."""
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
@@ -293,11 +333,11 @@ class MemoryBackend:
         """See `StorageBackend`: there is nothing to load."""
         return self.create(topic, partition, config)
 
+    def check_vacant(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`."""
 
     def close(self) -> None:
-        """See `StorageBackend`."""
-
-    def abandon(self) -> None:
         """See `StorageBackend`."""

@@ -16,9 +16,8 @@ from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stam
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_segment import MemorySegment
 from spark_kafka_sink.broker.storage.log_storage import LogConfig
-from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
+from spark_kafka_sink.broker.storage.segmented_storage import LogSegment, SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.storage.log_segment import LogSegment
 
     NewSegment = Callable[[int], LogSegment]
 
@@ -39,7 +37,7 @@ QUICK = settings(max_examples=30, deadline=None, database=None)
 @pytest.fixture(params=["memory", "disk"])
 def new_segment(request: pytest.FixtureRequest, tmp_path: Path) -> NewSegment:
     if request.param == "memory":
-        return MemorySegment
+        return LogSegment
     return partial(DiskSegment, tmp_path, interval=100, handles=FileHandles())
 
 
@@ -155,7 +153,7 @@ def test_disk_reads_as_memory(
     folder = DataDir(tmp_path_factory.mktemp("data"))
     config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
     disk = UnifiedLog(folder.create("t", 0, config))
-    memory = log_of(MemorySegment, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    memory = log_of(LogSegment, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
     for count, size, timestamp in sizes:
         for log in (disk, memory):
             append(log, count, timestamp, bytes(size))
@@ -229,7 +227,7 @@ def test_a_flush_that_failed_is_still_due(
 def test_one_log_that_fails_keeps_no_other_from_its_retention(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    old, other = log_of(MemorySegment, retention_ms=1), log_of(MemorySegment, retention_ms=1)
+    old, other = log_of(LogSegment, retention_ms=1), log_of(LogSegment, retention_ms=1)
     append(old)
     append(other)
 

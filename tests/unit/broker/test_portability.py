@@ -1,0 +1,24 @@
+"""The package can be imported on systems without Unix's own modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import mmap, os, pkgutil, sys
+sys.modules["fcntl"] = sys.modules["resource"] = None
+for module, name in ((os, "O_NOFOLLOW"), (os, "O_CLOEXEC"), (os, "pread"), (mmap, "PROT_READ")):
+    delattr(module, name)
+import spark_kafka_sink
+for module in pkgutil.walk_packages(spark_kafka_sink.__path__, "spark_kafka_sink."):
+    if not module.name.endswith("__main__"):
+        __import__(module.name)
+print(len(sys.modules))
+"""
+
+
+def test_no_module_needs_what_windows_lacks() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 300
