@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from tests.spark.ways.batch import BATCH
+from tests.spark.ways.early_worker import write_python
 from tests.spark.ways.pipelines import CONNECT
 from tests.spark.ways.shipped import SECURED
 from tests.spark.ways.sql import SQL
@@ -24,28 +24,15 @@ from tests.spark.ways.way import Write, attempt
 if TYPE_CHECKING:
     from tests.spark.ways.way import Way
 
-_NOT_STARTED = "Python worker failed to connect back."
-
-
-def _attempt(way: Way, write: Write) -> str | None:
-    """What the way said, the second time where Spark gave a worker too little time to start."""
-    error = attempt(way, write)
-    if error == _NOT_STARTED:
-        folder = write.folder.with_name(f"{write.folder.name}-again")
-        error = attempt(way, replace(write, folder=folder))
-    return error
-
-
 def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -> None:
     """Write by every way named, and put what each said into `errors.json`."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = write_python(folder / "python")
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "1"  # The server takes a free port then, not always 15002.
     os.chdir(folder)
-    builder = SparkSession.builder.remote("local[2]")
-    # A worker of foreachBatch has as long to start, on a machine that does other things, too.
-    spark = builder.config("spark.python.authenticate.socketTimeout", "120s").getOrCreate()
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
     errors = {
-        way.name: _attempt(way, Write(spark, servers, f"connect-{way.name}", folder / way.name))
+        way.name: attempt(way, Write(spark, servers, f"connect-{way.name}", folder / way.name))
         for way in (*BATCH, *SQL, *STREAMS)
         if way.name in names
     }
@@ -53,7 +40,7 @@ def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -
     for way in (way for way in SECURED if way.name in names):
         topic, own = f"connect-{way.name}", secured["options"]
         write = Write(spark, secured["servers"], topic, folder / way.name, own)
-        errors[way.name] = _attempt(way, write)
+        errors[way.name] = attempt(way, write)
     for way in (way for way in CONNECT if way.name in names):
         write = Write(spark, servers, f"connect-{way.name}", folder / way.name)
         errors[way.name] = attempt(way, write)

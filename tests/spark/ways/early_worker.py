@@ -1,0 +1,49 @@
+"""Runs a Python worker that connects to Spark before it imports PySpark: early_worker.py -m MODULE.
+
+Spark Connect gives a worker of foreachBatch 10 seconds to connect and as long to authenticate, and
+has no setting for that. The worker first imports PySpark, pandas and gRPC, which takes longer on a
+busy machine.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shlex
+import socket
+import struct
+import sys
+from pathlib import Path
+
+_MODULE = "pyspark.sql.connect.streaming.worker.foreach_batch_worker"
+_SCRIPT = """#!/bin/sh
+if [ "$2" = {module} ]; then exec {python} -P {worker} "$@"; fi
+exec {python} "$@"
+"""
+
+
+def write_python(path: Path) -> str:
+    """Write an executable to `path` that starts workers of foreachBatch in this way."""
+    words = {"module": _MODULE, "python": sys.executable, "worker": str(Path(__file__).resolve())}
+    path.write_text(_SCRIPT.format(**{name: shlex.quote(word) for name, word in words.items()}))
+    path.chmod(0o755)
+    return str(path)
+
+
+def main() -> None:
+    """Connect and authenticate; PySpark's function that does this returns the connection."""
+    secret = os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
+    early = socket.create_connection(("127.0.0.1", int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))
+    file = early.makefile("rwb")
+    file.write(struct.pack("!i", len(secret)) + secret)
+    file.flush()
+    assert file.read(6) == b"\0\0\0\2ok"
+
+    import pyspark.util
+
+    pyspark.util.local_connect_and_auth = lambda *_: (file, early)
+    runpy.run_module(sys.argv[2], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
