@@ -34,13 +34,17 @@ KINDS = (
     *("stream-to-table", "stream-for-each-batch", "secured-save"),
     *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
-"""Names of ways of each kind, which are tried with every release of Spark."""
+"""Names of ways of each kind, which `make test` tries with Spark Connect."""
 _CONNECT_S = 900
 
 
-def _params(ways: Iterable[Way]) -> list[ParameterSet]:
+def _classic(ways: Iterable[Way]) -> list[ParameterSet]:
+    return [pytest.param(way, id=way.name) for way in ways]
+
+
+def _connect(ways: Iterable[Way]) -> list[ParameterSet]:
     return [
-        pytest.param(way, id=way.name, marks=[pytest.mark.every_release] * (way.name in KINDS))
+        pytest.param(way, id=way.name, marks=[pytest.mark.deep] * (way.name not in KINDS))
         for way in ways
     ]
 
@@ -58,7 +62,7 @@ def _judge(way: Way, error: str | None, broker: EmbeddedBroker, topic: str) -> N
         assert sum(broker.end_offsets(topic)) == expected
 
 
-@pytest.mark.parametrize("way", _params(WAYS))
+@pytest.mark.parametrize("way", _classic(WAYS))
 def test_all_rows_or_a_refusal(
     way: Way, spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -76,7 +80,7 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("way", _params(SECURED))
+@pytest.mark.parametrize("way", _classic(SECURED))
 def test_a_secured_broker(
     way: Way, spark: SparkSession, secured: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -122,7 +126,7 @@ def connect_errors(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("way", _params((*WAYS, *CONNECT)))
+@pytest.mark.parametrize("way", _connect((*WAYS, *CONNECT)))
 def test_all_rows_or_a_refusal_with_spark_connect(
     way: Way, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:
@@ -130,7 +134,7 @@ def test_all_rows_or_a_refusal_with_spark_connect(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("way", _params(SECURED))
+@pytest.mark.parametrize("way", _connect(SECURED))
 def test_a_secured_broker_with_spark_connect(
     way: Way, connect_errors: dict[str, str | None], secured: EmbeddedBroker
 ) -> None:
