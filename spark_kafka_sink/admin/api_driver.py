@@ -1,8 +1,9 @@
-"""Send requests for many keys, and retry until every key has a final answer.
+"""Send requests for many keys, and retry until every key has a final result.
 
-A key is a transactional id, a partition or a broker. It is sent to the broker that is responsible
-for it, together with other keys if the API allows several per request, and retried if the answer is
-not final. Source: ``AdminApiDriver``, ``AdminApiHandler``, ``AdminApiLookupStrategy`` (KIP-699).
+A key is a transactional id, a partition or a broker. Its request is sent to the broker that is
+responsible for it, together with other keys if the API allows several per request, and retried
+until the result is final. Source: ``AdminApiDriver``, ``AdminApiHandler``,
+``AdminApiLookupStrategy`` (KIP-699), ``PartitionLeaderStrategy``.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_kafka_sink.admin.call import Call
+from spark_kafka_sink.admin.blocking_client import Call
 from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol import error_codes
+from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.messages import build
+from spark_kafka_sink.protocol.versions import request_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.versions import ApiKey
 
 K = TypeVar("K", bound=Hashable)
@@ -32,8 +38,10 @@ V = TypeVar("V")
 
 CONCURRENT_BACKOFF_MS = 10
 """Initial back-off for CONCURRENT_TRANSACTIONS: shorter than retry.backoff.ms, as in Java."""
-LONGEST_WAIT = 1.0
+MAX_WAIT_S = 1.0
 """Maximum seconds between two steps."""
+MANY_KEYS = 1_000
+"""Keys per request of APIs that accept any number."""
 
 
 class Action(Enum):
@@ -47,9 +55,31 @@ class Action(Enum):
     """Look up the responsible broker again, and retry there after a back-off."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def coordinator_action(code: int) -> Action:
+    """Return the action for an error code of a coordinator."""
+    if code in error_codes.COORDINATOR_MOVED:
+        return Action.LOOK_UP
+    return Action.RETRY if code in error_codes.COORDINATOR_BUSY else Action.DONE
+
+
+def leader_action(code: int) -> Action:
+    """Return the action for an error code of a partition's leader."""
+    if code in error_codes.INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
+        return Action.LOOK_UP
+    return Action.RETRY if code in error_codes.LEADER_BUSY else Action.DONE
+
+
+def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
+    """Encode a request's body from a tree of plain values."""
+    return [encode(build(request_type(api, version), values))]
+
+
+@dataclass(slots=True, kw_only=True)
 class KeyResult(Generic[V]):
-    """A broker's response for one key: Kafka's error code, and the value if the code is 0."""
+    """A broker's response for one key: Kafka's error code, and the value if the code is 0.
+
+    `node` is set by the driver.
+    """
 
     code: int
     value: V | None = None
@@ -70,41 +100,81 @@ class ApiHandler(ABC, Generic[K, V]):
         """Return the maximum keys per request; `version` is None if it is not negotiated yet."""
         return 1
 
-    @abstractmethod
     def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
         """Return the body of a request for these keys."""
+        return encode_request(self.api, version, self.values(keys, version))
 
     @abstractmethod
-    def results(self, keys: Sequence[K], answer: Answer) -> Mapping[K, KeyResult[V]]:
-        """Return the result of each key; `answer.response` is not None."""
+    def values(self, keys: Sequence[K], version: int) -> Values:
+        """Return the values of a request for these keys."""
+
+    @abstractmethod
+    def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:
+        """Return the result of each key; `outcome.response` is not None."""
 
     @abstractmethod
     def action(self, code: int) -> Action:
         """Return the action for an error code, which may be a `ClientErrorCode`."""
 
 
-class Lookup(Protocol[K]):
+class CoordinatorHandler(ApiHandler[K, V]):
+    """An API of coordinators."""
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return coordinator_action(code)
+
+
+class LeaderHandler(ApiHandler[K, V]):
+    """An API of partition leaders."""
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return leader_action(code)
+
+
+def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
+    """Return the only item of a list in the response to a request for one item.
+
+    Raises:
+        ProtocolError: the list has another length.
+    """
+    if len(items) != 1:
+        raise ProtocolError(
+            f"the broker returned {len(items)} results to a request for one",
+            broker=str(outcome.node),
+        )
+    return items[0]
+
+
+class Lookup(Generic[K]):
     """Looks up the broker that is responsible for a key."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
 
     def node(self, key: K) -> Node | None:
         """Return the broker, or None if it is currently unknown."""
+        raise NotImplementedError
 
-    def ask(self, keys: Sequence[K]) -> None:
+    def look_up(self, keys: Sequence[K]) -> None:
         """Start to look up keys for which `node` returned None."""
 
-    def forget(self, key: K) -> None:
-        """Invalidate the broker of a key."""
+    def invalidate(self, key: K) -> None:
+        """Discard the broker of a key."""
 
-    def step(self, now: float) -> Mapping[K, int]:
+    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
         """Continue the lookup; return the error codes of keys whose lookup must not be retried."""
+        return {}
 
     def wait(self, now: float) -> float:
         """Return the seconds until `step` has work."""
+        return self._client.metadata.wait(now)
 
 
 @dataclass(slots=True)
 class _KeyState:
-    """The state of a key without a final answer.
+    """The state of a key without a final result.
 
     `retry_at` is in seconds of the client's clock; `code` is the latest error code.
     """
@@ -115,7 +185,7 @@ class _KeyState:
 
 
 class ApiDriver(Generic[K, V]):
-    """Sends requests of one API for many keys, until each has a final answer.
+    """Sends requests of one API for many keys, until each has a final result.
 
     Args:
         client: sends the requests.
@@ -132,49 +202,50 @@ class ApiDriver(Generic[K, V]):
         keys: Iterable[K] = (),
     ) -> None:
         self.results: dict[K, KeyResult[V]] = {}
-        """Final answers, until `take_results` removes them."""
+        """Final results, until `take_results` removes them."""
         self._client = client
         self._handler = handler
         self._lookup = lookup
         self._waiting: dict[K, _KeyState] = {}
-        self._asked: dict[K, _KeyState] = {}
+        self._in_progress: dict[K, _KeyState] = {}
         """Keys with a queued request or a request in flight."""
         self.add(keys)
 
     @property
     def is_done(self) -> bool:
-        """True if every key has its final answer."""
-        return not self._waiting and not self._asked
+        """True if every key has its final result."""
+        return not self._waiting and not self._in_progress
 
     @property
     def unsettled(self) -> dict[K, int | None]:
-        """Keys without a final answer, with their latest error codes."""
-        return {key: state.code for key, state in (*self._waiting.items(), *self._asked.items())}
+        """Keys without a final result, with their latest error codes."""
+        states = (*self._waiting.items(), *self._in_progress.items())
+        return {key: state.code for key, state in states}
 
     @property
     def latest_code(self) -> int | None:
-        """The latest error code of some key without a final answer; None if there is none."""
+        """The latest error code of some key without a final result; None if there is none."""
         return next((code for code in self.unsettled.values() if code is not None), None)
 
     def add(self, keys: Iterable[K]) -> None:
         """Add keys; those that are already in progress are skipped."""
         for key in keys:
-            if key not in self._waiting and key not in self._asked:
+            if key not in self._waiting and key not in self._in_progress:
                 self._waiting[key] = _KeyState()
 
     def take_results(self) -> dict[K, KeyResult[V]]:
-        """Remove and return the final answers since the last call."""
+        """Remove and return the final results since the last call."""
         taken, self.results = self.results, {}
         return taken
 
     def run(self, deadline: float | None) -> bool:
-        """Send requests until every key has its final answer, or the deadline has passed.
+        """Send requests until every key has its final result, or the deadline has passed.
 
         Args:
             deadline: in seconds of the client's clock; None for no deadline.
 
         Returns:
-            True if every key has its final answer.
+            True if every key has its final result.
 
         Raises:
             AuthenticationError: the brokers do not accept this client.
@@ -182,19 +253,34 @@ class ApiDriver(Generic[K, V]):
         """
         client = self._client
         try:
-            client.turn(0.0)  # Detect connections that were closed since the last use.
+            client.run_once(0.0)  # Detect connections that were closed since the last use.
             while not self.is_done:
                 now = client.now()
                 if deadline is not None and now >= deadline:
                     return False
                 self.step(now)
                 if not self.is_done:
-                    longest = LONGEST_WAIT if deadline is None else deadline - now
-                    client.turn(min(self.wait(now), longest))
+                    longest = MAX_WAIT_S if deadline is None else deadline - now
+                    client.run_once(min(self.wait(now), longest))
             return True
         finally:
             if not self.is_done:
                 client.abandon()
+
+    def complete(self, deadline: float | None, what: str) -> dict[K, KeyResult[V]]:
+        """Return the final result of every key.
+
+        Args:
+            deadline: see `run`.
+            what: the action, for the error, such as "describing transactions".
+
+        Raises:
+            AuthenticationError, ProtocolError: see `run`.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        if not self.run(deadline):
+            raise self._client.unavailable(what, self.latest_code)
+        return self.results
 
     def step(self, now: float) -> None:
         """Submit the requests that are due."""
@@ -212,17 +298,17 @@ class ApiDriver(Generic[K, V]):
             else:
                 by_node.setdefault(node, []).append(key)
         if unknown:
-            self._lookup.ask(unknown)
+            self._lookup.look_up(unknown)
         for node, keys in by_node.items():
             self._send(node, keys)
 
     def wait(self, now: float) -> float:
         """Return the seconds until `step` has work, unless a response arrives before."""
         if not self._waiting:
-            return LONGEST_WAIT
+            return MAX_WAIT_S
         retries = [state.retry_at - now for state in self._waiting.values()]
-        later = min((wait for wait in retries if wait > 0), default=LONGEST_WAIT)
-        return min(later, self._lookup.wait(now), LONGEST_WAIT)
+        later = min((wait for wait in retries if wait > 0), default=MAX_WAIT_S)
+        return min(later, self._lookup.wait(now), MAX_WAIT_S)
 
     def _send(self, node: Node, keys: list[K]) -> None:
         handler = self._handler
@@ -230,7 +316,7 @@ class ApiDriver(Generic[K, V]):
         for start in range(0, len(keys), size):
             some = keys[start : start + size]
             for key in some:
-                self._asked[key] = self._waiting.pop(key)
+                self._in_progress[key] = self._waiting.pop(key)
             self._client.submit(self._call(node, some))
 
     def _call(self, node: Node, keys: Sequence[K]) -> Call:
@@ -239,30 +325,31 @@ class ApiDriver(Generic[K, V]):
             node=node,
             api=handler.api,
             body=lambda version: handler.body(keys, version),
-            done=lambda answer: self._answered(keys, answer),
+            done=lambda outcome: self._handle_outcome(keys, outcome),
             cap=handler.cap(keys),
         )
 
-    def _answered(self, keys: Sequence[K], answer: Answer) -> None:
-        if answer.response is None:
-            code = ClientErrorCode.disconnected if answer.written else ClientErrorCode.not_sent
-            results: Mapping[K, KeyResult[V]] = {
-                key: KeyResult(code=code, message=answer.failure) for key in keys
-            }
+    def _handle_outcome(self, keys: Sequence[K], outcome: CallOutcome) -> None:
+        default: KeyResult[V] = KeyResult(code=ErrorCode.unknown_server_error)
+        results: Mapping[K, KeyResult[V]] = {}
+        if outcome.response is None:
+            code = ClientErrorCode.disconnected if outcome.written else ClientErrorCode.not_sent
+            default = KeyResult(code=code, message=outcome.failure)
         else:
-            results = self._handler.results(keys, answer)
+            results = self._handler.results(keys, outcome)
         for key in keys:
-            missing: KeyResult[V] = KeyResult(code=ErrorCode.unknown_server_error)
-            self._decide(key, results.get(key, missing))
+            result = results.get(key, default)
+            result.node = outcome.node
+            self._decide(key, result)
 
     def _decide(self, key: K, result: KeyResult[V]) -> None:
-        state = self._asked.pop(key)
+        state = self._in_progress.pop(key)
         action = Action.DONE if not result.code else self._handler.action(result.code)
         if action is Action.DONE:
             self.results[key] = result
             return
         if action is Action.LOOK_UP:
-            self._lookup.forget(key)
+            self._lookup.invalidate(key)
         config = self._client.config
         concurrent = result.code == ErrorCode.concurrent_transactions
         base = CONCURRENT_BACKOFF_MS if concurrent else config.retry_backoff_ms

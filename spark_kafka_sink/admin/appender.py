@@ -8,39 +8,51 @@ KIP-890, KAFKA-17754.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import ApiDriver, V
-from spark_kafka_sink.admin.blocking_client import denied, on_topic
-from spark_kafka_sink.admin.handlers.log import AddPartitionsHandler, ProduceHandler
-from spark_kafka_sink.admin.handlers.transactions import EndTxnHandler
-from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.client.cluster import TopicPartition
-from spark_kafka_sink.common.errors import (
-    BrokerUnavailableError,
-    FencedError,
-    KafkaProdError,
-    RecordTooLargeError,
-    TransactionError,
-    UnknownTopicError,
+from spark_kafka_sink.admin.api_driver import (
+    Action,
+    ApiDriver,
+    CoordinatorHandler,
+    KeyResult,
+    LeaderHandler,
+    V,
+    coordinator_action,
+    leader_action,
+    only,
 )
-from spark_kafka_sink.protocol.error_codes import FENCED, RECORDS_TOO_LARGE, ErrorCode, error_name
+from spark_kafka_sink.admin.blocking_client import denied, on_topic
+from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.admin.transaction_admin import EndTxnHandler
+from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.errors import FencedError, KafkaProdError
+from spark_kafka_sink.protocol import produce_request
+from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_ERRORS,
+    FENCED,
+    RECORDS_TOO_LARGE,
+    ErrorCode,
+    error_name,
+)
+from spark_kafka_sink.protocol.transactions import add_partitions
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.admin.api_driver import KeyResult
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
     KeyValue = tuple[bytes, bytes | None]
@@ -51,13 +63,114 @@ BATCH_BYTES: Final = 512 * 1024
 
 Half of the default of max.message.bytes.
 """
+_ALL: Final = -1
+_WITHOUT_TOPIC_IDS: Final = 12
 _TIMEOUT_MS: Final = 60_000
-_ABORT_SECONDS: Final = 5.0
-_PATIENCE: Final = 30.0
+_ABORT_TIMEOUT_S: Final = 5.0
+_UNKNOWN_TOPIC_RETRY_S: Final = 30.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _FENCED = FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
 """The producer was fenced, or its transaction was aborted by the next InitProducerId or after
 transaction.timeout.ms."""
+
+
+class AddPartitionsHandler(CoordinatorHandler[str, None]):
+    """Adds one partition to a V1 transaction; the key is the transactional id."""
+
+    api = ApiKey.ADD_PARTITIONS_TO_TXN
+
+    def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:
+        self._producer = producer
+        self._partition = partition
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return add_partitions(self._producer, [self._partition])
+
+    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[None]]:
+        """See `ApiHandler`."""
+        topic = only(outcome.response.results_by_topic_v3_and_below, outcome)
+        partition = only(topic.results_by_partition, outcome)
+        return {keys[0]: KeyResult(code=int(partition.partition_error_code))}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        is_new = code == ErrorCode.unknown_topic_or_partition
+        return Action.RETRY if is_new else coordinator_action(code)
+
+
+class ProduceHandler(LeaderHandler[TopicPartition, int]):
+    """Appends one batch to one partition; the value is its first offset.
+
+    In a transaction, retries are safe: the leader detects duplicates by producer id, epoch and
+    sequence numbers.
+
+    Args:
+        client: its metadata is used.
+        batch: the record batch.
+        producer: the producer whose transaction the batch belongs to; None without a transaction.
+        acks: the required acknowledgements as on the wire, -1 for all.
+    """
+
+    api = ApiKey.PRODUCE
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        batch: Sequence[Buffer],
+        producer: OpenTransaction | None = None,
+        acks: int = _ALL,
+    ) -> None:
+        self._client = client
+        self._batch = batch
+        self._producer = producer
+        self._acks = acks
+
+    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
+        """See `ApiHandler`."""
+        cap = None if self._producer is None else self._producer.version.produce_cap
+        has_id = self._topic(keys[0]).topic_id is not None
+        return cap if cap is not None or has_id else _WITHOUT_TOPIC_IDS
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:
+        """See `ApiHandler`; not used, because `body` does not copy the batch."""
+        raise NotImplementedError
+
+    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        head = produce_request.ProduceHead(
+            version=version,
+            transactional_id=self._producer.transactional_id if self._producer else None,
+            acks=self._acks,
+            timeout_ms=self._client.config.request_timeout_ms,
+        )
+        size = sum(memoryview(part).nbytes for part in self._batch)
+        data = produce_request.PartitionData(keys[0].partition, self._batch, size)
+        topic = self._topic(keys[0])
+        return produce_request.produce_body(
+            head, [produce_request.TopicData(topic.name, topic.topic_id, [data])]
+        )
+
+    def results(
+        self, keys: Sequence[TopicPartition], outcome: CallOutcome
+    ) -> Mapping[TopicPartition, KeyResult[int]]:
+        """See `ApiHandler`."""
+        topic = only(outcome.response.responses, outcome)
+        partition = only(topic.partition_responses, outcome)
+        return {
+            keys[0]: KeyResult(
+                code=int(partition.error_code),
+                value=int(partition.base_offset),
+                message=getattr(partition, "error_message", None),
+            )
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return Action.RETRY if code in COORDINATOR_ERRORS else leader_action(code)
+
+    def _topic(self, key: TopicPartition) -> Any:
+        return self._client.cluster.topics[key.topic]
 
 
 class UnclearFenceError(FencedError):
@@ -119,7 +232,7 @@ class TransactionalAppender:
                 appended; the next InitProducerId decides it.
         """
         if not records:
-            raise ValueError("an empty transaction can't be committed")
+            raise ValueError("an empty transaction cannot be committed")
         key = TopicPartition(topic, partition)
         try:
             if owner.version.needs_add_partitions:
@@ -128,7 +241,7 @@ class TransactionalAppender:
                 self._produce(owner, key, batch, deadline)
             if before_commit is not None:
                 before_commit()
-        except (FencedError, BrokerUnavailableError):
+        except (FencedError, errors.BrokerUnavailableError):
             raise
         except KafkaProdError:
             self._abort(owner, deadline)
@@ -138,14 +251,12 @@ class TransactionalAppender:
     def _add_partition(
         self, owner: OpenTransaction, key: TopicPartition, deadline: float | None
     ) -> None:
-        client, name = self._client, owner.transactional_id
-        driver = ApiDriver(
-            client, AddPartitionsHandler(owner, key), CoordinatorLookup(client), (name,)
-        )
-        if not driver.run(deadline):
-            raise client.unavailable(f"AddPartitionsToTxn of {name}", driver.latest_code)
-        if driver.results[name].code:
-            raise self._refusal("AddPartitionsToTxn", owner, key, driver.results[name])
+        what, name = "AddPartitionsToTxn", owner.transactional_id
+        lookup = CoordinatorLookup(self._client)
+        driver = ApiDriver(self._client, AddPartitionsHandler(owner, key), lookup, (name,))
+        result = driver.complete(deadline, f"{what} of {name}")[name]
+        if result.code:
+            raise self._rejection(what, owner, key, result)
 
     def _produce(
         self,
@@ -158,23 +269,20 @@ class TransactionalAppender:
         place = (owner.producer_id, owner.epoch, key)
         sequence = self._sequences.get(place, 0)
         batch = _batch(owner, sequence, records, client.wall_ms())
-        lookup = LeaderLookup(client, _PATIENCE)
-        driver = ApiDriver(client, ProduceHandler(client, owner, batch), lookup, (key,))
-        if not driver.run(deadline):
-            raise client.unavailable(f"Produce to {key.topic}-{key.partition}", driver.latest_code)
-        result = driver.results[key]
+        lookup = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
+        driver = ApiDriver(client, ProduceHandler(client, batch, owner), lookup, (key,))
+        result = driver.complete(deadline, f"Produce to {key.topic}-{key.partition}")[key]
         if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
-            raise self._refusal("Produce", owner, key, result)
+            raise self._rejection("Produce", owner, key, result)
         self._sequences[place] = next_sequence(sequence, len(records))
 
     def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
         client, name = self._client, owner.transactional_id
         handler = EndTxnHandler([owner], commit=True)
         driver = ApiDriver(client, handler, CoordinatorLookup(client), (name,))
-        if not driver.run(deadline):
-            raise client.unavailable(f"committing {name}, which may be done,", driver.latest_code)
+        results = driver.complete(deadline, f"committing {name}, which may be done,")
         try:
-            return self._following(owner, driver.results[name], handler, deadline)
+            return self._following(owner, results[name], handler, deadline)
         except FencedError as error:
             if not handler.may_have_ended:
                 raise
@@ -190,20 +298,20 @@ class TransactionalAppender:
         """Return the producer for the owner's next transaction."""
         name = owner.transactional_id
         if result.value is None:
-            raise self._refusal("EndTxn", owner, None, result)
-        if result.value.epoch == owner.epoch and handler.has_lost_answers:
+            raise self._rejection("EndTxn", owner, None, result)
+        if result.value.epoch == owner.epoch and handler.has_lost_responses:
             # A lost EndTxn may still arrive, and would end the next transaction: bump the epoch.
             return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
         return result.value
 
     def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
         """Try to abort the transaction; if that fails, the next InitProducerId aborts it."""
-        soon = self._client.deadline(_ABORT_SECONDS)
+        soon = self._client.deadline(_ABORT_TIMEOUT_S)
         until = soon if deadline is None else min(soon, deadline)
         with suppress(KafkaProdError):  # The original error is raised.
             self._admin.end([owner], commit=False, deadline=until)
 
-    def _refusal(
+    def _rejection(
         self,
         what: str,
         owner: OpenTransaction,
@@ -214,32 +322,32 @@ class TransactionalAppender:
         code, name = result.code, owner.transactional_id
         if code in _FENCED:
             return FencedError(
-                f"{what} of {name}: another producer has taken over this id, or its transaction "
-                "was aborted",
+                f"{what} of {name}: a newer producer with this id has fenced this one, or its "
+                "transaction was aborted",
                 error=error_name(code),
             )
         if key is None:
-            return self._admin.refusal(what, name, code)
+            return self._admin.rejection(what, name, code)
         topic, partition = key
         if code == ErrorCode.topic_authorization_failed:
             return denied(self._client, what, code, on_topic(Operation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:
-            return UnknownTopicError(
+            return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, error=error_name(code)
             )
         if code in RECORDS_TOO_LARGE:
-            return RecordTooLargeError(
-                "the topic takes no batch of this size",
+            return errors.RecordTooLargeError(
+                "a record exceeds the topic's maximum batch size",
                 topic=topic,
                 partition=partition,
                 error=error_name(code),
                 hint="raise its max.message.bytes",
             )
         if code == ErrorCode.transactional_id_authorization_failed:
-            return self._admin.refusal(what, name, code)
-        said = f": {result.message}" if result.message else ""
-        return TransactionError(
-            f"{what} of {name} was refused{said}",
+            return self._admin.rejection(what, name, code)
+        reason = f": {result.message}" if result.message else ""
+        return errors.TransactionError(
+            f"{what} of {name} was rejected{reason}",
             topic=topic,
             partition=partition,
             broker=None if result.node is None else str(result.node),

@@ -18,7 +18,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.admin.call import Answer, Call
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.client_pool import ClientPool
 from spark_kafka_sink.client.metadata import Metadata
@@ -29,10 +28,12 @@ from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from random import Random
     from types import TracebackType
     from typing import Self
+
+    from typing_extensions import Buffer
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection, Connect
     from spark_kafka_sink.client.channel.authenticator import LoginSteps
@@ -50,6 +51,37 @@ MAX_CACHED_COORDINATORS = 10_000
 """Maximum number of cached transactional ids: most are used only once."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcome:
+    """The outcome of a call: `response`, or in `failure` the reason why there will be none.
+
+    `written`: the broker may have processed the request. `version` is the API version, and
+    `transaction_version` the one that the broker supports; both are valid only with a response.
+    """
+
+    node: Node
+    version: int = -1
+    transaction_version: TransactionVersion = TransactionVersion.V1
+    response: Any = None
+    failure: str | None = None
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Call:
+    """A request to `node`; `body` writes it in the negotiated version.
+
+    `cap` limits that version. `done` is called once, on the thread that calls
+    `BlockingClient.run_once`.
+    """
+
+    node: Node
+    api: ApiKey
+    body: Callable[[int], list[Buffer]]
+    done: Callable[[CallOutcome], None]
+    cap: int | None = None
+
+
 class Coordinators:
     """A cache of FindCoordinator results, from which the oldest entries are dropped first."""
 
@@ -60,14 +92,14 @@ class Coordinators:
         """Return the coordinator, or None if it is unknown."""
         return self._nodes.get(transactional_id)
 
-    def found(self, transactional_id: str, node: Node) -> None:
+    def add(self, transactional_id: str, node: Node) -> None:
         """Store a coordinator that a broker has returned."""
         self._nodes.pop(transactional_id, None)
         self._nodes[transactional_id] = node
         if len(self._nodes) > MAX_CACHED_COORDINATORS:
             del self._nodes[next(iter(self._nodes))]
 
-    def forget(self, transactional_id: str) -> None:
+    def remove(self, transactional_id: str) -> None:
         """Remove a broker that is no longer the coordinator, or does not respond."""
         self._nodes.pop(transactional_id, None)
 
@@ -190,13 +222,13 @@ class BlockingClient:
         return self._client.clock.wall_ms()
 
     def submit(self, call: Call) -> None:
-        """Queue a request; `turn` sends it as soon as its broker is connected."""
+        """Queue a request; `run_once` sends it as soon as its broker is connected."""
         queue = self._queues.get(call.node)
         if queue is None:
             queue = self._queues[call.node] = _Queue(self._network.attempts(call.node), deque())
         queue.calls.append(call)
 
-    def turn(self, wait: float) -> None:
+    def run_once(self, wait: float) -> None:
         """Send queued requests, wait at most `wait` seconds, and process the responses.
 
         Raises:
@@ -216,7 +248,7 @@ class BlockingClient:
         if (fatal := self._network.failures.fatal) is not None:
             raise copy(fatal)
 
-    def any_node(self) -> Node | None:
+    def connect_any(self) -> Node | None:
         """Return a ready broker; if there is none, start to connect to one and return None."""
         now = self.now()
         node = self.metadata.least_loaded_node(self._network, now)
@@ -229,10 +261,6 @@ class BlockingClient:
         if not self._network.is_ready(node, self.now()):
             return None
         return self._network.broker(node.node_id).connection.version(api, cap)
-
-    def want(self, topics: Iterable[str]) -> None:
-        """Add topics that the metadata must cover."""
-        self.metadata.want(topics)
 
     def await_metadata(self, deadline: float | None) -> None:
         """Wait until the client has received metadata at least once.
@@ -254,7 +282,7 @@ class BlockingClient:
     def pause(
         self, seconds: float, deadline: float | None, *, until_answered: bool = False
     ) -> None:
-        """Run the client for `seconds`; with `until_answered`, only for one `turn`.
+        """Run the client for `seconds`; with `until_answered`, only for one `run_once`.
 
         Raises:
             BrokerUnavailableError: the deadline has passed.
@@ -263,10 +291,10 @@ class BlockingClient:
         while True:
             now = self.now()
             if deadline is not None and now >= deadline:
-                raise self.unavailable("asking the brokers")
+                raise self.unavailable("waiting for the brokers")
             if now >= end:
                 return
-            self.turn((end if deadline is None else min(end, deadline)) - now)
+            self.run_once((end if deadline is None else min(end, deadline)) - now)
             if until_answered:
                 return
 
@@ -295,10 +323,10 @@ class BlockingClient:
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
         throttled = self._throttles()
-        hint = "see whether the brokers of kafka.bootstrap.servers run and can be reached"
+        hint = "check that the brokers of kafka.bootstrap.servers are running and reachable"
         return BrokerUnavailableError(
-            f"{what} took longer than it may"
-            + (f", as a quota throttles this client: {throttled}" if throttled else "")
+            f"{what} exceeded its deadline"
+            + (f": a quota throttles this client ({throttled})" if throttled else "")
             + (f". Tried {tried}" if tried else ""),
             error=None if code is None else error_name(code),
             hint=_QUOTA_HINT if throttled else hint,
@@ -345,7 +373,7 @@ class BlockingClient:
             self._in_flight.discard(sent)
             self._throttle(completion)
             sent.call.done(
-                Answer(
+                CallOutcome(
                     node=completion.node,
                     version=sent.version,
                     transaction_version=sent.transaction_version,
@@ -369,15 +397,7 @@ class BlockingClient:
             del self._queues[node]
             reason = self._network.failures.reasons.get(str(node), "no connection")
             for call in queue.calls:
-                call.done(
-                    Answer(
-                        node=node,
-                        version=-1,
-                        transaction_version=TransactionVersion.V1,
-                        failure=reason,
-                        written=False,
-                    )
-                )
+                call.done(CallOutcome(node=node, failure=reason, written=False))
 
 
 POOL: ClientPool[BlockingClient, None] = ClientPool()
@@ -414,7 +434,7 @@ def denied(client: BlockingClient, what: str, code: int, acl: Acl) -> Authorizat
     guide = AclGuide(config.security, config.bootstrap_servers[0])
     topic = acl.name if acl.resource is ResourceType.TOPIC else None
     return AuthorizationError(
-        f"{what} was refused: {acl} is denied to {guide.principal}",
+        f"{what} was rejected: {acl} is denied to {guide.principal}",
         topic=topic,
         error=error_name(code),
         hint=guide.grant(acl),

@@ -4,49 +4,160 @@ A read_committed consumer stops at the last stable offset, so any open transacti
 delays it. `LogReader` reads up to the high watermark and `CommittedRecords`, which does no I/O,
 evaluates the markers in the log for each producer separately: transactional records become
 committed with the producer's commit marker, and are dropped with its abort marker. An open
-transaction of another producer therefore delays nothing. Source: ``ProducerStateManager``, KIP-98.
+transaction of another producer therefore delays nothing.
+
+Source: ``ProducerStateManager``, ``Fetcher``, ``OffsetFetcher``; KIP-98, KIP-207 (the high
+watermark never decreases), KIP-320 (leader epochs), KIP-516 (topic ids), KIP-595 (Fetch detects a
+truncated log).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import timedelta
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.admin.api_driver import ApiDriver
+from spark_kafka_sink.admin.api_driver import (
+    Action,
+    ApiDriver,
+    ApiHandler,
+    KeyResult,
+    leader_action,
+)
 from spark_kafka_sink.admin.blocking_client import denied, on_topic
-from spark_kafka_sink.admin.handlers.log import (
+from spark_kafka_sink.admin.lookups import LeaderLookup
+from spark_kafka_sink.admin.topic_admin import (
+    CONSUMER,
     EARLIEST,
     LATEST,
-    FetchFrom,
-    FetchHandler,
+    READ_UNCOMMITTED,
     ListOffsetsHandler,
+    leader_epoch,
+    only_partition,
 )
-from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records import record_batch
 from spark_kafka_sink.records.decoder import read_marker, read_records
-from spark_kafka_sink.records.record_batch import (
-    HEADER_SIZE,
-    LENGTH_OFFSET,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAGIC_OFFSET,
-    BatchHeader,
-    checksum,
-)
+from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.admin.api_driver import ApiHandler, V
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.handlers.log import Fetched
+    from spark_kafka_sink.admin.api_driver import V
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.records.decoder import EndTransactionMarker
+
+
+TOPIC_IDS = 13
+"""The first version of Fetch with topic ids instead of names."""
+_FETCH_BYTES = 4 << 20
+_WITHOUT_TOPIC_IDS = 12
+_NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFrom:
+    """The start of a Fetch.
+
+    `last_epoch` is the leader epoch of the preceding batch, -1 if there is none.
+    """
+
+    offset: int
+    last_epoch: int = _NO_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A leader's response: raw batches of its log, of which the last may be incomplete.
+
+    `diverged`: the log was truncated before the requested offset. `by_id`: the request identified
+    the topic by its id, so it cannot be a recreated topic.
+    """
+
+    data: memoryview
+    high_watermark: int
+    diverged: bool
+    by_id: bool
+
+
+class FetchHandler(ApiHandler[TopicPartition, Fetched]):
+    """Fetches from one partition once, without waiting for new data."""
+
+    api = ApiKey.FETCH
+
+    def __init__(self, client: BlockingClient, start: FetchFrom) -> None:
+        self._client = client
+        self._from = start
+
+    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
+        """See `ApiHandler`."""
+        return None if _topic_id(self._client, keys[0]) is not None else _WITHOUT_TOPIC_IDS
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        (key,) = keys
+        partition = {
+            "partition": key.partition,
+            "current_leader_epoch": leader_epoch(self._client, key),
+            "fetch_offset": self._from.offset,
+            "last_fetched_epoch": self._from.last_epoch,
+            "partition_max_bytes": _FETCH_BYTES,
+        }
+        topic = {
+            "topic": key.topic,
+            "topic_id": _topic_id(self._client, key),
+            "partitions": [partition],
+        }
+        return {
+            "replica_id": CONSUMER,
+            "max_wait": timedelta(0),
+            "min_bytes": 0,
+            "max_bytes": _FETCH_BYTES,
+            "isolation_level": READ_UNCOMMITTED,
+            "topics": [topic],
+        }
+
+    def results(
+        self, keys: Sequence[TopicPartition], outcome: CallOutcome
+    ) -> Mapping[TopicPartition, KeyResult[Fetched]]:
+        """See `ApiHandler`."""
+        if code := int(getattr(outcome.response, "error_code", 0)):
+            return {keys[0]: KeyResult(code=code)}
+        if not outcome.response.responses:  # The response to a throttled Fetch is empty.
+            return {keys[0]: KeyResult(code=ErrorCode.throttling_quota_exceeded)}
+        partition = only_partition(outcome)
+        fetched = _fetched(partition, outcome.version)
+        return {keys[0]: KeyResult(code=int(partition.error_code), value=fetched)}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        if code == ErrorCode.throttling_quota_exceeded:
+            return Action.RETRY
+        return Action.DONE if code in TOPIC_RECREATED else leader_action(code)
+
+
+def _fetched(partition: Any, version: int) -> Fetched:
+    diverging = getattr(partition, "diverging_epoch", None)
+    return Fetched(
+        data=memoryview(partition.records or b""),
+        high_watermark=int(partition.high_watermark),
+        diverged=diverging is not None and int(diverging.end_offset) >= 0,
+        by_id=version >= TOPIC_IDS,
+    )
+
+
+def _topic_id(client: BlockingClient, key: TopicPartition) -> uuid.UUID | None:
+    topic = client.cluster.topics.get(key.topic)
+    return None if topic is None else topic.topic_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -86,7 +197,7 @@ class CommittedRecords:
 
     def take(self) -> tuple[LogRecord, ...]:
         """Return the records that became committed since the last call, sorted by offset."""
-        taken, self._committed = tuple(sorted(self._committed, key=_offset)), []
+        taken, self._committed = tuple(sorted(self._committed, key=attrgetter("offset"))), []
         return taken
 
     def add(self, batch: memoryview, header: BatchHeader, start: int) -> None:
@@ -130,30 +241,28 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
         ProtocolError: a batch is corrupt, or of a format older than v2.
     """
     at = 0
-    while len(data) - at > MAGIC_OFFSET:
-        size = LOG_OVERHEAD + int.from_bytes(data[at + LENGTH_OFFSET : at + LOG_OVERHEAD], "big")
+    while len(data) - at > record_batch.MAGIC_OFFSET:
+        size = record_batch.LOG_OVERHEAD + int.from_bytes(
+            data[at + record_batch.LENGTH_OFFSET : at + record_batch.LOG_OVERHEAD], "big"
+        )
         if at + size > len(data):
             return
-        if size < HEADER_SIZE:
-            raise ProtocolError(f"a record batch of {size} bytes")
+        if size < record_batch.HEADER_SIZE:
+            raise ProtocolError(f"a record batch has only {size} bytes")
         batch = data[at : at + size]
-        if batch[MAGIC_OFFSET] != MAGIC:
+        if batch[record_batch.MAGIC_OFFSET] != record_batch.MAGIC:
             raise ProtocolError(
-                f"a batch of format v{batch[MAGIC_OFFSET]}, which has no transactions",
+                f"a batch has format v{batch[record_batch.MAGIC_OFFSET]}, without transactions",
                 hint="raise log.message.format.version to 0.11 or later",
             )
         header = BatchHeader.parse(batch)
-        if header.crc != checksum(batch):
+        if header.crc != record_batch.checksum(batch):
             raise ProtocolError(f"the batch at offset {header.base_offset} has a wrong checksum")
         yield batch, header
         at += size
 
 
-def _offset(record: LogRecord) -> int:
-    return record.offset
-
-
-_PATIENCE = 0.3
+_UNKNOWN_TOPIC_RETRY_S = 0.3
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
@@ -233,13 +342,13 @@ class LogReader:
             attempts += 1
 
     def marker_of(
-        self, producer_id: int, behind: int, deadline: float | None
+        self, producer_id: int, after: int, deadline: float | None
     ) -> EndTransactionMarker | None:
         """Return a producer's first marker after an offset, which ended its transaction.
 
         Args:
             producer_id: the producer id.
-            behind: the offset of a record of the transaction.
+            after: the offset of a record of the transaction.
             deadline: when to give up, in seconds of the client's clock; None for no deadline.
 
         Returns:
@@ -249,7 +358,7 @@ class LogReader:
             KafkaProdError: see `read`.
         """
         end = self._offset(LATEST, deadline)
-        offset = max(behind + 1, self._offset(EARLIEST, deadline))
+        offset = max(after + 1, self._offset(EARLIEST, deadline))
         while offset < end:
             fetched = self._fetch(FetchFrom(offset=offset), deadline)
             batches = () if fetched is None else whole_batches(fetched.data)
@@ -314,32 +423,30 @@ class LogReader:
         return None if info is None else info.topic_id
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
-        offset = self._ask(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
+        offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
         if offset is None:
-            raise ProtocolError("the leader knows no offset of its log", topic=self._key.topic)
+            raise ProtocolError("the leader returned no offset of its log", topic=self._key.topic)
         return offset
 
     def _fetch(self, place: FetchFrom, deadline: float | None) -> Fetched | None:
-        return self._ask(FetchHandler(self._client, place), deadline, "Fetch")
+        return self._request(FetchHandler(self._client, place), deadline, "Fetch")
 
-    def _ask(
+    def _request(
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
     ) -> V | None:
         """Return the leader's result; None if reading must start again."""
         client, key = self._client, self._key
-        driver = ApiDriver(client, handler, LeaderLookup(client, _PATIENCE), (key,))
-        if not driver.run(deadline):
-            raise client.unavailable(f"{what} of {key.topic}-{key.partition}", driver.latest_code)
-        result = driver.results[key]
+        driver = ApiDriver(client, handler, LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S), (key,))
+        result = driver.complete(deadline, f"{what} of {key.topic}-{key.partition}")[key]
         if result.code in _RESTART:
             if result.code in TOPIC_RECREATED:
                 client.refresh_metadata(deadline)
             return None
         if result.code:
-            raise self._refusal(what, result.code)
+            raise self._rejection(what, result.code)
         return result.value
 
-    def _refusal(self, what: str, code: int) -> KafkaProdError:
+    def _rejection(self, what: str, code: int) -> KafkaProdError:
         topic, partition = self._key
         if code == ErrorCode.topic_authorization_failed:
             return denied(self._client, what, code, on_topic(Operation.READ, topic))
@@ -348,7 +455,7 @@ class LogReader:
                 "the topic does not exist", topic=topic, partition=partition, error=error_name(code)
             )
         return ProtocolError(
-            f"{what} was refused", topic=topic, partition=partition, error=error_name(code)
+            f"{what} was rejected", topic=topic, partition=partition, error=error_name(code)
         )
 
 

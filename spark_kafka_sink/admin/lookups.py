@@ -1,119 +1,142 @@
 """The broker that is responsible for a key.
 
 It is a coordinator, a leader, the controller, the broker with a given id, or any broker.
-Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``.
+Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING
 from zlib import crc32
 
-from spark_kafka_sink.admin.api_driver import LONGEST_WAIT, ApiDriver, K
-from spark_kafka_sink.admin.handlers.actions import FindCoordinatorHandler
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.admin.api_driver import (
+    MANY_KEYS,
+    MAX_WAIT_S,
+    Action,
+    ApiDriver,
+    ApiHandler,
+    K,
+    KeyResult,
+    Lookup,
+)
+from spark_kafka_sink.client.cluster import Node, TopicPartition
 from spark_kafka_sink.client.metadata import is_fatal
-from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.error_codes import COORDINATOR_UNAVAILABLE, ErrorCode
+from spark_kafka_sink.protocol.transactions import find_coordinator
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.protocol.messages import Values
 
-_SOON = 0.02
+_CONNECTING_WAIT_S = 0.02
 """Seconds between two checks of a broker that is being connected."""
-_FIRST_LANE = -1_000_000
-_MOST_BROKERS = 1 << 31
+_FIRST_EXTRA_ID = -1_000_000
+_MAX_BROKERS = 1 << 31
 """Offset of node ids for additional connections, which no broker and no bootstrap server has."""
+_MULTIPLE_KEYS = 4
+"""The first version of FindCoordinator with several keys (KIP-699)."""
 
 
-class AnyBrokerLookup(Generic[K]):
-    """Looks up the ready broker with the fewest requests in flight."""
+class FindCoordinatorHandler(ApiHandler[str, Node]):
+    """Finds the coordinators of transactional ids."""
 
-    def __init__(self, client: BlockingClient) -> None:
-        self._client = client
+    api = ApiKey.FIND_COORDINATOR
+
+    def keys_per_request(self, version: int | None) -> int:
+        """See `ApiHandler`."""
+        return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return find_coordinator(keys)
+
+    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[Node]]:
+        """See `ApiHandler`."""
+        coordinators = getattr(outcome.response, "coordinators", None)
+        if coordinators is None:
+            return {keys[0]: _coordinator(outcome.response)}
+        return {found.key: _coordinator(found) for found in coordinators}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return Action.RETRY if code in COORDINATOR_UNAVAILABLE else Action.DONE
+
+
+def _coordinator(found: object) -> KeyResult[Node]:
+    code = int(getattr(found, "error_code", 0))
+    node_id, host, port = (getattr(found, name) for name in ("node_id", "host", "port"))
+    return KeyResult(
+        code=code,
+        message=getattr(found, "error_message", None),
+        value=None if code else Node(int(node_id), host, int(port)),
+    )
+
+
+class AnyBrokerLookup(Lookup[K]):
+    """Looks up the ready broker with the fewest requests in flight; the client connects."""
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
         """See `Lookup`."""
-        return self._client.any_node()
-
-    def ask(self, keys: Sequence[K]) -> None:
-        """See `Lookup`: the client connects."""
-
-    def forget(self, key: K) -> None:
-        """See `Lookup`."""
-
-    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
-        """See `Lookup`."""
-        return {}
+        return self._client.connect_any()
 
     def wait(self, now: float) -> float:  # noqa: ARG002
         """See `Lookup`."""
-        return _SOON
+        return _CONNECTING_WAIT_S
 
 
-class ControllerLookup(Generic[K]):
+class ControllerLookup(Lookup[K]):
     """Tries each broker until one is the controller; with KRaft, any broker forwards requests."""
 
     def __init__(self, client: BlockingClient) -> None:
-        self._client = client
-        self._turn = 0
+        super().__init__(client)
+        self._failures = 0
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
-        """See `Lookup`."""
-        nodes = self._client.cluster.nodes
-        return nodes[sorted(nodes)[self._turn % len(nodes)]] if nodes else None
-
-    def ask(self, keys: Sequence[K]) -> None:
         """See `Lookup`: the client requests metadata by itself."""
+        nodes = self._client.cluster.nodes
+        return nodes[sorted(nodes)[self._failures % len(nodes)]] if nodes else None
 
-    def forget(self, key: K) -> None:  # noqa: ARG002
+    def invalidate(self, key: K) -> None:  # noqa: ARG002
         """See `Lookup`."""
-        self._turn += 1
-
-    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
-        """See `Lookup`."""
-        return {}
-
-    def wait(self, now: float) -> float:
-        """See `Lookup`."""
-        return self._client.metadata.wait(now)
+        self._failures += 1
 
 
-class CoordinatorLookup:
+class CoordinatorLookup(Lookup[str]):
     """Looks up the coordinators of transactional ids, which the client caches.
 
     Args:
         client: sends the requests.
-        lanes: number of connections per coordinator, among which the ids are distributed. A broker
-            processes a connection's requests one after another, and answers EndTxn only after
-            its followers have replicated the transaction's new state.
+        connections: number of connections per coordinator, among which the ids are distributed. A
+            broker processes a connection's requests one after another, and answers EndTxn only
+            after its followers have replicated the transaction's new state.
     """
 
-    def __init__(self, client: BlockingClient, lanes: int = 1) -> None:
-        self._client = client
+    def __init__(self, client: BlockingClient, connections: int = 1) -> None:
+        super().__init__(client)
         self._coordinators = client.coordinators
-        self._lanes = lanes
-        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(client)
-        self._driver = ApiDriver(client, FindCoordinatorHandler(), any_broker)
+        self._connections = connections
+        self._driver = ApiDriver(client, FindCoordinatorHandler(), AnyBrokerLookup(client))
 
     def node(self, key: str) -> Node | None:
         """See `Lookup`."""
         node = self._coordinators.get(key)
-        lane = crc32(key.encode()) % self._lanes
-        if node is None or not lane:
+        number = crc32(key.encode()) % self._connections
+        if node is None or not number:
             return node
-        return Node(_FIRST_LANE - lane * _MOST_BROKERS - node.node_id, node.host, node.port)
+        node_id = _FIRST_EXTRA_ID - number * _MAX_BROKERS - node.node_id
+        return Node(node_id, node.host, node.port)
 
-    def ask(self, keys: Sequence[str]) -> None:
+    def look_up(self, keys: Sequence[str]) -> None:
         """See `Lookup`."""
         self._driver.add(keys)
         self._driver.step(self._client.now())
 
-    def forget(self, key: str) -> None:
+    def invalidate(self, key: str) -> None:
         """See `Lookup`."""
-        self._coordinators.forget(key)
+        self._coordinators.remove(key)
 
     def step(self, now: float) -> Mapping[str, int]:
         """See `Lookup`."""
@@ -123,27 +146,27 @@ class CoordinatorLookup:
             if result.value is None:
                 failures[key] = result.code
             else:
-                self._coordinators.found(key, result.value)
+                self._coordinators.add(key, result.value)
         return failures
 
     def wait(self, now: float) -> float:
         """See `Lookup`."""
-        return LONGEST_WAIT if self._driver.is_done else self._driver.wait(now)
+        return MAX_WAIT_S if self._driver.is_done else self._driver.wait(now)
 
 
-class LeaderLookup:
+class LeaderLookup(Lookup[TopicPartition]):
     """Looks up the leaders of partitions in the metadata.
 
     Args:
         client: its metadata is used.
-        patience: how long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to
+        retry_s: how long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to
             propagate.
     """
 
-    def __init__(self, client: BlockingClient, patience: float = LONGEST_WAIT) -> None:
-        self._client = client
-        self._patience = patience
-        self._asked: dict[TopicPartition, tuple[float, int]] = {}
+    def __init__(self, client: BlockingClient, retry_s: float = MAX_WAIT_S) -> None:
+        super().__init__(client)
+        self._retry_s = retry_s
+        self._unknown: dict[TopicPartition, tuple[float, int]] = {}
         """Keys without a known leader: start time, and the latest Metadata request at that time."""
         self._stale: dict[TopicPartition, int] = {}
         """Keys with a wrong leader, and the latest Metadata request when that was detected."""
@@ -156,16 +179,17 @@ class LeaderLookup:
         self._stale.pop(key, None)
         node = metadata.cluster.nodes.get(metadata.cluster.leader(*key))
         if node is not None:
-            self._asked.pop(key, None)
+            self._unknown.pop(key, None)
         return node
 
-    def ask(self, keys: Sequence[TopicPartition]) -> None:
+    def look_up(self, keys: Sequence[TopicPartition]) -> None:
         """See `Lookup`."""
-        self._client.want(key.topic for key in keys)
+        metadata = self._client.metadata
+        metadata.want(key.topic for key in keys)
         for key in keys:
-            self._asked.setdefault(key, (self._client.now(), self._client.metadata.requests))
+            self._unknown.setdefault(key, (self._client.now(), metadata.requests))
 
-    def forget(self, key: TopicPartition) -> None:
+    def invalidate(self, key: TopicPartition) -> None:
         """See `Lookup`."""
         metadata = self._client.metadata
         self._stale[key] = metadata.requests
@@ -174,61 +198,61 @@ class LeaderLookup:
     def step(self, now: float) -> Mapping[TopicPartition, int]:
         """See `Lookup`."""
         metadata = self._client.metadata
-        cluster = metadata.cluster
         failures = {}
-        for key, (since, asked) in list(self._asked.items()):
-            if metadata.answered <= asked:
+        for key, (since, request) in list(self._unknown.items()):
+            if metadata.answered <= request:
                 continue
-            code = cluster.errors.get(key.topic, 0)
-            is_absent = code == ErrorCode.unknown_topic_or_partition
-            if is_fatal(cluster, key.topic) or (is_absent and now - since >= self._patience):
+            code = metadata.cluster.errors.get(key.topic, 0)
+            is_missing = code == ErrorCode.unknown_topic_or_partition
+            is_final = is_missing and now - since >= self._retry_s
+            if is_final or is_fatal(metadata.cluster, key.topic):
                 failures[key] = code
-                del self._asked[key]
+                del self._unknown[key]
         return failures
 
     def wait(self, now: float) -> float:
         """See `Lookup`."""
-        return self._client.metadata.wait(now) if self._asked or self._stale else LONGEST_WAIT
+        return super().wait(now) if self._unknown or self._stale else MAX_WAIT_S
 
 
-class BrokerLookup:
+class BrokerLookup(Lookup[int]):
     """Looks up brokers by their ids."""
 
     def __init__(self, client: BlockingClient) -> None:
-        self._client = client
-        self._asked: dict[int, int] = {}
+        super().__init__(client)
+        self._unknown: dict[int, int] = {}
         """Unknown or failing brokers, and the latest Metadata request when that was detected."""
 
     def node(self, key: int) -> Node | None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        if metadata.answered <= self._asked.get(key, -1):
+        if metadata.answered <= self._unknown.get(key, -1):
             return None
         return metadata.cluster.nodes.get(key)
 
-    def ask(self, keys: Sequence[int]) -> None:
+    def look_up(self, keys: Sequence[int]) -> None:
         """See `Lookup`."""
         for key in keys:
-            if key not in self._asked:
-                self.forget(key)
+            if key not in self._unknown:
+                self.invalidate(key)
 
-    def forget(self, key: int) -> None:
+    def invalidate(self, key: int) -> None:
         """See `Lookup`."""
         metadata = self._client.metadata
-        self._asked[key] = metadata.requests
+        self._unknown[key] = metadata.requests
         metadata.refresh()
 
     def step(self, now: float) -> Mapping[int, int]:  # noqa: ARG002
         """See `Lookup`: for a broker missing in newer metadata, return BROKER_NOT_AVAILABLE."""
         metadata = self._client.metadata
-        gone = {}
-        for key, asked in list(self._asked.items()):
-            if metadata.answered > asked:
-                del self._asked[key]
+        missing = {}
+        for key, request in list(self._unknown.items()):
+            if metadata.answered > request:
+                del self._unknown[key]
                 if key not in metadata.cluster.nodes:
-                    gone[key] = int(ErrorCode.broker_not_available)
-        return gone
+                    missing[key] = int(ErrorCode.broker_not_available)
+        return missing
 
     def wait(self, now: float) -> float:
         """See `Lookup`."""
-        return self._client.metadata.wait(now) if self._asked else LONGEST_WAIT
+        return super().wait(now) if self._unknown else MAX_WAIT_S

@@ -1,42 +1,310 @@
-"""Create topics for the package's own logs, and read settings of topics and brokers."""
+"""Create and describe topics, and read their offsets and the settings of topics and brokers.
+
+A topic description contains partitions, replicas, and the operations that this client is allowed
+(KIP-430). Describing a topic never creates it. Source: ``KafkaAdminClient.describeTopics``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.admin.api_driver import ApiDriver
+from spark_kafka_sink.admin import lookups
+from spark_kafka_sink.admin.api_driver import (
+    MANY_KEYS,
+    Action,
+    ApiDriver,
+    ApiHandler,
+    K,
+    KeyResult,
+    LeaderHandler,
+    only,
+)
 from spark_kafka_sink.admin.blocking_client import denied, on_topic
-from spark_kafka_sink.admin.handlers.log import LATEST, ListOffsetsHandler
-from spark_kafka_sink.admin.handlers.topics import (
-    ConfigResource,
-    CreateTopicsHandler,
-    DescribeConfigsHandler,
-    DescribeTopicsHandler,
-    NewTopic,
-)
-from spark_kafka_sink.admin.lookups import (
-    AnyBrokerLookup,
-    BrokerLookup,
-    ControllerLookup,
-    LeaderLookup,
-)
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError
-from spark_kafka_sink.protocol.error_codes import INVALID_TOPIC_SETTINGS, ErrorCode, error_name
+from spark_kafka_sink.protocol.error_codes import (
+    CONNECTION_LOST,
+    INVALID_TOPIC_SETTINGS,
+    ErrorCode,
+    error_name,
+)
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.protocol.messages import Values
 
 CLEANUP: Final = "cleanup.policy"
 COMPACT: Final = "compact"
-_BROKER_SECONDS: Final = 5.0
+_BROKERS_TIMEOUT_S: Final = 5.0
 """Seconds to wait for the settings of all brokers; after that, one response is enough."""
-_PATIENCE: Final = 2.0
+_UNKNOWN_TOPIC_RETRY_S: Final = 2.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
+_NO_OPERATIONS = -(2**31)
+"""An operations field without a value: it was not requested, or the broker does not support it."""
+_RETRIABLE_FOR_TOPIC = CONNECTION_LOST | {ErrorCode.leader_not_available}
+_RETRIABLE_AT_CONTROLLER = CONNECTION_LOST | {
+    ErrorCode.not_controller,
+    ErrorCode.request_timed_out,
+    ErrorCode.throttling_quota_exceeded,
+}
+_CREATE_TIMEOUT = timedelta(seconds=30)
+_BROKER_DEFAULTS = 4
+"""The first version of CreateTopics that can request the broker's num.partitions and
+default.replication.factor; before, 1 is used instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition; `leader` is -1 if it has none, `replicas` and `in_sync` are broker ids."""
+
+    index: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """An existing topic.
+
+    `operations` and `cluster_operations` are bit fields of AclOperation codes, None if the broker
+    does not return them: before Kafka 2.3, and for the cluster since 2.8.
+    """
+
+    name: str
+    partitions: tuple[PartitionDescription, ...]
+    operations: int | None = None
+    cluster_operations: int | None = None
+
+
+class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
+    """Describes topics by name; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
+
+    api = ApiKey.METADATA
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return MANY_KEYS
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {
+            "topics": [{"name": key} for key in keys],
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": True,
+            "include_cluster_authorized_operations": True,
+        }
+
+    def results(
+        self, keys: Sequence[str], outcome: CallOutcome
+    ) -> Mapping[str, KeyResult[TopicDescription]]:
+        """See `ApiHandler`."""
+        cluster = _operations(outcome.response, "cluster_authorized_operations")
+        requested = frozenset(keys)
+        return {
+            topic.name: KeyResult(code=int(topic.error_code), value=_description(topic, cluster))
+            for topic in outcome.response.topics
+            if topic.name in requested
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return Action.LOOK_UP if code in _RETRIABLE_FOR_TOPIC else Action.DONE
+
+
+def _description(topic: Any, cluster_operations: int | None) -> TopicDescription:
+    partitions = [
+        PartitionDescription(
+            index=int(partition.partition_index),
+            leader=int(partition.leader_id),
+            replicas=tuple(map(int, partition.replica_nodes)),
+            in_sync=tuple(map(int, partition.isr_nodes)),
+        )
+        for partition in topic.partitions
+    ]
+    return TopicDescription(
+        name=topic.name,
+        partitions=tuple(sorted(partitions, key=lambda partition: partition.index)),
+        operations=_operations(topic, "topic_authorized_operations"),
+        cluster_operations=cluster_operations,
+    )
+
+
+def _operations(message: Any, name: str) -> int | None:
+    bits = getattr(message, name, _NO_OPERATIONS)
+    return None if bits == _NO_OPERATIONS else int(bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create; `partitions` and `replication` are None for the brokers' defaults."""
+
+    name: str
+    replication: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+    partitions: int | None = 1
+
+
+class CreateTopicsHandler(ApiHandler[str, None]):
+    """Creates topics; the keys are their names.
+
+    Args:
+        topics: the topics to create.
+        validate_only: only check whether they could be created.
+    """
+
+    api = ApiKey.CREATE_TOPICS
+
+    def __init__(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
+        self._topics = {topic.name: topic for topic in topics}
+        self._validate_only = validate_only
+
+    def values(self, keys: Sequence[str], version: int) -> Values:
+        """See `ApiHandler`."""
+        return {
+            "topics": [self._topic(self._topics[key], version) for key in keys],
+            "timeout": _CREATE_TIMEOUT,
+            "validate_only": self._validate_only,
+        }
+
+    def results(
+        self,
+        keys: Sequence[str],  # noqa: ARG002
+        outcome: CallOutcome,
+    ) -> Mapping[str, KeyResult[None]]:
+        """See `ApiHandler`."""
+        return {
+            topic.name: KeyResult(
+                code=int(topic.error_code), message=getattr(topic, "error_message", None)
+            )
+            for topic in outcome.response.topics
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`: any broker forwards the request, except with ZooKeeper."""
+        return Action.LOOK_UP if code in _RETRIABLE_AT_CONTROLLER else Action.DONE
+
+    @staticmethod
+    def _topic(topic: NewTopic, version: int) -> dict[str, Any]:
+        default = -1 if version >= _BROKER_DEFAULTS else 1
+        return {
+            "name": topic.name,
+            "num_partitions": default if topic.partitions is None else topic.partitions,
+            "replication_factor": default if topic.replication is None else topic.replication,
+            "assignments": [],
+            "configs": [{"name": name, "value": topic.configs[name]} for name in topic.configs],
+        }
+
+
+class ConfigResource(IntEnum):
+    """Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
+    """Reads settings of topics or brokers; the keys are topic names or broker ids.
+
+    Args:
+        resource: the kind of resource.
+        names: the names of the settings.
+    """
+
+    api = ApiKey.DESCRIBE_CONFIGS
+
+    def __init__(self, resource: ConfigResource, names: Sequence[str]) -> None:
+        self._resource = resource
+        self._names = names
+
+    def values(self, keys: Sequence[K], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        resource = {
+            "resource_type": int(self._resource),
+            "resource_name": str(keys[0]),
+            "configuration_keys": self._names,
+        }
+        return {"resources": [resource]}
+
+    def results(
+        self, keys: Sequence[K], outcome: CallOutcome
+    ) -> Mapping[K, KeyResult[Mapping[str, str | None]]]:
+        """See `ApiHandler`."""
+        resource = only(outcome.response.results, outcome)
+        code = int(resource.error_code)
+        values = {config.name: config.value for config in resource.configs}
+        return {
+            keys[0]: KeyResult(
+                code=code, value=None if code else values, message=resource.error_message
+            )
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return Action.LOOK_UP if code in _RETRIABLE_AT_CONTROLLER else Action.DONE
+
+
+LATEST, EARLIEST = -1, -2
+"""Timestamps that request the high watermark and the first offset."""
+CONSUMER = -1
+"""The replica id of clients."""
+READ_UNCOMMITTED = 0
+_UNKNOWN_EPOCH = -1
+
+
+class ListOffsetsHandler(LeaderHandler[TopicPartition, int]):
+    """Returns the first offset of a partition, or its high watermark."""
+
+    api = ApiKey.LIST_OFFSETS
+
+    def __init__(self, client: BlockingClient, timestamp: int) -> None:
+        self._client = client
+        self._timestamp = timestamp
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        (key,) = keys
+        partition = {
+            "partition_index": key.partition,
+            "currentleader_epoch": leader_epoch(self._client, key),
+            "timestamp": self._timestamp,
+        }
+        return {
+            "replica_id": CONSUMER,
+            "isolation_level": READ_UNCOMMITTED,
+            "topics": [{"name": key.topic, "partitions": [partition]}],
+        }
+
+    def results(
+        self, keys: Sequence[TopicPartition], outcome: CallOutcome
+    ) -> Mapping[TopicPartition, KeyResult[int]]:
+        """See `ApiHandler`."""
+        partition = only_partition(outcome)
+        return {keys[0]: KeyResult(code=int(partition.error_code), value=int(partition.offset))}
+
+
+def only_partition(outcome: CallOutcome) -> Any:
+    """Return the partition's part of a response to a request for one partition."""
+    response = outcome.response
+    topics = response.responses if hasattr(response, "responses") else response.topics
+    return only(only(topics, outcome).partitions, outcome)
+
+
+def leader_epoch(client: BlockingClient, key: TopicPartition) -> int:
+    """Return the leader epoch of a partition; -1 if it is unknown."""
+    topic = client.cluster.topics.get(key.topic)
+    if topic is None or key.partition >= topic.partition_count:
+        return _UNKNOWN_EPOCH
+    return topic.leader_epochs[key.partition]
 
 
 class TopicAdmin:
@@ -73,13 +341,13 @@ class TopicAdmin:
             BrokerUnavailableError: the deadline has passed.
         """
         topic = NewTopic(name=name, replication=replication, configs={CLEANUP: COMPACT, **configs})
-        made = False
+        created = False
         while True:
-            made = self._create(topic, deadline) or made
-            if not made:
+            created = self._create(topic, deadline) or created
+            if not created:
                 self.check_compacted(name, configs, deadline)
             if self._is_served(name, deadline):
-                return made
+                return created
 
     def create(self, topic: NewTopic, deadline: float | None) -> bool:
         """Create a topic unless it exists, and wait until its leader responds.
@@ -94,11 +362,11 @@ class TopicAdmin:
         """
         if self._exists(topic.name, deadline):  # No right to create an existing topic is needed.
             return False
-        made = False
+        created = False
         while True:
-            made = self._create(topic, deadline) or made
+            created = self._create(topic, deadline) or created
             if self._is_served(topic.name, deadline):
-                return made
+                return created
 
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
@@ -119,26 +387,23 @@ class TopicAdmin:
         policy = self.topic_config(name, CLEANUP, deadline)
         if policy is None:
             return
-        needed = configs.get(CLEANUP, COMPACT)
-        wanted, found = ({each.strip() for each in text.split(",")} for text in (needed, policy))
-        if COMPACT not in found or not found <= wanted:
+        required = configs.get(CLEANUP, COMPACT)
+        allowed, found = ({each.strip() for each in text.split(",")} for text in (required, policy))
+        if COMPACT not in found or not found <= allowed:
             raise ConfigError(
-                f"there is a topic of this name whose cleanup.policy is {policy}, where "
-                f"{needed} is needed",
+                f"the existing topic has cleanup.policy={policy}, and {required} is required",
                 topic=name,
                 hint="choose another name, or run kafka-configs --bootstrap-server "
                 f"{self._client.config.bootstrap_servers[0]} --alter --topic {name} "
-                f"--add-config cleanup.policy=[{needed}]",
+                f"--add-config cleanup.policy=[{required}]",
             )
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
         """Return a topic's setting; None if it is missing or this client may not read it."""
         handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC, [name])
-        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
+        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, handler, any_broker, (topic,))
-        if not driver.run(deadline):
-            raise self._client.unavailable(f"asking for {name} of {topic}", driver.latest_code)
-        value = driver.results[topic].value
+        value = driver.complete(deadline, f"reading {name} of topic {topic}")[topic].value
         return None if value is None else value.get(name)
 
     def broker_config(self, name: str, deadline: float | None) -> str | None:
@@ -153,33 +418,28 @@ class TopicAdmin:
         client = self._client
         client.await_metadata(deadline)
         handler: DescribeConfigsHandler[int] = DescribeConfigsHandler(ConfigResource.BROKER, [name])
-        driver = ApiDriver(client, handler, BrokerLookup(client), client.cluster.nodes)
-        soon = client.deadline(_BROKER_SECONDS)
+        driver = ApiDriver(client, handler, lookups.BrokerLookup(client), client.cluster.nodes)
+        soon = client.deadline(_BROKERS_TIMEOUT_S)
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:
-            raise client.unavailable(f"asking the brokers for {name}", driver.latest_code)
-        values = [result.value or {} for result in driver.results.values()]
-        found = [value for told in values if (value := told.get(name)) is not None]
-        return min(found, key=_as_number, default=None)
+            raise client.unavailable(f"reading {name} of the brokers", driver.latest_code)
+        settings = [result.value or {} for result in driver.results.values()]
+        values = [value for each in settings if (value := each.get(name)) is not None]
+        return min(values, key=_as_number, default=None)
 
     def _exists(self, name: str, deadline: float | None) -> bool:
         """Return True if the topic exists and this client may describe it."""
-        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
+        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
         driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, (name,))
-        if not driver.run(deadline):
-            raise self._client.unavailable(f"asking for topic {name}", driver.latest_code)
-        return not driver.results[name].code
+        return not driver.complete(deadline, f"describing topic {name}")[name].code
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
         """Create a topic; return False if it exists already."""
-        controller: ControllerLookup[str] = ControllerLookup(self._client)
-        handler = CreateTopicsHandler([topic])
-        driver = ApiDriver(self._client, handler, controller, (topic.name,))
-        if not driver.run(deadline):
-            raise self._client.unavailable(f"creating topic {topic.name}", driver.latest_code)
-        result = driver.results[topic.name]
+        controller: lookups.ControllerLookup[str] = lookups.ControllerLookup(self._client)
+        driver = ApiDriver(self._client, CreateTopicsHandler([topic]), controller, (topic.name,))
+        result = driver.complete(deadline, f"creating topic {topic.name}")[topic.name]
         exists = result.code == ErrorCode.topic_already_exists
         if result.code and not exists:
-            raise self._refusal(topic.name, result.code, result.message)
+            raise self._rejection(topic.name, result.code, result.message)
         return not exists
 
     def _is_served(self, name: str, deadline: float | None) -> bool:
@@ -189,26 +449,26 @@ class TopicAdmin:
         """
         key = TopicPartition(name, 0)
         client = self._client
-        handler = ListOffsetsHandler(client, LATEST)
-        driver = ApiDriver(client, handler, LeaderLookup(client, _PATIENCE), (key,))
-        if not driver.run(deadline):
-            raise client.unavailable(f"waiting for topic {name}", driver.latest_code)
-        code = driver.results[key].code
+        leaders = lookups.LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
+        driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), leaders, (key,))
+        code = driver.complete(deadline, f"waiting for topic {name}")[key].code
         if code == ErrorCode.topic_authorization_failed:
             raise denied(client, "ListOffsets", code, on_topic(Operation.DESCRIBE, name))
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
-            raise ProtocolError("the topic is not served", topic=name, error=error_name(code))
+            raise ProtocolError(
+                "the topic's leader rejected ListOffsets", topic=name, error=error_name(code)
+            )
         return code == ErrorCode.none
 
-    def _refusal(self, name: str, code: int, message: str | None) -> KafkaProdError:
+    def _rejection(self, name: str, code: int, message: str | None) -> KafkaProdError:
         if code == ErrorCode.topic_authorization_failed:
             return denied(self._client, "CreateTopics", code, on_topic(Operation.CREATE, name))
         if code == ErrorCode.cluster_authorization_failed:
             acl = Acl(Operation.CREATE, ResourceType.CLUSTER)
             return denied(self._client, "CreateTopics", code, acl)
-        text = f"the topic can't be made: {message}" if message else "the topic can't be made"
-        kind = ConfigError if code in INVALID_TOPIC_SETTINGS else ProtocolError
-        return kind(text, topic=name, error=error_name(code))
+        error = ConfigError if code in INVALID_TOPIC_SETTINGS else ProtocolError
+        reason = f": {message}" if message else ""
+        return error(f"the topic cannot be created{reason}", topic=name, error=error_name(code))
 
 
 def _as_number(value: str) -> float:

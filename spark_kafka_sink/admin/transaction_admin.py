@@ -1,61 +1,328 @@
 """Start, end, describe, list and fence transactions of any producer, from any process.
 
 A coordinator requires only transactional id, producer id and epoch, so the driver can end the
-transactions that its tasks have left open. Source: ``TransactionManager``, ``KafkaAdminClient``;
-KIP-98, KIP-360, KIP-664, KIP-890.
+transactions that its tasks have left open. InitProducerId, EndTxn, DescribeTransactions and
+ListTransactions are sent to coordinators, DescribeProducers to partition leaders.
+
+Source: ``TransactionManager``, ``KafkaAdminClient``, ``FenceProducersHandler``,
+``DescribeTransactionsHandler``, ``ListTransactionsHandler``; KIP-98, KIP-360, KIP-664, KIP-890.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.admin.api_driver import ApiDriver, K, KeyResult, V
+from spark_kafka_sink.admin.api_driver import (
+    MANY_KEYS,
+    ApiDriver,
+    CoordinatorHandler,
+    KeyResult,
+    LeaderHandler,
+    coordinator_action,
+)
 from spark_kafka_sink.admin.blocking_client import denied, on_topic, on_transactional_id
-from spark_kafka_sink.admin.handlers.transactions import (
-    DescribeProducersHandler,
-    DescribeTransactionsHandler,
-    EndTxnHandler,
-    InitProducerIdHandler,
-    ListTransactionsHandler,
-)
 from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.common.errors import (
-    ConfigError,
-    FencedError,
-    KafkaProdError,
-    TransactionError,
-    UnknownTopicError,
-)
+from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.protocol import transactions as requests
 from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_MOVED,
     FATAL_TO_PRODUCER,
     FENCED,
     ClientErrorCode,
     ErrorCode,
     error_name,
 )
-from spark_kafka_sink.protocol.transactions import OPEN_STATES
+from spark_kafka_sink.protocol.transactions import OPEN_STATES, OpenTransaction, TransactionState
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.handlers.transactions import (
-        ActiveProducer,
-        ListedTransaction,
-        TransactionDescription,
-    )
-    from spark_kafka_sink.client.cluster import TopicPartition
-    from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
+    from spark_kafka_sink.admin.api_driver import Action
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
+    from spark_kafka_sink.protocol.messages import Values
+    from spark_kafka_sink.protocol.transactions import TransactionVersion
 
 _FENCING_TIMEOUT_MS = 10_000
 """transaction.timeout.ms of fenced ids, which never start a transaction."""
-MAX_LANES = 4
+MAX_CONNECTIONS = 4
 """Maximum connections per coordinator when many transactions end."""
-PER_LANE = 100
-"""Number of transactions per connection."""
-_DENIED = ErrorCode.transactional_id_authorization_failed
+IDS_PER_CONNECTION = 100
+_EPOCH_BUMP = 3
+"""The first version of InitProducerId that can bump a given epoch (KIP-360)."""
+_UNCLEAR = (COORDINATOR_MOVED | {ErrorCode.request_timed_out}) - {ClientErrorCode.not_sent}
+"""A coordinator may have decided the end of a transaction before it returned one of these."""
+_NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    """The state of a transactional id at its coordinator."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    """Start of the transaction by the coordinator's clock, in milliseconds since 1970; None if
+    there is no transaction."""
+    topics: tuple[tuple[str, Sequence[int]], ...] = ()
+    """Partitions of the transaction by topic, only of topics that this client may describe. Stored
+    compactly, because a driver keeps those of all tasks at once."""
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All partitions in `topics`, sorted."""
+        found = (TopicPartition(topic, each) for topic, numbers in self.topics for each in numbers)
+        return tuple(sorted(found))
+
+    def is_of(self, transaction: OpenTransaction) -> bool:
+        """Return True if this is the given transaction, with the same producer id and epoch."""
+        return (self.producer_id, self.epoch) == (transaction.producer_id, transaction.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """An entry of ListTransactions; `coordinator` is a broker id."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """An active producer of a partition, according to its leader.
+
+    `last_sequence` and `coordinator_epoch` are -1 if there is none, `last_timestamp_ms` is in
+    milliseconds since 1970. `transaction_start` is the first offset of the open transaction, None
+    if there is none.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start: int | None
+
+
+class InitProducerIdHandler(CoordinatorHandler[str, OpenTransaction]):
+    """Returns producer ids for transactional ids, and fences earlier producers.
+
+    Args:
+        timeout_ms: transaction.timeout.ms.
+        current: producers whose epoch to bump (KIP-360); the request fails if there is a newer one.
+    """
+
+    api = ApiKey.INIT_PRODUCER_ID
+
+    def __init__(
+        self, timeout_ms: int, current: Mapping[str, OpenTransaction] | None = None
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._current = current or {}
+
+    def values(self, keys: Sequence[str], version: int) -> Values:
+        """See `ApiHandler`."""
+        current = self._current.get(keys[0])
+        if current is not None and version < _EPOCH_BUMP:
+            raise errors.ProtocolError(
+                "the broker cannot bump the epoch of an existing producer",
+                hint="upgrade it to Kafka 2.5 or later",
+            )
+        return requests.init_producer_id(keys[0], self._timeout_ms, current=current)
+
+    def results(
+        self, keys: Sequence[str], outcome: CallOutcome
+    ) -> Mapping[str, KeyResult[OpenTransaction]]:
+        """See `ApiHandler`."""
+        return {keys[0]: _producer(keys[0], outcome.response, outcome.transaction_version)}
+
+
+class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
+    """Commits or aborts transactions; the value is the producer for the next transaction.
+
+    Retries are safe: a coordinator that has already done it returns success, and in transactions V2
+    the same bumped epoch.
+    """
+
+    api = ApiKey.END_TXN
+
+    def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
+        self.has_lost_responses = False
+        """True if a lost request may reach its coordinator after a later one was answered."""
+        self.may_have_ended = False
+        """True if a request without a final answer may have ended its transaction."""
+        self._transactions = {each.transactional_id: each for each in transactions}
+        self._commit = commit
+
+    def cap(self, keys: Sequence[str]) -> int | None:
+        """See `ApiHandler`."""
+        return self._transactions[keys[0]].version.end_txn_cap
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return requests.end_txn(self._transactions[keys[0]], commit=self._commit)
+
+    def results(
+        self, keys: Sequence[str], outcome: CallOutcome
+    ) -> Mapping[str, KeyResult[OpenTransaction]]:
+        """See `ApiHandler`."""
+        ended = self._transactions[keys[0]]
+        result = _producer(keys[0], outcome.response, ended.version)
+        if result.value is not None and not ended.version.bumps_epoch:
+            result.value = ended
+        return {keys[0]: result}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        self.has_lost_responses |= code == ClientErrorCode.disconnected
+        self.may_have_ended |= code in _UNCLEAR
+        return coordinator_action(code)
+
+
+def _producer(
+    transactional_id: str, response: Any, version: TransactionVersion
+) -> KeyResult[OpenTransaction]:
+    """Return the producer id and epoch of a response, or its error code."""
+    if code := int(response.error_code):
+        return KeyResult(code=code)
+    producer = OpenTransaction(
+        transactional_id=transactional_id,
+        producer_id=int(getattr(response, "producer_id", -1)),
+        epoch=int(getattr(response, "producer_epoch", -1)),
+        version=version,
+    )
+    return KeyResult(code=0, value=producer)
+
+
+class DescribeTransactionsHandler(CoordinatorHandler[str, TransactionDescription]):
+    """Returns the states of transactional ids."""
+
+    api = ApiKey.DESCRIBE_TRANSACTIONS
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return MANY_KEYS
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"transactional_ids": keys}
+
+    def results(
+        self,
+        keys: Sequence[str],  # noqa: ARG002
+        outcome: CallOutcome,
+    ) -> Mapping[str, KeyResult[TransactionDescription]]:
+        """See `ApiHandler`."""
+        return {
+            state.transactional_id: KeyResult(
+                code=int(state.error_code), value=None if state.error_code else _description(state)
+            )
+            for state in outcome.response.transaction_states
+        }
+
+
+def _description(state: Any) -> TransactionDescription:
+    started = round(state.transaction_start_time.timestamp() * 1000)
+    return TransactionDescription(
+        transactional_id=state.transactional_id,
+        state=TransactionState(state.transaction_state),
+        producer_id=int(state.producer_id),
+        epoch=int(state.producer_epoch),
+        timeout_ms=round(state.transaction_timeout.total_seconds() * 1000),
+        started_ms=started if started > 0 else None,
+        topics=tuple((topic.topic, array("i", topic.partitions)) for topic in state.topics),
+    )
+
+
+class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
+    """Lists the transactions that each broker coordinates; the keys are broker ids.
+
+    Args:
+        states: the states to list; empty for all.
+        pattern: a regular expression for whole ids, applied only by brokers that support it
+            (KIP-1152); others list all ids. None for all.
+    """
+
+    api = ApiKey.LIST_TRANSACTIONS
+
+    def __init__(self, states: Sequence[TransactionState], pattern: str | None) -> None:
+        self._states = states
+        self._pattern = pattern
+
+    def values(self, keys: Sequence[int], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {
+            "state_filters": [state.value for state in self._states],
+            "producer_id_filters": [],
+            "transactional_id_pattern": self._pattern,
+        }
+
+    def results(
+        self, keys: Sequence[int], outcome: CallOutcome
+    ) -> Mapping[int, KeyResult[list[ListedTransaction]]]:
+        """See `ApiHandler`."""
+        listed = [
+            ListedTransaction(
+                transactional_id=state.transactional_id,
+                state=TransactionState(state.transaction_state),
+                producer_id=int(state.producer_id),
+                coordinator=keys[0],
+            )
+            for state in outcome.response.transaction_states
+        ]
+        return {keys[0]: KeyResult(code=int(outcome.response.error_code), value=listed)}
+
+
+class DescribeProducersHandler(LeaderHandler[TopicPartition, tuple[ActiveProducer, ...]]):
+    """Returns the active producers of partitions from their leaders."""
+
+    api = ApiKey.DESCRIBE_PRODUCERS
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return MANY_KEYS
+
+    def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"topics": requests.by_topic(keys, "partition_indexes")}
+
+    def results(
+        self,
+        keys: Sequence[TopicPartition],  # noqa: ARG002
+        outcome: CallOutcome,
+    ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
+        """See `ApiHandler`."""
+        return {
+            TopicPartition(topic.name, int(partition.partition_index)): KeyResult(
+                code=int(partition.error_code),
+                value=tuple(map(_active_producer, partition.active_producers)),
+                message=partition.error_message,
+            )
+            for topic in outcome.response.topics
+            for partition in topic.partitions
+        }
+
+
+def _active_producer(producer: Any) -> ActiveProducer:
+    start = int(producer.current_txn_start_offset)
+    return ActiveProducer(
+        producer_id=int(producer.producer_id),
+        epoch=int(producer.producer_epoch),
+        last_sequence=int(producer.last_sequence),
+        last_timestamp_ms=int(producer.last_timestamp),
+        coordinator_epoch=int(producer.coordinator_epoch),
+        transaction_start=None if start == _NO_OFFSET else start,
+    )
 
 
 class TransactionAdmin:
@@ -95,22 +362,23 @@ class TransactionAdmin:
             BrokerUnavailableError: the deadline has passed.
         """
         known = None if current is None else {transactional_id: current}
-        handler = InitProducerIdHandler(timeout_ms, known)
         driver = ApiDriver(
-            self._client, handler, CoordinatorLookup(self._client), (transactional_id,)
+            self._client,
+            InitProducerIdHandler(timeout_ms, known),
+            CoordinatorLookup(self._client),
+            (transactional_id,),
         )
-        if not driver.run(deadline):
-            raise self._too_late(f"InitProducerId of {transactional_id}", driver)
-        result = driver.results[transactional_id]
+        what = f"InitProducerId of {transactional_id}"
+        result = driver.complete(deadline, what)[transactional_id]
         if result.value is not None:
             return result.value
         if result.code == ErrorCode.invalid_transaction_timeout:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"transaction.timeout.ms = {timeout_ms} is more than the brokers allow",
                 error=error_name(result.code),
                 hint="lower it, or raise transaction.max.timeout.ms on the brokers",
             )
-        raise self.refusal("InitProducerId", transactional_id, result.code)
+        raise self.rejection("InitProducerId", transactional_id, result.code)
 
     def end(
         self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
@@ -132,15 +400,11 @@ class TransactionAdmin:
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
         """Like `end`; the value of a result is the producer for the next transaction."""
         ids = [each.transactional_id for each in transactions]
-        handler = EndTxnHandler(transactions, commit=commit)
-        lanes = min(MAX_LANES, 1 + len(ids) // PER_LANE)
-        driver = ApiDriver(self._client, handler, CoordinatorLookup(self._client, lanes), ids)
-        driver.run(deadline)
-        unsettled: dict[str, KeyResult[OpenTransaction]] = {
-            key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)
-            for key, code in driver.unsettled.items()
-        }
-        results = driver.results | unsettled
+        lookup = CoordinatorLookup(
+            self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
+        )
+        driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), lookup, ids)
+        results = _run(driver, deadline)
         return [(name, results[name]) for name in dict.fromkeys(ids)]
 
     def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
@@ -150,14 +414,9 @@ class TransactionAdmin:
         is committed.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
-        driver = ApiDriver(
-            self._client, handler, CoordinatorLookup(self._client), transactional_ids
-        )
-        driver.run(deadline)
-        codes = {key: result.code for key, result in driver.results.items()}
-        for key, code in driver.unsettled.items():
-            codes[key] = int(ClientErrorCode.disconnected) if code is None else code
-        return codes
+        lookup = CoordinatorLookup(self._client)
+        results = _run(ApiDriver(self._client, handler, lookup, transactional_ids), deadline)
+        return {key: result.code for key, result in results.items()}
 
     def describe(
         self, transactional_ids: Collection[str], deadline: float | None
@@ -169,21 +428,16 @@ class TransactionAdmin:
             AuthorizationError: an ACL is missing, which the error names.
             BrokerUnavailableError: the deadline has passed.
         """
-        driver = ApiDriver(
-            self._client,
-            DescribeTransactionsHandler(),
-            CoordinatorLookup(self._client),
-            transactional_ids,
-        )
-        if not driver.run(deadline):
-            raise self._too_late("DescribeTransactions", driver)
+        what = "DescribeTransactions"
+        lookup = CoordinatorLookup(self._client)
+        handler = DescribeTransactionsHandler()
+        driver = ApiDriver(self._client, handler, lookup, transactional_ids)
         found = {}
-        for name, result in driver.results.items():
+        for name, result in driver.complete(deadline, what).items():
             if result.value is not None:
                 found[name] = result.value
             elif result.code != ErrorCode.transactional_id_not_found:
-                operation = Operation.DESCRIBE
-                raise self.refusal("DescribeTransactions", name, result.code, operation)
+                raise self.rejection(what, name, result.code, Operation.DESCRIBE)
         return found
 
     def list(
@@ -205,7 +459,7 @@ class TransactionAdmin:
             ProtocolError: a broker is older than Kafka 3.0, the first with ListTransactions.
             BrokerUnavailableError: the deadline has passed.
         """
-        matches = re.compile(pattern or ".*", re.DOTALL)
+        matches = re.compile(pattern or ".*", re.DOTALL).fullmatch
         while True:
             brokers = self._brokers(deadline)
             listed = self._list(brokers, states, pattern, deadline)
@@ -213,10 +467,8 @@ class TransactionAdmin:
                 listed = self._list(brokers, states, None, deadline) or []
             if brokers == frozenset(self._client.cluster.nodes):
                 break  # Otherwise, coordinators may have moved in the meantime.
-        wanted = {
-            one.transactional_id: one for one in listed if matches.fullmatch(one.transactional_id)
-        }
-        return sorted(wanted.values(), key=lambda one: one.transactional_id)
+        found = {each.transactional_id: each for each in listed if matches(each.transactional_id)}
+        return [found[name] for name in sorted(found)]
 
     def describe_producers(
         self, partitions: Collection[TopicPartition], deadline: float | None
@@ -229,20 +481,18 @@ class TransactionAdmin:
             UnknownTopicError: the partition does not exist.
             BrokerUnavailableError: the deadline has passed.
         """
-        driver = ApiDriver(
-            self._client, DescribeProducersHandler(), LeaderLookup(self._client), partitions
-        )
-        if not driver.run(deadline):
-            raise self._too_late("DescribeProducers", driver)
-        return {key: self._producers(key, result) for key, result in driver.results.items()}
+        lookup = LeaderLookup(self._client)
+        driver = ApiDriver(self._client, DescribeProducersHandler(), lookup, partitions)
+        results = driver.complete(deadline, "DescribeProducers")
+        return {key: self._producers(key, result) for key, result in results.items()}
 
-    def refusal(
+    def rejection(
         self,
         what: str,
         transactional_id: str,
         code: int,
         operation: Operation = Operation.WRITE,
-    ) -> KafkaProdError:
+    ) -> errors.KafkaProdError:
         """Return the error for a final error code of a transactional id.
 
         Args:
@@ -251,17 +501,17 @@ class TransactionAdmin:
             code: Kafka's error code, not 0.
             operation: the operation of the missing ACL, if the code is an authorization error.
         """
-        if code == _DENIED:
+        if code == ErrorCode.transactional_id_authorization_failed:
             acl = on_transactional_id(operation, transactional_id, self._prefix)
             return denied(self._client, what, code, acl)
         if code in FENCED:
-            return FencedError(
-                f"{what} of {transactional_id}: another producer has taken over this id",
+            return errors.FencedError(
+                f"{what} of {transactional_id}: a newer producer with this id has fenced this one",
                 error=error_name(code),
             )
-        fatal = " and so will be all others of this producer" if code in FATAL_TO_PRODUCER else ""
-        return TransactionError(
-            f"{what} of {transactional_id} was refused{fatal}", error=error_name(code)
+        fatal = ", and so will all further ones of this producer" * (code in FATAL_TO_PRODUCER)
+        return errors.TransactionError(
+            f"{what} of {transactional_id} was rejected{fatal}", error=error_name(code)
         )
 
     def _list(
@@ -272,21 +522,18 @@ class TransactionAdmin:
         deadline: float | None,
     ) -> Sequence[ListedTransaction] | None:
         """Return the transactions that these brokers list; None if one rejects the pattern."""
+        what = "ListTransactions"
         handler = ListTransactionsHandler(states, pattern)
         driver = ApiDriver(self._client, handler, BrokerLookup(self._client), brokers)
-        if not driver.run(deadline):
-            raise self._too_late("ListTransactions", driver)
-        codes = {result.code for result in driver.results.values()}
-        if ErrorCode.invalid_regular_expression in codes:
+        results = driver.complete(deadline, what).values()
+        if any(result.code == ErrorCode.invalid_regular_expression for result in results):
             return None
-        for result in driver.results.values():
+        for result in results:
             if result.code not in {0, ErrorCode.broker_not_available}:
-                raise TransactionError(
-                    "ListTransactions was refused",
-                    broker=str(result.node),
-                    error=error_name(result.code),
+                raise errors.TransactionError(
+                    f"{what} was rejected", broker=str(result.node), error=error_name(result.code)
                 )
-        return [one for result in driver.results.values() for one in result.value or ()]
+        return [each for result in results for each in result.value or ()]
 
     def _brokers(self, deadline: float | None) -> frozenset[int]:
         """Return the ids of all brokers."""
@@ -300,13 +547,22 @@ class TransactionAdmin:
         if result.code == ErrorCode.topic_authorization_failed:
             raise denied(self._client, what, result.code, on_topic(Operation.READ, key.topic))
         if result.code:
-            raise UnknownTopicError(
-                f"{what} was refused: {result.message or 'there is no such partition'}",
+            raise errors.UnknownTopicError(
+                f"{what} was rejected: {result.message or 'the partition does not exist'}",
                 topic=key.topic,
                 partition=key.partition,
                 error=error_name(result.code),
             )
         return result.value or ()
 
-    def _too_late(self, what: str, driver: ApiDriver[K, V]) -> KafkaProdError:
-        return self._client.unavailable(what, driver.latest_code)
+
+def _run(
+    driver: ApiDriver[str, OpenTransaction], deadline: float | None
+) -> dict[str, KeyResult[OpenTransaction]]:
+    """Return the results of all ids, with the latest error code of those without a final one."""
+    driver.run(deadline)
+    unsettled: dict[str, KeyResult[OpenTransaction]] = {
+        key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)
+        for key, code in driver.unsettled.items()
+    }
+    return driver.results | unsettled

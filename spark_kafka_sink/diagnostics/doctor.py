@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.admin.call import Call
-from spark_kafka_sink.admin.handlers.actions import write
+from spark_kafka_sink.admin.api_driver import encode_request
+from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics.examination import (
@@ -29,7 +28,6 @@ from spark_kafka_sink.security.acl import principal_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.admin.call import Answer
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.client.cluster import Node
@@ -128,17 +126,17 @@ class Doctor:
     def _examine_brokers(self, client: BlockingClient) -> Finding:
         """Check that every broker answers at its advertised address."""
         nodes = tuple(client.cluster.nodes.values())
-        answers: dict[Node, Answer] = {}
+        outcomes: dict[Node, CallOutcome] = {}
         for node in nodes:
-            client.submit(_ask_versions(node, answers))
+            client.submit(_ask_versions(node, outcomes))
         deadline = client.deadline(self.seconds)
-        while len(answers) < len(nodes) and client.now() < deadline:
-            client.turn(min(deadline - client.now(), _LONGEST_TURN))
+        while len(outcomes) < len(nodes) and client.now() < deadline:
+            client.run_once(min(deadline - client.now(), _LONGEST_TURN))
         states = {broker.node: broker.connection.state for broker in client.brokers()}
         failures = {}
         for node in nodes:
-            answer = answers.get(node)
-            if answer is not None and answer.response is not None:
+            outcome = outcomes.get(node)
+            if outcome is not None and outcome.response is not None:
                 continue
             known = client.failures.diagnosis(str(node))
             if known is None and node in states:
@@ -174,7 +172,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
                 return client.failures.diagnosis(server)
             if left <= 0:
                 return silent(brokers[0].connection.state, seconds) if brokers else None
-            client.turn(min(left, _LONGEST_TURN))
+            client.run_once(min(left, _LONGEST_TURN))
     except KafkaProdError:
         return client.failures.diagnosis(server)
     return None
@@ -198,13 +196,13 @@ def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str
     return f"{security.sasl.mechanism.value} as {principal_of(security)}"
 
 
-def _ask_versions(node: Node, answers: dict[Node, Answer]) -> Call:
-    def done(answer: Answer) -> None:
-        answers[node] = answer
+def _ask_versions(node: Node, outcomes: dict[Node, CallOutcome]) -> Call:
+    def done(outcome: CallOutcome) -> None:
+        outcomes[node] = outcome
 
     return Call(
         node=node,
         api=ApiKey.METADATA,
-        body=lambda version: write(ApiKey.METADATA, version, {"topics": ()}),
+        body=lambda version: encode_request(ApiKey.METADATA, version, {"topics": ()}),
         done=done,
     )

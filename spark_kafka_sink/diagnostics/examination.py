@@ -10,15 +10,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.handlers.topics import (
+from spark_kafka_sink.admin.lookups import AnyBrokerLookup, ControllerLookup
+from spark_kafka_sink.admin.topic_admin import (
     ConfigResource,
     CreateTopicsHandler,
     DescribeConfigsHandler,
     DescribeTopicsHandler,
     NewTopic,
+    TopicAdmin,
 )
-from spark_kafka_sink.admin.lookups import AnyBrokerLookup, ControllerLookup
-from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.client.channel.connection_failures import Diagnosis
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.errors import (
@@ -222,7 +222,7 @@ def connect(
             if now >= deadline or (now >= early and _all_refuse(client)):
                 return _unreachable(client, seconds)
             left = (early if now < early else deadline) - now
-            client.turn(min(left, _LONGEST_TURN))
+            client.run_once(min(left, _LONGEST_TURN))
     except KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:

@@ -11,14 +11,19 @@ Source: ``KafkaApis.handleProduceRequest``, ``ReplicaManager.isValidRequiredAcks
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import Action, ApiDriver, ApiHandler, KeyResult
-from spark_kafka_sink.admin.call import only
-from spark_kafka_sink.admin.handlers.actions import leader_action, write
+from spark_kafka_sink.admin.api_driver import (
+    Action,
+    ApiDriver,
+    ApiHandler,
+    KeyResult,
+    leader_action,
+)
+from spark_kafka_sink.admin.appender import ProduceHandler
 from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import TopicPartition
@@ -38,12 +43,6 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
-from spark_kafka_sink.protocol.produce_request import (
-    PartitionData,
-    ProduceHead,
-    TopicData,
-    produce_body,
-)
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
@@ -56,55 +55,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.protocol.messages import Values
 
-NO_SUCH_ACKS: Final = 2
+INVALID_ACKS: Final = 2
 KEY: Final = b"kafkaprod-doctor"
 VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
-_WITHOUT_TOPIC_IDS: Final = 12
-
-
-class ProduceProbeHandler(ApiHandler[TopicPartition, None]):
-    """A Produce request with one record that the leader must reject because of its acks."""
-
-    api = ApiKey.PRODUCE
-
-    def __init__(self, client: BlockingClient) -> None:
-        self._client = client
-
-    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
-        """See `ApiHandler`."""
-        return None if self._topic(keys[0]).topic_id is not None else _WITHOUT_TOPIC_IDS
-
-    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
-        """See `ApiHandler`."""
-        head = ProduceHead(
-            version=version,
-            transactional_id=None,
-            acks=NO_SUCH_ACKS,
-            timeout_ms=self._client.config.request_timeout_ms,
-        )
-        batch = _batch(self._client.wall_ms())
-        size = sum(memoryview(part).nbytes for part in batch)
-        topic, data = self._topic(keys[0]), PartitionData(keys[0].partition, batch, size)
-        return produce_body(head, [TopicData(topic.name, topic.topic_id, [data])])
-
-    def results(
-        self, keys: Sequence[TopicPartition], answer: Answer
-    ) -> Mapping[TopicPartition, KeyResult[None]]:
-        """See `ApiHandler`."""
-        response: Any = answer.response
-        told = only(only(response.responses, answer).partition_responses, answer)
-        return {keys[0]: KeyResult(code=int(told.error_code), node=answer.node)}
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return leader_action(code)
-
-    def _topic(self, key: TopicPartition) -> Any:
-        return self._client.cluster.topics[key.topic]
 
 
 class ProducerIdHandler(ApiHandler[str, None]):
@@ -112,14 +69,13 @@ class ProducerIdHandler(ApiHandler[str, None]):
 
     api = ApiKey.INIT_PRODUCER_ID
 
-    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:  # noqa: ARG002
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
-        return write(self.api, version, {"transactional_id": None})
+        return {"transactional_id": None}
 
-    def results(self, keys: Sequence[str], answer: Answer) -> Mapping[str, KeyResult[None]]:
+    def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[None]]:
         """See `ApiHandler`."""
-        response: Any = answer.response
-        return {keys[0]: KeyResult(code=int(response.error_code), node=answer.node)}
+        return {keys[0]: KeyResult(code=int(outcome.response.error_code))}
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
@@ -137,7 +93,8 @@ def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
         if code := ids.results[topic].code:
             return judge_producer_id(topic, code, client.config)
     key = TopicPartition(topic, 0)
-    driver = ApiDriver(client, ProduceProbeHandler(client), LeaderLookup(client), (key,))
+    handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
+    driver = ApiDriver(client, handler, LeaderLookup(client), (key,))
     if not driver.run(deadline):
         return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
     result = driver.results[key]

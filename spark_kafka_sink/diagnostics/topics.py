@@ -27,7 +27,7 @@ from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.admin.handlers.topics import TopicDescription
+    from spark_kafka_sink.admin.topic_admin import TopicDescription
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 
 

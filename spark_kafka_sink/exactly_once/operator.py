@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.handlers.log import LATEST, ListOffsetsHandler
 from spark_kafka_sink.admin.lookups import LeaderLookup
+from spark_kafka_sink.admin.topic_admin import LATEST, ListOffsetsHandler
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.log.decision import Fate, Record
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.handlers.transactions import ActiveProducer, TransactionDescription
-    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.admin.transaction_admin import (
+        ActiveProducer,
+        TransactionAdmin,
+        TransactionDescription,
+    )
     from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, ScopeState

@@ -30,7 +30,7 @@ from spark_kafka_sink.records.record_batch import next_sequence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.admin.handlers.transactions import ActiveProducer
+    from spark_kafka_sink.admin.transaction_admin import ActiveProducer
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskResult
     from spark_kafka_sink.protocol.transactions import OpenTransaction

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.admin.handlers.transactions import DescribeTransactionsHandler
+from spark_kafka_sink.admin.transaction_admin import DescribeTransactionsHandler
 from spark_kafka_sink.exactly_once.log.decision import Record, messages_of
 from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.transactional_id import Scope

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
-from spark_kafka_sink.admin.handlers.log import AddPartitionsHandler, ProduceHandler
-from spark_kafka_sink.admin.handlers.transactions import InitProducerIdHandler
+from spark_kafka_sink.admin.appender import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.admin.transaction_admin import InitProducerIdHandler
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
@@ -90,7 +90,7 @@ def write(client: BlockingClient, owner: OpenTransaction, place: TopicPartition)
         assert add.results[name].code == 0
     data = batch([name.encode()], producer=owner.producer_id, epoch=owner.epoch, sequence=0)
     produce = ApiDriver(
-        client, ProduceHandler(client, owner, [data]), LeaderLookup(client, 30.0), (place,)
+        client, ProduceHandler(client, [data], owner), LeaderLookup(client, 30.0), (place,)
     )
     assert produce.run(deadline)
     assert produce.results[place].code == 0, produce.results

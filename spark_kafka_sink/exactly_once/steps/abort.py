@@ -33,7 +33,7 @@ from spark_kafka_sink.protocol.transactions import TransactionState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
+    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver

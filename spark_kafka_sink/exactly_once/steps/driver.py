@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.handlers.transactions import ActiveProducer, TransactionDescription
+    from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionDescription
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, Message, Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
+    from spark_kafka_sink.admin.transaction_admin import TransactionDescription
     from spark_kafka_sink.exactly_once.log.decision import DecidedBatch, DecisionRecords, ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
@@ -281,7 +281,7 @@ def _fates(
     refused = {name: code for name, code in codes.items() if _is_refusal(code)}
     if refused:
         name, code = next(iter(refused.items()))
-        raise driver.admin.refusal("EndTxn of a decided transaction,", name, code)
+        raise driver.admin.rejection("EndTxn of a decided transaction,", name, code)
     unclear = [name for name, code in codes.items() if code]
     if not unclear:
         return ()

@@ -161,7 +161,7 @@ def _ask(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
         patience = client.deadline(_PATIENCE_S)
-        client.want(names)
+        client.metadata.want(names)
         while True:
             client.refresh_metadata(deadline)
             cluster = client.cluster

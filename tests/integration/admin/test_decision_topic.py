@@ -68,7 +68,7 @@ def test_a_newer_driver_fences_an_older_one(client: BlockingClient, log: str) ->
     appender = TransactionalAppender(client, admin)
     older = admin.init_producer_id(f"{log}/driver", 60_000, deadline)
     newer = admin.init_producer_id(f"{log}/driver", 60_000, deadline)
-    with pytest.raises(FencedError, match="another producer has taken over"):
+    with pytest.raises(FencedError):
         appender.append(older, log, [DECIDED], deadline)
     appender.append(newer, log, [DONE], deadline)
     fenced(client, log)
@@ -144,12 +144,12 @@ def test_a_topic_that_forgets_by_age_is_refused(
     client: BlockingClient, kafka: AnyKafka, unique_topic: str
 ) -> None:
     Admin(kafka.bootstrap_servers).create_topic(unique_topic)
-    with pytest.raises(ConfigError, match=r"whose cleanup\.policy is delete.*compact is needed"):
+    with pytest.raises(ConfigError, match=r"has cleanup\.policy=delete, and compact is required"):
         TopicAdmin(client).create_compacted(unique_topic, None, {}, client.deadline(30))
 
 
 def test_a_setting_that_brokers_refuse_is_told(client: BlockingClient, unique_topic: str) -> None:
-    with pytest.raises(ConfigError, match="the topic can't be made") as caught:
+    with pytest.raises(ConfigError, match="the topic cannot be created") as caught:
         TopicAdmin(client).create_compacted(unique_topic, 30, {}, client.deadline(30))
     assert caught.value.error == "INVALID_REPLICATION_FACTOR"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.admin.blocking_client import MAX_IN_FLIGHT
-from spark_kafka_sink.admin.transaction_admin import MAX_LANES, TransactionAdmin
+from spark_kafka_sink.admin.transaction_admin import MAX_CONNECTIONS, TransactionAdmin
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.protocol.transactions import TransactionVersion
@@ -131,7 +131,7 @@ def test_a_broker_gets_so_many_requests_before_its_first_answer() -> None:
     cluster.log.clear()
     cluster.mute.add(ApiKey.END_TXN)
     assert set(end(cluster, *names, seconds=0.2).values()) == {ClientErrorCode.disconnected}
-    assert len(cluster.ended_at()) <= MAX_IN_FLIGHT * MAX_LANES
+    assert len(cluster.ended_at()) <= MAX_IN_FLIGHT * MAX_CONNECTIONS
     assert len(cluster.ended_at()) < len(names)
 
 

@@ -100,7 +100,7 @@ def test_a_topic_that_is_there_must_be_compacted(found: str, wanted: str, *, fit
     if fits:
         assert not create(cluster, cleanup_policy=wanted)
     else:
-        with pytest.raises(ConfigError, match=f"whose cleanup.policy is {found}"):
+        with pytest.raises(ConfigError, match=f"cleanup.policy={found}"):
             create(cluster, cleanup_policy=wanted)
 
 
@@ -131,8 +131,8 @@ def test_a_topic_that_goes_while_it_is_looked_at_is_made_again() -> None:
     [
         (29, AuthorizationError, "Create on topic t is denied"),
         (31, AuthorizationError, "Create on the cluster is denied"),
-        (38, ConfigError, "the topic can't be made: no"),
-        (44, ConfigError, "the topic can't be made: no"),
+        (38, ConfigError, "the topic cannot be created: no"),
+        (44, ConfigError, "the topic cannot be created: no"),
     ],
 )
 def test_what_brokers_refuse_is_told(number: int, error: type[Exception], text: str) -> None:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from spark_kafka_sink.admin.handlers.topics import PartitionDescription, TopicDescription
+from spark_kafka_sink.admin.topic_admin import PartitionDescription, TopicDescription
 from spark_kafka_sink.client.channel.connection_failures import Circumstances, diagnose
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.config.model import SinkConfig

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
+from spark_kafka_sink.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.steps.driver import MIN_LEFT_MS, MIN_TIMEOUT_MS, check_alive

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.handlers.transactions import TransactionDescription
+from spark_kafka_sink.admin.transaction_admin import TransactionDescription
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.recovery import fates_of, torn_error
