@@ -15,7 +15,7 @@ In reading order:
 - `buffer`: batches, memory accounting and throttling, shared by writer and sender
 - `send`: the sender thread, from draining batches to handling responses
 - `transactions`: the session's transaction and its coordinator
-- `producer_state`: producer id, epoch and the next sequence of each partition
+- `producer_id`: producer id and epoch, and the InitProducerId request
 - `bad_rows`: errors of single rows, their counts and the tolerated ratio
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl`: the missing ACL and the command that grants it, for each denial of a broker

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 

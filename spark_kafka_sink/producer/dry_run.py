@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.report.builder import ReportBuilder
 
 
@@ -113,10 +113,10 @@ class DryRunSender(Sender):
         del request
         self._measure_request(node_id, drained)
         self._measure_batches(node_id, drained, now)
-        for batches, batch in drained:
+        for state, batch in drained:
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)
-            self._completion.complete_dry_run(batches, batch)
+            self._completion.complete_dry_run(state, batch)
         self._network.wakeup()  # as a response does: there may be more to drain
 
     def _list_partitions(self, topic: str) -> None:

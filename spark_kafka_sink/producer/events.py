@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.debug_log import Context
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.metrics.recorder import CloseReason
-    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerState
 
 
 class LoggedBatch(Protocol):

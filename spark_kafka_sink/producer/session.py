@@ -29,7 +29,7 @@ from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuota
 from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.context import SessionContext, make_context
-from spark_kafka_sink.producer.producer_state import ProducerState
+from spark_kafka_sink.producer.producer_id import ProducerState
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session_settings import SessionSettings
 
@@ -82,10 +82,11 @@ class ProducerSession:
 
     Args:
         client: connections and metadata, which may outlive the session.
-        producer_state: the producer id to continue with; None for a new one.
+        producer_state: the producer id to continue with; None for a new one. A transaction always
+            gets a new one.
         settings: the sink's own options; None for their defaults.
         executor: compresses batches, one after another; None for a thread of the session's own.
-        transaction: the transaction to write in; requires a new `producer_state`.
+        transaction: the transaction to write in, if any.
     """
 
     def __init__(
@@ -97,6 +98,8 @@ class ProducerSession:
         transaction: TransactionSettings | None = None,
     ) -> None:
         self.client = client
+        if transaction is not None:
+            producer_state = ProducerState(transactional_id=transaction.transactional_id)
         self.producer_state = producer_state or ProducerState()
         self.producer_state.begin_session()
         self.context = make_context(
@@ -295,7 +298,9 @@ def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumu
     client, config = context.client, context.config
     state = SessionState(client.clock, client.network.wakeup, client.check_thread)
     pool = BufferPool(config, state, context.events)
-    quotas = BufferQuotas.of_percent(context.settings.throttling.buffer_share, config.buffer_memory)
+    quotas = BufferQuotas.of_percent(
+        context.settings.throttling.buffer_share, config.buffer_memory, state.lock
+    )
     return Accumulator(config, state, pool, quotas, compressor, context.events)
 
 
@@ -317,13 +322,8 @@ def borrow_session(
     settings: SessionSettings | None = None,
     transaction: TransactionSettings | None = None,
 ) -> ProducerSession:
-    """Return a session on the client left by the last task of this process, or on a new client.
-
-    In a transaction, the session gets a new producer state.
-    """
+    """Return a session on the client left by the last task of this process, or on a new client."""
     client, producer_state = POOL.take(config) or (Client(config), ProducerState())
-    if transaction is not None:
-        producer_state = ProducerState(transactional_id=transaction.transactional_id)
     return ProducerSession(client, producer_state, settings, transaction=transaction)
 
 

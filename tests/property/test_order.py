@@ -92,7 +92,7 @@ class Plan:
             self._turns(one, chunk.turns)
         accumulator = one.session._accumulator
         for place, _ in accumulator.open_batches():
-            with accumulator.lock:
+            with accumulator.state.lock:
                 accumulator._close(place, accumulator._open[place].reason)
         for _ in range(8_000):
             if not accumulator.state.incomplete:

@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 from spark_kafka_sink.client.connection import Connection
 from spark_kafka_sink.producer.send import response_handler
-from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.error_policy import Facts
-    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
 
 
 @contextmanager
@@ -32,10 +30,10 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 
     def complete(self: Sender, completion: Completion) -> None:
         original(self, completion)
-        for batches in self._context.in_flight.values():
-            for batch in reversed(batches.retry_queue):
+        for state in self._partitions:
+            for batch in reversed(state.retries):
                 if batch.ambiguous and batch.sequence >= 0:
-                    _take_back(self._producer_state, batch)
+                    _take_back(state, batch)
 
     with patch.object(Sender, "_complete", complete):
         yield
@@ -60,12 +58,12 @@ def split_without_drain() -> Iterator[None]:
     original = ResponseHandler._split
 
     def split(
-        self: ResponseHandler, batches: InFlightBatches, batch: ProducerBatch, size: int
+        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, size: int
     ) -> None:
-        original(self, batches, batch, size)
-        for piece in [one for one in batches.retry_queue if one.order[:-1] == batch.order]:
+        original(self, state, batch, size)
+        for piece in [one for one in state.retries if one.order[:-1] == batch.order]:
             piece.unnumber()
-        self._context.session.producer_state.sequences[batch.partition].next = batch.sequence
+        _rewind(state, batch.sequence)
 
     with patch.object(ResponseHandler, "_split", split):
         yield
@@ -95,14 +93,14 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     original = ResponseHandler._retry
 
     def retry(
-        self: ResponseHandler, batches: InFlightBatches, batch: ProducerBatch, *rest: Any
+        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, *rest: Any
     ) -> None:
-        original(self, batches, batch, *rest)
-        if batches.bump_epoch:
-            in_flight, batches.in_flight = batches.in_flight, []
-            known_by = batches._known_by
-            bump_epoch(self._context, self._completion, batches)
-            batches.in_flight, batches._known_by = in_flight, known_by
+        original(self, state, batch, *rest)
+        if state._must_renumber:
+            in_flight, state._in_flight = state._in_flight, []
+            known_by = state._known_by
+            self._completion.renumber(state)
+            state._in_flight, state._known_by = in_flight, known_by
 
     with patch.object(ResponseHandler, "_retry", retry):
         yield
@@ -124,8 +122,11 @@ class _Anything(int):
     __hash__ = int.__hash__
 
 
-def _take_back(identity: ProducerState, batch: ProducerBatch) -> None:
-    place = identity.sequences.get(batch.partition)
-    if place is not None:
-        place.next = batch.sequence
+def _take_back(state: PartitionState, batch: ProducerBatch) -> None:
+    _rewind(state, batch.sequence)
     batch.unnumber()
+
+
+def _rewind(state: PartitionState, sequence: int) -> None:
+    if state._next is not None:
+        state._next = state._next._replace(sequence=sequence)

@@ -96,8 +96,7 @@ class AdmissionControl:
         """
         if not len(chunk):
             return
-        with self._state.lock:
-            self._quotas.learn(chunk.route.topics)
+        self._quotas.add_topics(chunk.route.topics)
         late = self._late(chunk)
         if late is None:
             yield chunk
@@ -132,12 +131,10 @@ class AdmissionControl:
         return _rows_of(chunk.route, full.of) if full else None
 
     def _full(self, more: int) -> Full:
-        with self._state.lock:
-            return self._quotas.full(more, self._client.metadata.cluster)
+        return self._quotas.full(more, self._client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
-        with self._state.lock:
-            held = self._quotas.held.get(TopicPartition(topic.name, partition), 0)
+        held = self._quotas.held(TopicPartition(topic.name, partition))
         return BufferTimeoutError(
             f"a partition, or its broker, kept its share of the buffer for max.block.ms = "
             f"{self._config.max_block_ms}: bufferShare leaves a broker {self._quotas.limit:,} "

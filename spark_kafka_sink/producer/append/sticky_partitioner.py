@@ -15,7 +15,6 @@ Source: ``BuiltInPartitioner.nextPartition`` and ``updatePartitionLoadStats`` (K
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from heapq import heapify, heappop
 from math import log
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.admission import AdmissionControl
     from spark_kafka_sink.producer.append.partitioner import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
 
 
@@ -49,17 +47,6 @@ def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list
         return list(leaders)
     reachable = [partition for partition, leader in leaders.items() if leader not in unavailable]
     return reachable or list(leaders)
-
-
-def queue_lengths(
-    queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: str
-) -> Counter[int]:
-    """Return the number of queued batches for each partition of a topic."""
-    lengths: Counter[int] = Counter()
-    for topic_partition, queue in queues.items():
-        if queue and topic_partition.topic == topic:
-            lengths[topic_partition.partition] = len(queue)
-    return lengths
 
 
 def draw_order(
@@ -129,10 +116,7 @@ class StickyPartitioner:
 
     def _is_early(self, topic: str) -> bool:
         """Return True if the topic's unassigned rows need a partition now."""
-        if not self._adaptive:
-            return True
-        with self._accumulator.lock:
-            return topic in self._accumulator.assigned_topics
+        return not self._adaptive or self._accumulator.needs_partition(topic)
 
     def _choose(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a partition for each of n rows, filling the open batch of one after another."""
@@ -179,8 +163,7 @@ class StickyPartitioner:
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
         if not self._adaptive:
             return None
-        with self._accumulator.lock:
-            lengths = queue_lengths(self._accumulator.queues, topic.name)
+        lengths = self._accumulator.queue_lengths(topic.name)
         return [lengths[partition] for partition in partitions]
 
 

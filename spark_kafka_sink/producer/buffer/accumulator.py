@@ -10,7 +10,7 @@ Source: ``RecordAccumulator``.
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
@@ -44,6 +44,15 @@ PINNED_FOR = 1.0
 that accept data complete a chunk long before."""
 
 
+class Contents(NamedTuple):
+    """Records and uncompressed bytes of a partition's open batch and of its closed ones."""
+
+    open_records: int = 0
+    open_bytes: int = 0
+    queued_records: int = 0
+    queued_bytes: int = 0
+
+
 class Accumulator:
     """Open and closed batches of one session, shared by its writer and its sender.
 
@@ -65,7 +74,7 @@ class Accumulator:
         self.state = state
         self.pool = pool
         self.quotas = quotas
-        self.lock = state.lock
+        self._lock = state.lock
         self._compressor = compressor
         self._events = events
         linger = config.linger_ms / 1000
@@ -76,11 +85,10 @@ class Accumulator:
         self._compresses = config.compression_type is not Codec.NONE
 
         # Guarded by the lock, which is that of the session's state.
-        self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        """Closed batches that were never sent, oldest first; read it while holding the lock. The
-        order of the partitions is the order in which they are served; every partition that was
-        ever sent to is included."""
-        self.assigned_topics: set[str] = set()
+        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        """Closed batches that were never sent, oldest first. The order of the partitions is the
+        order in which they are served; every partition that was ever sent to is included."""
+        self._assigned_topics: set[str] = set()
         """Topics with rows that have a partition: their unassigned batches are sent first."""
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._incomplete: set[ProducerBatch] = set()
@@ -99,7 +107,7 @@ class Accumulator:
 
     def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
         """Return a partition's open batch for a plan; valid from `begin` to `append`."""
-        with self.lock:
+        with self._lock:
             batch = self._open.get(partition)
             if batch is None:
                 return None
@@ -107,28 +115,36 @@ class Accumulator:
 
     def add_assigned_topics(self, topics: Collection[str]) -> None:
         """Add topics whose next rows have partitions; close their unassigned batches."""
-        with self.lock:
-            if self.assigned_topics.issuperset(topics):
+        with self._lock:
+            if self._assigned_topics.issuperset(topics):
                 return
-            self.assigned_topics.update(topics)
+            self._assigned_topics.update(topics)
             for partition in [each for each in self._open if each.partition == UNASSIGNED]:
-                if partition.topic in self.assigned_topics:
+                if partition.topic in self._assigned_topics:
                     self._close(partition, CloseReason.FLUSH)
         self.state.wake_sender()
 
     def forget_sent_topics(self, topics: Collection[str]) -> None:
         """Remove those of these topics whose assigned rows have all been sent."""
-        with self.lock:
-            if self.assigned_topics.isdisjoint(topics):
+        with self._lock:
+            if self._assigned_topics.isdisjoint(topics):
                 return
-            waiting = [partition for partition, queue in self.queues.items() if queue]
+            waiting = [partition for partition, queue in self._queues.items() if queue]
             waiting += self._open
             busy = {each.topic for each in waiting if each.partition != UNASSIGNED}
-            self.assigned_topics.difference_update(set(topics) - busy)
+            self._assigned_topics.difference_update(set(topics) - busy)
+
+    def needs_partition(self, topic: str) -> bool:
+        """Return True if unassigned rows of a topic need a partition when they are appended.
+
+        Rows of the topic that have a partition have not all been sent. Any thread may call this.
+        """
+        with self._lock:
+            return topic in self._assigned_topics
 
     def begin(self) -> None:
         """Start a plan: until `append`, open batches do not change."""
-        with self.lock:
+        with self._lock:
             self.state.raise_error()
             self._began = self.state.clock.monotonic()
 
@@ -143,7 +159,7 @@ class Accumulator:
         Raises:
             BaseException: the session's error; nothing was appended then.
         """
-        with self.lock:
+        with self._lock:
             self.state.raise_error()
             now = self.state.clock.monotonic() if self._began is None else self._began
             self._began = None
@@ -167,13 +183,13 @@ class Accumulator:
 
     def give_up(self, reserved: int) -> None:
         """Free the reservation of rows that are not appended; open batches may close again."""
-        with self.lock:
+        with self._lock:
             self._began = None
             self.pool.free(reserved)
 
     def flush(self) -> None:
         """Close all batches and wait until each is complete; raise the session's error."""
-        with self.lock:
+        with self._lock:
             for partition in list(self._open):
                 self._close(partition, CloseReason.FLUSH)
         self.state.wake_sender()
@@ -187,7 +203,7 @@ class Accumulator:
         If open batches hold more than half of the buffer, the oldest are closed as well, so that
         the writer fills the other half while they are sent.
         """
-        with self.lock:
+        with self._lock:
             if self._began is not None:
                 self._is_close_missed = self.next_linger(now) <= 0
                 return
@@ -208,7 +224,7 @@ class Accumulator:
 
     def next_linger(self, now: float) -> float:
         """Return the seconds until `close_due` may have something to do."""
-        with self.lock:
+        with self._lock:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
                 return 1.0 if self._lingers_shortly else self._linger
@@ -222,26 +238,56 @@ class Accumulator:
             if error is not None:
                 failure = failure or error
                 continue
-            with self.lock:
+            with self._lock:
                 if not batch.completed:  # else it has expired
                     self._take_payload(batch, payload, seconds)
         return failure
 
+    def waiting(self, retried: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Return the queues with batches and `retried` partitions, the least recently served first.
+
+        So no queue starves, and a batch that did not fit in a request is first in the next one.
+        """
+        with self._lock:
+            return [each for each, queue in self._queues.items() if queue or each in retried]
+
+    def head(self, partition: TopicPartition) -> ProducerBatch | None:
+        """Return the first batch of a queue, if it may be drained now.
+
+        A partition's batches wait for older unassigned batches of the topic, which could be
+        assigned to the partition.
+        """
+        unassigned = TopicPartition(partition.topic, UNASSIGNED)
+        with self._lock:
+            queue = self._queues.get(partition)
+            if not queue or not queue[0].ready:
+                return None
+            waits = partition != unassigned and self._queues.get(unassigned)
+            return None if waits else queue[0]
+
+    def ready_count(self, partition: TopicPartition) -> int:
+        """Return the number of batches of a queue that are ready to be sent."""
+        with self._lock:
+            return sum(batch.ready for batch in self._queues.get(partition, ()))
+
     def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
-        """Remove the first batch of a queue, as one of `partition`; call this under the lock."""
-        self.queues[batch.partition].popleft()
-        if batch.partition != partition:
-            batch.partition = partition
-            self.quotas.change(partition, batch.held)
-            self._events.partition_assigned(batch)
+        """Remove the first batch of its queue, as one of `partition`."""
+        with self._lock:
+            self._queues[batch.partition].popleft()
+            if batch.partition != partition:
+                self.put_last(batch.partition)
+                batch.partition = partition
+                self.quotas.change(partition, batch.held)
+                self._events.partition_assigned(batch)
 
     def put_last(self, partition: TopicPartition) -> None:
-        """Move a partition's queue behind all others; call this under the lock."""
-        self.queues[partition] = self.queues.pop(partition, deque())
+        """Move a partition's queue behind all others, because it was served."""
+        with self._lock:
+            self._queues[partition] = self._queues.pop(partition, deque())
 
     def complete(self, batch: ProducerBatch) -> None:
         """Free the memory of a batch that was acknowledged or has failed."""
-        with self.lock:
+        with self._lock:
             self._discharge(batch)
             batch.hold([])
             batch.completed = True
@@ -249,7 +295,7 @@ class Accumulator:
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         """Replace a batch with `parts`, which get charges of their own."""
-        with self.lock:
+        with self._lock:
             self._discharge(batch)
             for part in parts:
                 self._admit(part)
@@ -258,30 +304,36 @@ class Accumulator:
 
     def add_closed(self, batch: ProducerBatch) -> None:
         """Queue a batch that the sender created, such as dead letters, without waiting for room."""
-        with self.lock:
+        with self._lock:
             self._label(batch)
             self._admit(batch)
             self.state.add_incomplete(1)
-            self.queues.setdefault(batch.partition, deque()).append(batch)
+            self._queues.setdefault(batch.partition, deque()).append(batch)
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove and return never-drained batches from the head of each queue while unwanted."""
         taken: list[ProducerBatch] = []
-        with self.lock:
-            for queue in self.queues.values():
+        with self._lock:
+            for queue in self._queues.values():
                 while queue and unwanted(queue[0]):
                     taken.append(queue.popleft())
         return taken
 
-    def take_all(self) -> list[ProducerBatch]:
-        """Remove and return all batches that were never drained, open ones included.
+    def fail(self, error: BaseException, fail_rest: Callable[[list[ProducerBatch]], None]) -> None:
+        """End the session: pass batches that were never drained to `fail_rest`, then set `error`.
 
-        Called after a failure of the session.
+        The writer cannot append in between.
         """
-        with self.lock:
-            rest = [batch for queue in self.queues.values() for batch in queue]
+        with self._lock:
+            fail_rest(self.take_all())
+            self.state.fail(error)
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Remove and return all batches that were never drained, open ones included."""
+        with self._lock:
+            rest = [batch for queue in self._queues.values() for batch in queue]
             rest += self._open.values()
-            self.queues.clear()
+            self._queues.clear()
             self._open.clear()
             return rest
 
@@ -289,8 +341,33 @@ class Accumulator:
 
     def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
         """Return the batches that still take records, oldest first."""
-        with self.lock:
+        with self._lock:
             return list(self._open.items())
+
+    def queued(self, wanted: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
+        """Return the closed batches of `wanted` partitions that were never sent."""
+        with self._lock:
+            queues = self._queues.items()
+            return [batch for partition, queue in queues if wanted(partition) for batch in queue]
+
+    def queue_lengths(self, topic: str) -> Counter[int]:
+        """Return the number of queued batches of each partition of a topic."""
+        with self._lock:
+            queues = self._queues.items()
+            return Counter({p.partition: len(queue) for p, queue in queues if p.topic == topic})
+
+    def contents(self) -> tuple[dict[TopicPartition, Contents], int]:
+        """Return the contents of each partition, and the number of incomplete batches."""
+        contents: dict[TopicPartition, Contents] = {}
+        with self._lock:
+            for partition, batch in self._open.items():
+                contents[partition] = Contents(batch.records, batch.raw_size)
+            for partition, queue in self._queues.items():
+                contents[partition] = contents.get(partition, Contents())._replace(
+                    queued_records=sum(batch.records for batch in queue),
+                    queued_bytes=sum(batch.raw_size for batch in queue),
+                )
+            return contents, self.state.incomplete
 
     # Under the lock.
 
@@ -338,7 +415,7 @@ class Accumulator:
         batch = self._open.pop(partition)
         batch.closed, batch.reason = self.state.clock.monotonic(), reason
         self._events.closed(batch)
-        self.queues.setdefault(partition, deque()).append(batch)
+        self._queues.setdefault(partition, deque()).append(batch)
         batch.ready = not self._compresses
         if self._compresses:
             self._compressor.submit(batch)

@@ -37,6 +37,7 @@ from spark_kafka_sink.producer.buffer.session_state import throttled_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from threading import RLock
 
     from spark_kafka_sink.client.cluster import Cluster, TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
@@ -114,44 +115,55 @@ def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) ->
 class BufferQuotas:
     """Bytes that each partition's batches hold in the buffer, and their quota.
 
-    `limit` is the quota of one broker in bytes; None for no limit.
+    Args:
+        limit: the quota of one broker in bytes; None for no limit.
+        lock: the lock of the session's state.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None, lock: RLock) -> None:
         self.limit = limit
+        self._lock = lock
 
-        # Guarded by the lock of the session's state, which callers hold.
-        self.held: dict[TopicPartition, int] = {}
+        # Guarded by the lock.
+        self._held: dict[TopicPartition, int] = {}
         self._total = 0
         self._topics: set[str] = set()
 
     @classmethod
-    def of_percent(cls, percent: int, buffer_memory: int) -> BufferQuotas:
+    def of_percent(cls, percent: int, buffer_memory: int, lock: RLock) -> BufferQuotas:
         """Create quotas of `percent` of the buffer per broker; no limit from 100 percent."""
-        return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE)
+        return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE, lock)
+
+    def held(self, topic_partition: TopicPartition) -> int:
+        """Return the bytes that a partition's batches hold."""
+        with self._lock:
+            return self._held.get(topic_partition, 0)
 
     def change(self, topic_partition: TopicPartition, size: int) -> None:
         """Add `size` bytes, possibly negative, to a partition; unassigned batches do not count."""
         if topic_partition.partition == UNASSIGNED:
             return
-        self._total += size
-        now = self.held.get(topic_partition, 0) + size
-        if now:
-            self.held[topic_partition] = now
-        else:
-            self.held.pop(topic_partition, None)
+        with self._lock:
+            self._total += size
+            held = self._held.get(topic_partition, 0) + size
+            if held:
+                self._held[topic_partition] = held
+            else:
+                self._held.pop(topic_partition, None)
 
-    def learn(self, topics: Iterable[TopicInfo]) -> None:
+    def add_topics(self, topics: Iterable[TopicInfo]) -> None:
         """Add topics that the session writes to."""
-        self._topics.update(topic.name for topic in topics)
+        with self._lock:
+            self._topics.update(topic.name for topic in topics)
 
     def full(self, more: int, cluster: Cluster) -> Full:
         """Return the partitions and brokers with no room for `more` bytes, by current leaders."""
-        if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
-            return NOTHING_FULL
-        known = cluster.topics
-        topics = {name: known[name] for name in self._topics if name in known}
-        return find_full(self.held, topics, more, self.limit)
+        with self._lock:
+            if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
+                return NOTHING_FULL
+            known = cluster.topics
+            topics = {name: known[name] for name in self._topics if name in known}
+            return find_full(self._held, topics, more, self.limit)
 
 
 @dataclass(slots=True)

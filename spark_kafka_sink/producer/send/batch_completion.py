@@ -10,7 +10,7 @@ more than a slow or throttled broker accepts within delivery.timeout.ms. No call
 single record of a task, and a broker that accepts nothing is still detected after
 delivery.timeout.ms. Once the batch was sent, only throttle pauses restart the timeout, and no pause
 after a broker has refused it or a response was lost, because a quota may throttle every other
-request (see `SendContext.paused`). A batch in flight may be in the log, so its records are
+request (see `DeliveryTimeout.paused`). A batch in flight may be in the log, so its records are
 POSSIBLY_PERSISTED.
 
 Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
@@ -19,13 +19,19 @@ Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster import UNASSIGNED
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import removed_partition_error, timeout_error
+from spark_kafka_sink.producer.send.batch_failure import (
+    batch_error,
+    gap_error,
+    removed_partition_error,
+    timeout_error,
+)
 from spark_kafka_sink.producer.transactions.state import poison
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.produce_response import PartitionResponse
 from spark_kafka_sink.report.builder import BatchDone
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 
@@ -33,41 +39,114 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-    from spark_kafka_sink.producer.send.send_context import SendContext
-    from spark_kafka_sink.protocol.produce_response import PartitionResponse
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
 
 
 _ABANDONED = "SESSION_FAILED"
+_EXPIRED = "DELIVERY_TIMEOUT"
 _REMOVED = error_name(ErrorCode.unknown_topic_or_partition)
+_GAP = error_name(ErrorCode.out_of_order_sequence_number)
+_UNKNOWN_PRODUCER = PartitionResponse(code=ErrorCode.unknown_producer_id)
+
+
+class Pause(NamedTuple):
+    """A throttle pause of a broker: when it was requested, and its end (monotonic clock)."""
+
+    requested: float
+    until: float
+
+
+class DeliveryTimeout:
+    """The start of each batch's delivery.timeout.ms; times in seconds of the monotonic clock."""
+
+    def __init__(self, session: SessionContext) -> None:
+        self._client = session.client
+        self._progress: dict[int, float] = {}
+        """When each broker last acknowledged a batch, by broker id."""
+        self._pauses: dict[int, Pause] = {}
+        """Each broker's latest pause that counts, see `paused`."""
+
+    def progressed(self, node_id: int) -> None:
+        """Record that a broker accepts batches."""
+        self._progress[node_id] = self._client.clock.monotonic()
+
+    def paused(self, node_id: int, now: float, seconds: float, *, by_produce: bool) -> None:
+        """Record a throttle pause if delivery.timeout.ms restarts after it.
+
+        Of the pauses in responses other than Produce, only the first after each acknowledgement
+        counts: a quota may throttle every response to requests that achieve nothing.
+        """
+        last = self._pauses.get(node_id)
+        if by_produce or last is None or self._progress.get(node_id, 0.0) > last.requested:
+            self._pauses[node_id] = Pause(now, now + seconds)
+
+    def is_expired(self, batch: ProducerBatch, now: float) -> bool:
+        """Return True if delivery.timeout.ms has passed for a batch."""
+        born_before = now - self._client.config.delivery_timeout_ms / 1000
+        return batch.created <= born_before and self.start_of(batch) <= born_before
+
+    def start_of(self, batch: ProducerBatch) -> float:
+        """Return when delivery.timeout.ms of a batch began."""
+        times = [batch.created, batch.timed_from]
+        for leader in self._leaders(batch):
+            if not batch.attempts:
+                times.append(self._progress.get(leader, 0.0))
+            if not batch.retried:
+                times.append(self._paused_until(leader))
+        return max(times)
+
+    def _paused_until(self, node_id: int) -> float:
+        """Return the end of the last pause that counts; 0 if there was none.
+
+        A pause from an earlier session of the client counts until the next one.
+        """
+        pause = self._pauses.get(node_id)
+        return self._client.network.throttled_until(node_id) if pause is None else pause.until
+
+    def _leaders(self, batch: ProducerBatch) -> Collection[int]:
+        """Return the brokers that a batch waits for; all of the topic's if it is unassigned."""
+        topic = self._client.metadata.cluster.topics.get(batch.partition.topic)
+        if topic is None:
+            return ()
+        if batch.partition.partition == UNASSIGNED:
+            return set(topic.leaders)
+        return topic.leaders[batch.partition.partition : batch.partition.partition + 1]
 
 
 class BatchCompletion:
     """Completes batches: updates the report, the events and the accumulator, which frees them."""
 
-    def __init__(self, context: SendContext) -> None:
+    def __init__(
+        self,
+        session: SessionContext,
+        accumulator: Accumulator,
+        partitions: PartitionStates,
+        timeout: DeliveryTimeout,
+    ) -> None:
         self.failure: KafkaProdError | None = None
         """The first permanent failure; `finish_failure` fills in its delivery statuses."""
-        self._context = context
-        self._accumulator = context.accumulator
-        self._in_flight = context.in_flight
-        self._made_progress = context.progress
-        self._client = context.session.client
-        self._events = context.session.events
-        self._report = context.session.report
-        self._transactions = context.session.transactions
+        self._session = session
+        self._accumulator = accumulator
+        self._partitions = partitions
+        self._timeout = timeout
+        self._client = session.client
+        self._events = session.events
+        self._report = session.report
+        self._transactions = session.transactions
 
     def acknowledge(
         self,
-        batches: InFlightBatches,
+        state: PartitionState,
         batch: ProducerBatch,
         response: PartitionResponse,
         now: float,
     ) -> None:
         """Complete a batch that the broker has appended, now or in an earlier attempt."""
-        self._progress(batches)
-        error = batches.acknowledged(batch, response.base_offset, now)
+        self._timeout.progressed(state.leader)
+        error = state.acknowledged(batch, response.base_offset, now)
         self._count_by_topic(batch)
         if error is not None:
             self.fail_session(error)
@@ -77,27 +156,23 @@ class BatchCompletion:
         self._accumulator.complete(batch)
 
     def _count_by_topic(self, batch: ProducerBatch) -> None:
-        topic, session = batch.partition.topic, self._context.session
+        topic, session = batch.partition.topic, self._session
         if batch.topic_id is None:
             return
         session.written.add(topic, batch.topic_id, batch.records, session.clock.wall_ms())
         if deleted := session.written.deleted_records(topic, batch.topic_id):
             self.fail_session(recreated_topic_error(topic, deleted))
 
-    def complete_unacknowledged(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
+    def complete_unacknowledged(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch that was written to the socket with acks=0."""
-        self._progress(batches)
-        batches.completed(batch)
+        self._timeout.progressed(state.leader)
+        state.remove(batch)
         self._report.sent(batch_done(batch))
         self._accumulator.complete(batch)
 
-    def _progress(self, batches: InFlightBatches) -> None:
-        """Record that the partition's leader accepts batches."""
-        self._made_progress[batches.leader] = self._client.clock.monotonic()
-
-    def complete_dry_run(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
+    def complete_dry_run(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch of a dry run, which is not sent."""
-        batches.completed(batch)
+        state.remove(batch)
         self._report.would_be_written(batch_done(batch))
         self._accumulator.complete(batch)
 
@@ -117,7 +192,7 @@ class BatchCompletion:
         def is_removed(batch: ProducerBatch) -> bool:
             return removed.remaining(*batch.partition, now) is not None
 
-        waiting = self._context.take_retries(is_removed)
+        waiting = self._partitions.take_retries(is_removed)
         for batch in waiting + self._accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
@@ -134,27 +209,67 @@ class BatchCompletion:
                 poison(error, self._transactions.settings)
             self._transactions.fail()
 
+    def renumber(self, state: PartitionState) -> None:
+        """Give a partition new sequences; fail the batches that cannot get any."""
+        producer, session = self._session.producer_state, self._session
+        renumbering = state.renumber(producer)
+        if renumbering.torn:
+            for batch in renumbering.lost:
+                self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
+            self.fail_session(gap_error(state.partition))
+            return
+        if renumbering.sequence is not None:
+            self._events.renumbered(state.partition, renumbering.sequence)
+            return
+        self._events.epoch_bumped(state.partition, producer)
+        for batch in renumbering.lost:
+            error = batch_error(batch, _UNKNOWN_PRODUCER, session.acls)
+            code = error_name(_UNKNOWN_PRODUCER.code)
+            self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, code)
+            self.fail_session(error)
+
+    def expire(self, now: float) -> None:
+        """Fail expired batches: retries, then batches in flight, then batches never sent."""
+
+        def is_expired(batch: ProducerBatch) -> bool:
+            return self._timeout.is_expired(batch, now)
+
+        expired = self._partitions.take_retries(is_expired)
+        expired += self._partitions.take_in_flight(is_expired)
+        expired += self._accumulator.take_while(is_expired)
+        if not expired:
+            return
+        failures = dict(self._client.network.failures.reasons)
+        if self._transactions and (problem := self._transactions.problem):
+            failures["the transaction's coordinator"] = problem
+        throttled_ms = self._accumulator.state.throttled_ms
+        timeout_ms = self._client.config.delivery_timeout_ms
+        for batch in expired:
+            self.fail(batch, status_of(batch), _EXPIRED)
+            self.fail_session(timeout_error(batch, timeout_ms, failures, throttled_ms))
+
     def finish_failure(self) -> None:
         """Fail the remaining batches and the session, once nothing is in flight after a failure."""
-        if self.failure is None or self._accumulator.state.error is not None:
+        failure = self.failure
+        if failure is None or self._accumulator.state.error is not None:
             return
-        if any(batches.in_flight for batches in self._in_flight.values()):
+        if any(state.is_busy for state in self._partitions):
             return
-        for batch in self._context.take_retries(lambda _: True):
-            self.fail(batch, status_of(batch), _ABANDONED)
-        with self._accumulator.lock:  # the writer must not add a batch in between
-            for batch in self._accumulator.take_all():
+
+        def fail_rest(batches: list[ProducerBatch]) -> None:
+            for batch in batches:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
-            self.failure.statuses = self._report.failures()
-            self._accumulator.state.fail(self.failure)
+            failure.statuses = self._report.failures()
+
+        for batch in self._partitions.take_retries(lambda _: True):
+            self.fail(batch, status_of(batch), _ABANDONED)
+        self._accumulator.fail(failure, fail_rest)
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""
         self.fail_session(error)
-        for batches in self._in_flight.values():
-            for batch in list(batches.in_flight):
-                batches.completed(batch)
-                self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
+        for batch in self._partitions.take_in_flight(lambda _: True):
+            self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
 
 
@@ -187,61 +302,3 @@ def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | Non
     """
     repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
     return None if repeated else response.append_time
-
-
-_EXPIRED = "DELIVERY_TIMEOUT"
-
-
-def is_expired(context: SendContext, batch: ProducerBatch, now: float) -> bool:
-    """Return True if delivery.timeout.ms has passed for a batch; `now` is monotonic time."""
-    born_before = now - context.session.config.delivery_timeout_ms / 1000
-    return batch.created <= born_before and timed_from(context, batch) <= born_before
-
-
-def timed_from(context: SendContext, batch: ProducerBatch) -> float:
-    """Return when delivery.timeout.ms of a batch began, in seconds of the monotonic clock."""
-    times = [batch.created, batch.timed_from]
-    for leader in _leaders(context, batch):
-        if not batch.attempts:
-            times.append(context.progress.get(leader, 0.0))
-        if not batch.retried:
-            times.append(context.paused_until(leader))
-    return max(times)
-
-
-def _leaders(context: SendContext, batch: ProducerBatch) -> Collection[int]:
-    """Return the brokers that a batch waits for; all of the topic's if it is unassigned."""
-    topic = context.metadata.cluster.topics.get(batch.partition.topic)
-    if topic is None:
-        return ()
-    if batch.partition.partition == UNASSIGNED:
-        return set(topic.leaders)
-    return topic.leaders[batch.partition.partition : batch.partition.partition + 1]
-
-
-def expire_batches(context: SendContext, completion: BatchCompletion, now: float) -> None:
-    """Fail expired batches: retries, then batches in flight, then batches never sent.
-
-    `now` in seconds of the monotonic clock.
-    """
-
-    def is_late(batch: ProducerBatch) -> bool:
-        return is_expired(context, batch, now)
-
-    late = context.take_retries(is_late)
-    for batches in context.in_flight.values():
-        for batch in [batch for batch in batches.in_flight if is_late(batch)]:
-            batch.ambiguous = True
-            batches.completed(batch)
-            late.append(batch)
-    late += context.accumulator.take_while(is_late)
-    if not late:
-        return
-    failures = dict(context.session.client.network.failures.reasons)
-    if (transactions := context.session.transactions) and (problem := transactions.problem):
-        failures["the transaction's coordinator"] = problem
-    throttled_ms = context.accumulator.state.throttled_ms
-    timeout_ms = context.session.config.delivery_timeout_ms
-    for batch in late:
-        completion.fail(batch, status_of(batch), _EXPIRED)
-        completion.fail_session(timeout_error(batch, timeout_ms, failures, throttled_ms))

@@ -14,23 +14,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.sticky_partitioner import (
-    candidates,
-    draw_order,
-    queue_lengths,
-)
-from spark_kafka_sink.producer.producer_state import ProducerIdState
-from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+from spark_kafka_sink.producer.append.sticky_partitioner import candidates, draw_order
+from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 from spark_kafka_sink.producer.transactions.partitions import UnassignedBatches
 
 if TYPE_CHECKING:
-    from collections import Counter, deque
+    from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-    from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.partition_state import PartitionState, PartitionStates
     from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
@@ -49,7 +46,7 @@ class Drained:
     - `unavailable`: brokers that have not answered for so long that no unassigned batch goes there.
     - `more`: some batches may be sent in requests after these.
     - `stale`: a partition has no leader.
-    - `epoch_bumps`: partitions that send nothing until they have new sequences.
+    - `to_renumber`: partitions that send nothing until they have new sequences.
     - `new_partitions`: partitions that must be added to the transaction first.
     """
 
@@ -60,7 +57,7 @@ class Drained:
     requests: dict[int, list[DrainedBatch]] = field(default_factory=dict)
     more: bool = False
     stale: bool = False
-    epoch_bumps: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
+    to_renumber: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     new_partitions: list[TopicPartition] = field(default_factory=list)
     _taken: set[TopicPartition] = field(default_factory=set)
 
@@ -84,27 +81,27 @@ class Drained:
         """Return the partitions of a topic that already have a batch in a request."""
         return {partition for name, partition in self._taken if name == topic}
 
-    def add(self, batches: InFlightBatches, batch: ProducerBatch, leader: int) -> None:
+    def add(self, state: PartitionState, batch: ProducerBatch, leader: int) -> None:
         """Add a batch to the request to its leader."""
         self.room[leader] -= batch.size
-        self.requests.setdefault(leader, []).append(DrainedBatch(batches, batch))
-        self._taken.add(batches.partition)
+        self.requests.setdefault(leader, []).append(DrainedBatch(state, batch))
+        self._taken.add(state.partition)
 
 
 class Drainer:
     """Selects the batches of each Produce request of one session; sender thread only."""
 
-    def __init__(self, context: SendContext) -> None:
-        session = context.session
-        self._context = context
+    def __init__(
+        self, session: SessionContext, accumulator: Accumulator, partitions: PartitionStates
+    ) -> None:
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
         self._config = session.config
-        self._accumulator = context.accumulator
+        self._accumulator = accumulator
         self._producer_state = session.producer_state
         self._breakers = session.breakers
-        self._in_flight = context.in_flight
+        self._partitions = partitions
         self._transactions = session.transactions
         self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
         self._known: Cluster | None = None
@@ -115,7 +112,8 @@ class Drainer:
         """Return the batches of the next request to each broker that can take one."""
         cluster = self._metadata.cluster
         unavailable = self._unavailable_brokers(now)
-        queues = self._waiting()
+        retried = {state.partition for state in self._partitions if state.has_retries}
+        queues = self._accumulator.waiting(retried)
         if not queues:
             return Drained({}, now, unavailable=unavailable)
         waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
@@ -123,28 +121,17 @@ class Drainer:
         ready = {leader for leader in leaders if self._network.is_ready(cluster.nodes[leader], now)}
         room = {leader: self._room(leader, now) if leader in ready else 0 for leader in leaders}
         drained = Drained(room, now, leaders - ready, unavailable)
-        with self._accumulator.lock:
-            for queue, led in waiting:
-                is_unassigned = queue.partition == UNASSIGNED
-                has_leader = bool(led) if is_unassigned else queue.partition in led
-                if not has_leader:
-                    # Metadata of unknown topics is already being requested.
-                    drained.stale |= queue.topic in cluster.topics
-                if is_unassigned:
-                    drained.more |= self._drain_unassigned(queue, led, drained)
-                elif has_leader:
-                    drained.more |= self._drain_partition(queue, led[queue.partition], drained)
+        for queue, led in waiting:
+            is_unassigned = queue.partition == UNASSIGNED
+            has_leader = bool(led) if is_unassigned else queue.partition in led
+            if not has_leader:
+                # Metadata of unknown topics is already being requested.
+                drained.stale |= queue.topic in cluster.topics
+            if is_unassigned:
+                drained.more |= self._drain_unassigned(queue, led, drained)
+            elif has_leader:
+                drained.more |= self._drain_partition(queue, led[queue.partition], drained)
         return drained
-
-    def _waiting(self) -> list[TopicPartition]:
-        """Return the queues with batches to send, the least recently served first.
-
-        So no queue starves, and a batch that did not fit in a request is first in the next one.
-        """
-        with self._accumulator.lock:
-            queues = self._accumulator.queues
-            retried = {each for each, batches in self._in_flight.items() if batches.retry_queue}
-            return [each for each, queue in queues.items() if queue or each in retried]
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
         """Return the leader of each led partition of a topic, cached per snapshot."""
@@ -200,46 +187,51 @@ class Drainer:
         """
         if not drained.fits(topic_partition, leader):
             return leader in drained.requests
-        batches = self._context.batches_of(topic_partition)
-        queue = self._accumulator.queues.get(topic_partition)
-        if queue and self._accumulator.queues.get(
-            TopicPartition(topic_partition.topic, UNASSIGNED)
-        ):
-            queue = None  # earlier rows without a partition may be assigned to it
-        if not self._may_send(batches, drained):
+        state = self._partitions.of(topic_partition)
+        if not self._may_send(state, drained):
             return False
-        batch = batches.next(queue, leader, drained.now)
+        batch = state.next_retry(leader, drained.now)
+        is_retry = batch is not None
+        if batch is None and state.may_send_new(leader, drained.now):
+            batch = self._accumulator.head(topic_partition)
         if batch is None:
             return False
         if not drained.fits(topic_partition, leader, batch.size):
             drained.close(leader)
             return True
-        if not batches.retry_queue:
-            self._accumulator.drain(batch, topic_partition)
-        self._take(batches, batch, leader, drained)
-        return bool(queue)
+        self._take(state, batch, leader, drained, is_retry=is_retry)
+        return self._accumulator.head(topic_partition) is not None
 
-    def _may_send(self, batches: InFlightBatches, drained: Drained) -> bool:
+    def _may_send(self, state: PartitionState, drained: Drained) -> bool:
         """Return True if the session may send to the partition; else note why in `drained`."""
-        if batches.must_bump_epoch:
-            drained.epoch_bumps[batches.partition] = batches
+        if state.can_renumber:
+            drained.to_renumber[state.partition] = state
             return False
         if (
             self._config.enable_idempotence
             and self._producer_state.state is not ProducerIdState.KNOWN
         ):
             return False
-        if self._transactions is not None and not self._transactions.may_send_to(batches.partition):
-            drained.new_partitions.append(batches.partition)
+        if self._transactions is not None and not self._transactions.may_send_to(state.partition):
+            drained.new_partitions.append(state.partition)
             return False
-        return self._breakers.may_send(batches.partition, bool(batches.in_flight), drained.now)
+        return self._breakers.may_send(state.partition, state.is_busy, drained.now)
 
     def _take(
-        self, batches: InFlightBatches, batch: ProducerBatch, leader: int, drained: Drained
+        self,
+        state: PartitionState,
+        batch: ProducerBatch,
+        leader: int,
+        drained: Drained,
+        *,
+        is_retry: bool = False,
     ) -> None:
-        batches.sent(batch, leader)
-        self._accumulator.put_last(batch.partition)
-        drained.add(batches, batch, leader)
+        """Add a batch to the request to the partition's leader."""
+        if not is_retry:
+            self._accumulator.drain(batch, state.partition)
+        self._accumulator.put_last(state.partition)
+        state.sent(batch, leader)
+        drained.add(state, batch, leader)
 
     # Batches that have no partition yet.
 
@@ -250,20 +242,22 @@ class Drainer:
 
         Return True if more may be sent in the next request.
         """
-        queue = self._accumulator.queues[unassigned]
-        if not queue[0].ready:
+        head = self._accumulator.head(unassigned)
+        if head is None:
             return False
         brokers = set(leaders.values())
-        if drained.is_full(brokers, queue[0].size):
+        if drained.is_full(brokers, head.size):
             return not drained.requests.keys().isdisjoint(brokers)
         drawn = self._drawn(unassigned.topic, leaders, drained)
         if self._transactions is not None and (added := self._transactions.partitions) is not None:
-            drawn = self._in_transaction(queue, drawn, added, drained)
+            drawn = self._in_transaction(unassigned, drawn, added, drained)
         for partition in drawn:
-            self._assign_partition(queue[0], partition, leaders[partition], drained)
-            if not queue or not queue[0].ready:
-                return not queue and self._has_followers(unassigned.topic)
-            if drained.is_full(brokers, queue[0].size):
+            self._assign_partition(head, partition, leaders[partition], drained)
+            head = self._accumulator.head(unassigned)
+            if head is None:
+                # Rows with a partition may have waited for it.
+                return self._accumulator.needs_partition(unassigned.topic)
+            if drained.is_full(brokers, head.size):
                 break
         return not drained.requests.keys().isdisjoint(brokers)
 
@@ -281,30 +275,30 @@ class Drainer:
             loads = [lengths[partition] for partition in partitions]
         return draw_order(partitions, loads, self._client.random)
 
-    @staticmethod
     def _in_transaction(
-        queue: deque[ProducerBatch],
+        self,
+        unassigned: TopicPartition,
         drawn: Iterable[int],
         added: TransactionPartitions,
         drained: Drained,
     ) -> Iterator[int]:
         """Yield the drawn partitions that are in the transaction; request others as needed."""
-        topic, ready = queue[0].partition.topic, sum(batch.ready for batch in queue)
-        waiting = UnassignedBatches(added, topic, ready, drained.new_partitions)
+        ready = self._accumulator.ready_count(unassigned)
+        waiting = UnassignedBatches(added, unassigned.topic, ready, drained.new_partitions)
         for partition in waiting.order(drawn):
             if waiting.done:
                 return
             if waiting.may_take(partition):
-                before = len(queue)
+                head = self._accumulator.head(unassigned)
                 yield partition
-                waiting.taken(before - len(queue))
+                waiting.taken(self._accumulator.head(unassigned) is not head)
 
     def _queued(self, topic: str) -> Counter[int]:
         """Return the number of batches queued for or in flight to each partition of a topic."""
-        lengths = queue_lengths(self._accumulator.queues, topic)
-        for topic_partition, batches in self._in_flight.items():
-            if topic_partition.topic == topic and (count := batches.count):
-                lengths[topic_partition.partition] += count
+        lengths = self._accumulator.queue_lengths(topic)
+        for state in self._partitions:
+            if state.partition.topic == topic and (count := state.count):
+                lengths[state.partition.partition] += count
         return lengths
 
     def _assign_partition(
@@ -316,11 +310,9 @@ class Drainer:
             return
         if self._is_full(topic_partition, batch):
             return
-        batches = self._context.batches_of(topic_partition)
-        if self._may_send(batches, drained) and batches.takes_any(leader, drained.now):
-            self._accumulator.put_last(batch.partition)
-            self._accumulator.drain(batch, topic_partition)
-            self._take(batches, batch, leader, drained)
+        state = self._partitions.of(topic_partition)
+        if self._may_send(state, drained) and state.may_send_new(leader, drained.now):
+            self._take(state, batch, leader, drained)
 
     def _is_full(self, topic_partition: TopicPartition, batch: ProducerBatch) -> bool:
         """Return True if the partition or its broker has used up its share of the buffer.
@@ -328,17 +320,13 @@ class Drainer:
         The share is ignored if rows with a partition wait for unassigned batches: those rows could
         be what uses it up.
         """
-        if self._has_followers(topic_partition.topic):
+        if self._accumulator.needs_partition(topic_partition.topic):
             return False
         cluster = self._metadata.cluster
         full = self._accumulator.quotas.full(batch.held, cluster)
         return bool(full) and topic_partition.partition in full.of(
             cluster.topics[topic_partition.topic]
         )
-
-    def _has_followers(self, topic: str) -> bool:
-        """Return True if rows with a partition wait for the topic's unassigned batches."""
-        return topic in self._accumulator.assigned_topics
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 _WITHOUT_TOPIC_IDS = 12

@@ -13,9 +13,8 @@ from spark_kafka_sink.client.cluster import NO_LEADER, Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
-from spark_kafka_sink.producer.send.batch_completion import is_expired, status_of, timed_from
+from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
-from spark_kafka_sink.producer.send.epoch_bump import renumber
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy, split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
@@ -27,10 +26,15 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.errors import ProtocolError
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
-    from spark_kafka_sink.producer.send.in_flight import DrainedBatch, InFlightBatches
-    from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
+    from spark_kafka_sink.producer.send.partition_state import (
+        DrainedBatch,
+        PartitionState,
+        PartitionStates,
+    )
     from spark_kafka_sink.protocol.produce_response import ProduceResponse, TopicKey
     from spark_kafka_sink.records.decoder import Record
 
@@ -58,10 +62,18 @@ _CLIENT_THROTTLES = 6
 class ResponseHandler:
     """Completes batches, returns them to their partition's retry queue, or splits them."""
 
-    def __init__(self, context: SendContext, completion: BatchCompletion) -> None:
-        session = context.session
-        self._context = context
-        self._accumulator = context.accumulator
+    def __init__(
+        self,
+        session: SessionContext,
+        accumulator: Accumulator,
+        partitions: PartitionStates,
+        timeout: DeliveryTimeout,
+        completion: BatchCompletion,
+    ) -> None:
+        self._session = session
+        self._accumulator = accumulator
+        self._partitions = partitions
+        self._timeout = timeout
         self._completion = completion
         self._client = session.client
         self._config = session.config
@@ -84,35 +96,35 @@ class ResponseHandler:
         else:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
-        for batches, batch in drained:
-            if batch in batches.in_flight:  # else it has expired
+        for state, batch in drained:
+            if state.contains(batch):  # else it has expired
                 # By the topic id sent: the metadata may no longer contain the topic.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
                 answer = answers.get((key, batch.partition.partition), default)
-                self._act(batches, batch, answer, completion, now)
-            if batches.must_bump_epoch:
-                renumber(self._context, self._completion, batches)
+                self._act(state, batch, answer, completion, now)
+            if state.can_renumber:
+                self._completion.renumber(state)
         if response is not None:
             self._report.request_latency(completion.latency)
             self._report.meters.brokers.of(completion.node).throttle.add(response.throttle_ms)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """Complete the batches of a request written with acks=0, which has no response."""
-        for batches, batch in drained:
-            if batch in batches.in_flight:
-                self._completion.complete_unacknowledged(batches, batch)
+        for state, batch in drained:
+            if state.contains(batch):
+                self._completion.complete_unacknowledged(state, batch)
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
         """Fail batches that no Produce version supported by the broker can carry."""
         name = error.error or error_name(ErrorCode.unsupported_version)
-        for batches, batch in drained:
-            batches.completed(batch)
+        for state, batch in drained:
+            state.remove(batch)
             self._completion.fail(batch, status_of(batch), name)
         self._completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
     def _act(
         self,
-        batches: InFlightBatches,
+        state: PartitionState,
         batch: ProducerBatch,
         response: PartitionResponse,
         completion: Completion,
@@ -120,34 +132,34 @@ class ResponseHandler:
     ) -> None:
         decision = _TAKEN
         if response.code != ErrorCode.none:
-            decision = decide(response.code, self._facts(batches, batch, now))
+            decision = decide(response.code, self._facts(state, batch, now))
             if is_unclear(response.code):
                 batch.ambiguous = True
         self._log(batch, response, completion, decision.action)
         match decision.action:
             case Action.COMPLETE:
-                self._completion.acknowledge(batches, batch, response, now)
+                self._completion.acknowledge(state, batch, response, now)
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
-                self._retry(batches, batch, response, decision, now)
+                self._retry(state, batch, response, decision, now)
             case Action.SPLIT:
                 self._report.refused(error_name(response.code))
                 limits, topic = self._client.batch_size_limits, batch.partition.topic
-                self._split(batches, batch, limits.refused(topic, batch.raw_size, now))
+                self._split(state, batch, limits.refused(topic, batch.raw_size, now))
             case Action.FAIL | Action.FATAL:
-                self._fail_or_set_aside(batches, batch, response, decision)
+                self._fail_or_set_aside(state, batch, response, decision)
         if outcome := _OUTCOMES.get(decision.action):
             self._record_outcome(batch, outcome, completion, response, now)
 
-    def _facts(self, batches: InFlightBatches, batch: ProducerBatch, now: float) -> Facts:
+    def _facts(self, state: PartitionState, batch: ProducerBatch, now: float) -> Facts:
         return Facts(
             idempotent=self._config.enable_idempotence,
-            head=batches.is_head(batch),
+            head=state.is_head(batch),
             records=batch.records,
             ambiguous=batch.ambiguous,
-            expired=is_expired(self._context, batch, now),
+            expired=self._timeout.is_expired(batch, now),
             attempts_left=batch.attempts <= self._config.retries,
             gapless=self._config.enable_gapless_guarantee,
-            transactional=self._context.session.transactions is not None,
+            transactional=self._session.transactions is not None,
         )
 
     def _log(
@@ -184,7 +196,7 @@ class ResponseHandler:
 
     def _retry(
         self,
-        batches: InFlightBatches,
+        state: PartitionState,
         batch: ProducerBatch,
         response: PartitionResponse,
         decision: Decision,
@@ -197,23 +209,18 @@ class ResponseHandler:
             config.retry_backoff_max_ms,
             self._client.random,
         )
-        if decision.action is Action.REFRESH_AND_RETRY and self._moved(batches, response):
-            at = now
-        elif decision.action is Action.REFRESH_AND_RETRY:
-            self._client.metadata.refresh()
-        elif decision.action is Action.BUMP_AND_RETRY:
-            batches.bump_epoch = True
-        batches.retry(batch, at)
-        batch.timed_from = timed_from(self._context, batch)
+        if decision.action is Action.REFRESH_AND_RETRY:
+            metadata, partition = self._client.metadata, batch.partition
+            metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
+            if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
+                metadata.refresh()
+            else:
+                at = now
+        state.retry(batch, at, in_new_epoch=decision.action is Action.BUMP_AND_RETRY)
+        batch.timed_from = self._timeout.start_of(batch)
         batch.retried, batch.refused = True, max(response.code, 0) or batch.refused
         self._report.retried(error_name(response.code))
         self._report.meters.retried(batch.partition.topic, batch.records)
-
-    def _moved(self, batches: InFlightBatches, response: PartitionResponse) -> bool:
-        """Apply the leader that the response names (KIP-951); return True if it has changed."""
-        metadata = self._client.metadata
-        metadata.learn_leader(batches.partition, response.leader, response.leader_epoch)
-        return metadata.cluster.leader(*batches.partition) not in {NO_LEADER, batches.leader}
 
     def _learn_nodes(self, response: ProduceResponse) -> None:
         if response.nodes:
@@ -230,7 +237,7 @@ class ResponseHandler:
         request, node_id, seconds = completion.request, completion.node.node_id, pause_ms / 1000
         by_produce = request.api is ApiKey.PRODUCE
         if not by_produce or request.version >= _CLIENT_THROTTLES:
-            self._context.paused(node_id, now, seconds, by_produce=by_produce)
+            self._timeout.paused(node_id, now, seconds, by_produce=by_produce)
             self._client.network.throttle(node_id, seconds, now)
             self._accumulator.state.throttled(pause_ms)
 
@@ -244,12 +251,12 @@ class ResponseHandler:
         Batches in flight wait for their responses, and batches being compressed for the next
         metadata. `error` creates the error of a topic if something else refused it.
         """
-        error = error or self._context.session.acls.refused_topic
+        error = error or self._session.acls.refused_topic
 
         def is_refused(batch: ProducerBatch) -> bool:
             return batch.partition.topic in topics and batch.ready
 
-        waiting = self._context.take_retries(is_refused)
+        waiting = self._partitions.take_retries(is_refused)
         for batch in waiting + self._accumulator.take_while(is_refused):
             if self._record_errors.remedy(batch, _DENIED) is Remedy.SET_ASIDE:
                 self._make_letters(batch, _DENIED)
@@ -261,7 +268,7 @@ class ResponseHandler:
         """Turn all records of a batch that is in no queue into dead letters."""
         _, refused = self._record_errors.divide(batch, response)
         if batch.sequence >= 0:
-            self._context.in_flight[batch.partition].left_gap(batch)
+            self._partitions.of(batch.partition).leave_gap(batch)
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, [])
 
@@ -269,7 +276,7 @@ class ResponseHandler:
 
     def _fail_or_set_aside(
         self,
-        batches: InFlightBatches,
+        state: PartitionState,
         batch: ProducerBatch,
         response: PartitionResponse,
         decision: Decision,
@@ -281,33 +288,32 @@ class ResponseHandler:
         if remedy is not Remedy.NONE:
             self._report.refused(error_name(response.code))
         if remedy is Remedy.SET_ASIDE:
-            self._set_aside(batches, batch, response)
+            self._set_aside(state, batch, response)
             return
         if remedy is Remedy.HALVE:
-            self._split(batches, batch, half(batch.raw_size))
+            self._split(state, batch, half(batch.raw_size))
             return
         if remedy is Remedy.SHRINK and (piece := self._record_errors.shrunk(batch)):
-            self._replace(batches, batch, [piece])
+            self._replace(state, batch, [piece])
             return
         if remedy is Remedy.RESTAMP and (piece := self._record_errors.restamped(batch, response)):
-            self._replace(batches, batch, [piece])
+            self._replace(state, batch, [piece])
             return
-        error = batch_error(batch, response, self._context.session.acls)
-        batches.completed(batch)
+        error = batch_error(batch, response, self._session.acls)
+        state.remove(batch)
         self._completion.fail(batch, decision.status, error_name(response.code))
         self._completion.fail_session(error)
 
     def _set_aside(
-        self, batches: InFlightBatches, batch: ProducerBatch, response: PartitionResponse
+        self, state: PartitionState, batch: ProducerBatch, response: PartitionResponse
     ) -> None:
         """Turn the refused records into dead letters, and retry the others.
 
         The batch's sequences are not all used, so later batches need new ones.
         """
         rest, refused = self._record_errors.divide(batch, response)
-        batches.replace(batch, rest)
-        if self._config.enable_idempotence:
-            batches.left_gap(batch)
+        state.replace(batch, rest)
+        state.leave_gap(batch)
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, rest)
 
@@ -322,14 +328,14 @@ class ResponseHandler:
         except DeliveryError as error:
             self._completion.fail_session(error)
 
-    def _split(self, batches: InFlightBatches, batch: ProducerBatch, size: int) -> None:
+    def _split(self, state: PartitionState, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self._config.compression_level)
         self._report.split()
-        self._replace(batches, batch, pieces)
+        self._replace(state, batch, pieces)
 
     def _replace(
-        self, batches: InFlightBatches, batch: ProducerBatch, pieces: list[ProducerBatch]
+        self, state: PartitionState, batch: ProducerBatch, pieces: list[ProducerBatch]
     ) -> None:
         self._events.split(batch, pieces)
-        batches.replace(batch, pieces)
+        state.replace(batch, pieces)
         self._accumulator.replace(batch, pieces)

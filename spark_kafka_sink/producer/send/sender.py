@@ -19,20 +19,15 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     text_of,
 )
+from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.metrics.recorder import BatchSent
-from spark_kafka_sink.producer.producer_state import ProducerIdState
-from spark_kafka_sink.producer.send.batch_completion import (
-    BatchCompletion,
-    expire_batches,
-    timed_from,
-)
+from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
+from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.epoch_bump import renumber
-from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
+from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.send.produce import produce_request
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
-from spark_kafka_sink.producer.send.send_context import SendContext
 from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import given_up_error
@@ -46,7 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
-    from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+    from spark_kafka_sink.producer.send.partition_state import DrainedBatch
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
@@ -62,8 +57,10 @@ class Sender:
     """
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
-        self._context = context = SendContext(session, accumulator)
+        self._session = session
         self._accumulator = accumulator
+        self._partitions = partitions = PartitionStates()
+        self._timeout = timeout = DeliveryTimeout(session)
         self._client = session.client
         self._network = session.client.network
         self._metadata = session.client.metadata
@@ -73,13 +70,15 @@ class Sender:
         self._breakers = session.breakers
         self._producer_state = session.producer_state
         self._transactions = session.transactions
-        self._completion = BatchCompletion(context)
-        self._drainer = Drainer(context)
+        self._completion = BatchCompletion(session, accumulator, partitions, timeout)
+        self._drainer = Drainer(session, accumulator, partitions)
         self._producer_id = ProducerIdRequester(
             session.client, session.producer_state, session.acls
         )
-        self._responses = ResponseHandler(context, self._completion)
-        self._statistics = Statistics(context)
+        self._responses = ResponseHandler(
+            session, accumulator, partitions, timeout, self._completion
+        )
+        self._statistics = Statistics(session, accumulator, partitions)
         self._connect_attempts: dict[int, int] = {}
         """Failed connection attempts to each broker since the last request to it, up to the latest
         metadata refresh that they caused."""
@@ -116,8 +115,26 @@ class Sender:
         return self._report.meters.brokers
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Return a sentence on the batches that wait for a broker; "" if none do."""
-        return self._context.backlog(node_id, now)
+        """Return how many batches wait for a broker, how long, and until when; "" if none do.
+
+        Batches whose topic is still unknown wait for any bootstrap server (negative node id).
+        Computed on each call; calls are rare.
+        """
+        cluster, config = self._metadata.cluster, self._config
+        timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
+        if node_id < 0:
+            waiting = self._accumulator.queued(lambda each: each.topic not in cluster.topics)
+            if config.max_block_ms <= config.delivery_timeout_ms:
+                timeout = f"max.block.ms = {config.max_block_ms}"
+            return _waiting(waiting, "the metadata of their topics", timeout, now)
+        waiting = [
+            batch
+            for state in self._partitions
+            if node_id in {state.leader, cluster.leader(*state.partition)}
+            for batch in (*state.in_flight, *state.retries)
+        ]
+        waiting += self._accumulator.queued(lambda each: cluster.leader(*each) == node_id)
+        return _waiting(waiting, "it", timeout, now)
 
     def crashed(self, error: BaseException) -> None:
         """Fail the session after the loop has crashed, so that the writer does not wait for it."""
@@ -148,7 +165,7 @@ class Sender:
             for node_id, batches in drained.requests.items():
                 self._send(node_id, batches, now)
             self._act_on(drained, now)
-            more = drained.more or bool(drained.epoch_bumps)
+            more = drained.more or bool(drained.to_renumber)
 
     def _may_send(self) -> bool:
         if self._completion.failure is not None:
@@ -160,8 +177,8 @@ class Sender:
         """Act on the drainer's other findings."""
         if drained.stale:
             self._metadata.refresh()
-        for batches in drained.epoch_bumps.values():
-            renumber(self._context, self._completion, batches)
+        for state in drained.to_renumber.values():
+            self._completion.renumber(state)
         if self._transactions is not None and drained.new_partitions:
             self._transactions.want(drained.new_partitions)
             self._advance_transaction(self._transactions, now)
@@ -181,13 +198,13 @@ class Sender:
         self._connect_attempts[node_id] = attempts
 
     def _send(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        for _, batch in drained:
-            if self._config.enable_idempotence and batch.sequence < 0:
-                sequence = self._producer_state.assign_sequence(batch.partition, batch.records)
-                batch.number(*sequence)
+        for state, batch in drained:
+            if self._config.enable_idempotence and state.assign_sequence(
+                batch, self._producer_state
+            ):
                 self._events.sequence_assigned(batch)
             if not batch.attempts:
-                batch.timed_from = timed_from(self._context, batch)
+                batch.timed_from = self._timeout.start_of(batch)
             batch.attempts += 1
             batch.sent_at = now
         self._connect_attempts.pop(node_id, None)
@@ -308,14 +325,14 @@ class Sender:
         if transactions.denied:
             denied = frozenset(transactions.denied)
             transactions.denied.clear()
-            self._responses.refuse_waiting(denied, self._context.session.acls.refused_write)
+            self._responses.refuse_waiting(denied, self._session.acls.refused_write)
 
     def _check_topics(self) -> None:
         """Fail the session if a topic was recreated, even if nothing is left to send.
 
         Otherwise a transaction could be committed although acknowledged records are lost.
         """
-        written = self._context.session.written
+        written = self._session.written
         for topic, info in self._metadata.cluster.topics.items():
             if info.topic_id and (deleted := written.deleted_records(topic, info.topic_id)):
                 self._completion.fail_session(recreated_topic_error(topic, deleted))
@@ -342,7 +359,7 @@ class Sender:
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
             self._expiry_due = now + _LONGEST_WAIT
-            expire_batches(self._context, self._completion, now)
+            self._completion.expire(now)
             self._completion.fail_removed_partitions(now)
 
     def _wait(self, now: float) -> float:
@@ -359,10 +376,20 @@ class Sender:
             wait = min(wait, self._transactions.wait(now))
         elif self._config.enable_idempotence:
             wait = min(wait, self._producer_id.wait(now))
-        for batches in self._context.in_flight.values():
-            if now < batches.retry_at < now + wait:
-                wait = batches.retry_at - now
-        return max(0.0, wait)
+        return max(0.0, min(wait, self._partitions.wait(now)))
+
+
+def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
+    """Return the sentence for these batches; `timeout` names the option that ends the wait."""
+    if not batches:
+        return ""
+    age = now - min(batch.created for batch in batches)
+    records = sum(batch.records for batch in batches)
+    return (
+        f"; waiting for {what}: {plural(records, 'record')} in "
+        f"{plural(len(batches), 'batch', 'batches')}, for up to {age:.1f} s; they fail after "
+        f"{timeout}"
+    )
 
 
 def _crash(error: BaseException) -> DeliveryError:

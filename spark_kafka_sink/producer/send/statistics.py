@@ -22,7 +22,7 @@ from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.common.secret import redacted
 from spark_kafka_sink.export.java_names import client_values
 from spark_kafka_sink.metrics.histogram import Histogram
-from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions.state import FAILED, TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.request import InFlightRequest
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import BrokerMeter
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.send.partition_state import PartitionStates
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 _LOG = logging.getLogger(__name__)
@@ -162,14 +164,15 @@ class Statistics:
     which outlive the session, at that moment, and the cluster as of the sender's last turn.
     """
 
-    def __init__(self, context: SendContext) -> None:
-        session = context.session
+    def __init__(
+        self, session: SessionContext, accumulator: Accumulator, partitions: PartitionStates
+    ) -> None:
         self._name = session.events.session
         self._client = session.client
-        self._accumulator = context.accumulator
+        self._accumulator = accumulator
         self._producer_state = session.producer_state
         self._report = session.report
-        self._in_flight = context.in_flight
+        self._states = partitions
         self._started = now = session.clock.monotonic()
         self._interval = session.config.statistics_interval_ms / 1000 or math.inf
         self._due = now + self._interval
@@ -235,8 +238,7 @@ class Statistics:
         age = now - self._started
         self._accumulator.pool.measure(self._report.meters)
         report = self._report.build(TaskInfo(), int(age * 1000))
-        with self._accumulator.lock:
-            waiting, incomplete = self._waiting(), self._accumulator.state.incomplete
+        waiting, incomplete = self._accumulator.contents()
         return {
             "name": self._name,
             "client_id": self._client.network.client_id,
@@ -251,32 +253,17 @@ class Statistics:
             "metrics": client_values(report, age) | self._gauges(now),
         }
 
-    def _waiting(self) -> dict[TopicPartition, tuple[int, int, int, int]]:
-        """Return records and bytes in open batches, then in closed ones, by partition."""
-        waiting: dict[TopicPartition, tuple[int, int, int, int]] = {}
-        for place, batch in self._accumulator.open_batches():
-            waiting[place] = (batch.records, batch.raw_size, 0, 0)
-        for place, queue in self._accumulator.queues.items():
-            records, size, *_ = waiting.get(place, (0, 0, 0, 0))
-            closed = [sum(one.records for one in queue), sum(one.raw_size for one in queue)]
-            waiting[place] = (records, size, closed[0], closed[1])
-        return waiting
-
     def _totals(
         self,
         report: DeliveryReport,
-        waiting: Mapping[TopicPartition, tuple[int, int, int, int]],
+        waiting: Mapping[TopicPartition, Contents],
         incomplete: int,
     ) -> dict[str, Any]:
         brokers, memory = report.metrics.brokers, self._accumulator.pool
-        in_flight = [
-            batch
-            for each in self._in_flight.values()
-            for batch in each.in_flight + each.retry_queue
-        ]
-        in_queues = sum(open_ + closed for open_, _, closed, _ in waiting.values())
+        sent = [batch for state in self._states for batch in (*state.in_flight, *state.retries)]
+        unsent = sum(each.open_records + each.queued_records for each in waiting.values())
         return {
-            "msg_cnt": in_queues + _records(in_flight),
+            "msg_cnt": unsent + _records(sent),
             "msg_size": memory.used,
             "msg_size_max": memory.limit,
             "batch_cnt": incomplete,
@@ -306,7 +293,7 @@ class Statistics:
         }
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
-        led = [place for place, batches in self._in_flight.items() if batches.leader == node_id]
+        led = [state.partition for state in self._states if state.leader == node_id]
         return {
             f"{place.topic}-{place.partition}": {
                 "topic": place.topic,
@@ -318,11 +305,11 @@ class Statistics:
     def _topics(
         self,
         report: DeliveryReport,
-        waiting: Mapping[TopicPartition, tuple[int, int, int, int]],
+        waiting: Mapping[TopicPartition, Contents],
         now: float,
     ) -> dict[str, Any]:
         parts = {part.key: part for part in report.partitions}
-        for topic, partition in (*waiting, *self._in_flight):
+        for topic, partition in (*waiting, *(state.partition for state in self._states)):
             part = PartitionReport(topic=topic, partition=partition)
             parts.setdefault((topic, partition), part)
         names = {topic for topic, _ in parts} | self._report.meters.topics.keys()
@@ -348,12 +335,12 @@ class Statistics:
     def _partition(
         self,
         part: PartitionReport,
-        waiting: Mapping[TopicPartition, tuple[int, int, int, int]],
+        waiting: Mapping[TopicPartition, Contents],
     ) -> dict[str, Any]:
         place = TopicPartition(part.topic, part.partition)
         open_records, open_bytes, records, size = waiting.get(place, (0, 0, 0, 0))
-        batches = self._in_flight.get(place)
-        in_flight, retries = (batches.in_flight, batches.retry_queue) if batches else ([], [])
+        state = self._states.get(place)
+        in_flight, retries = (state.in_flight, state.retries) if state else ((), ())
         topic = self._cluster.topics.get(part.topic)
         is_known = topic is not None and 0 <= part.partition < topic.partition_count
         return {

@@ -13,7 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
-from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import messages
 from spark_kafka_sink.producer.transactions.coordinator import (
     CoordinatorAction,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion, Request
     from spark_kafka_sink.producer.acl import AclAdvisor
-    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.transactions.settings import (
         JoinedTransaction,
         TransactionSettings,

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
@@ -43,8 +42,7 @@ def transaction(
     given = transaction or settings()
     producer = ProducerSession(
         Client(config(bootstrap_servers, options)),
-        ProducerState(transactional_id=given.transactional_id),
-        sink,
+        settings=sink,
         transaction=given,
     )
     try:

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.config.security.model import SecurityConfig
+    from spark_kafka_sink.producer.producer_id import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -90,8 +90,6 @@ class World:
 
     def _open(self, identity: ProducerState | None) -> ProducerSession:
         self.codec = ManualExecutor()
-        if self._transaction is not None:
-            identity = ProducerState(transactional_id=self._transaction.transactional_id)
         return ProducerSession(self.client, identity, self._settings, self.codec, self._transaction)
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
@@ -182,7 +180,7 @@ class World:
         while not outcome.done():
             assert time.monotonic() < deadline, "it takes for ever"
             self.step(tick)
-            with self.session._accumulator.lock:
+            with self.session._accumulator.state.lock:
                 self.session._accumulator.state.changed.notify_all()
         return outcome.result()
 

@@ -20,7 +20,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
 )
 from spark_kafka_sink.producer.acl import AclAdvisor
-from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns

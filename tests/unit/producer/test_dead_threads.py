@@ -309,7 +309,7 @@ def test_a_forked_child_has_no_threads_and_says_so(
 
 
 def _hold(session: ProducerSession, held: Event, done: Event) -> None:
-    with session._accumulator.lock:
+    with session._accumulator.state.lock:
         held.set()
         done.wait(SOON)
 

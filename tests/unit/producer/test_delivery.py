@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import RecordTooLargeError
-from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -194,7 +194,7 @@ def test_the_next_session_has_the_producer_id_and_a_new_epoch() -> None:
 def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
     with world() as one:
         one.session.producer_state.state = ProducerIdState.MISSING
-        one.session.producer_state.sequences.clear()
+        one.session.producer_state.is_used = False
         one.client.network.wakeup()
         one.session._sender.run_once()  # asks for the id and ends before the answer
         assert one.session.producer_state.state is ProducerIdState.REQUESTED
@@ -208,7 +208,7 @@ def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
     with world() as one:
         identity = one.session.producer_state
         identity.state = ProducerIdState.MISSING
-        identity.sequences.clear()
+        identity.is_used = False
         one.client.network.wakeup()
         one.session._sender.run_once()
         assert identity.state is ProducerIdState.REQUESTED

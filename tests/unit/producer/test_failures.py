@@ -15,7 +15,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault

@@ -124,7 +124,7 @@ def stalling(
 
 def close_all(one: World) -> None:
     accumulator = one.session._accumulator
-    with accumulator.lock:
+    with accumulator.state.lock:
         for place in list(accumulator._open):
             accumulator._close(place, CloseReason.FLUSH)
 
@@ -145,23 +145,23 @@ def in_turn(first: int, rows: int) -> Rows:
 
 def held_by_stalled(one: World) -> int:
     quotas = one.session._accumulator.quotas
-    with one.session._accumulator.lock:
-        return sum(size for place, size in quotas.held.items() if place.partition % 2)
+    return sum(quotas.held(TopicPartition("t", number)) for number in (1, 3))
 
 
 def unassigned(one: World) -> list[ProducerBatch]:
     """What waits for a partition, open batches included."""
     accumulator = one.session._accumulator
     place = TopicPartition("t", UNASSIGNED)
-    with accumulator.lock:
-        waiting = list(accumulator.queues.get(place, []))
+    with accumulator.state.lock:
+        waiting = accumulator.queued(lambda each: each == place)
         return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
 
 
 def in_flight(one: World, *partitions: int) -> int:
     """Records sent to these partitions and not yet answered."""
-    partitions_in_flight = one.session._sender._context.in_flight.values()
-    mine = [each for each in partitions_in_flight if each.partition.partition in partitions]
+    mine = [
+        each for each in one.session._sender._partitions if each.partition.partition in partitions
+    ]
     return sum(batch.records for each in mine for batch in each.in_flight)
 
 
@@ -197,8 +197,7 @@ def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
         one.send([b"." * 5_000], 0)
         quotas, cluster = one.session._accumulator.quotas, one.client.metadata.cluster
         learning = Learning(cluster.topics, one)
-        with one.session._accumulator.lock:
-            full = quotas.full(SHARE, replace(cluster, topics=learning))
+        full = quotas.full(SHARE, replace(cluster, topics=learning))
         assert full.partitions == {TopicPartition("t", 0)}
         learning.join()
         assert quotas._topics == {"t", "u"}
@@ -219,7 +218,7 @@ def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> 
         stuck = in_flight(one, 1, 3)
         assert 0 < stuck <= 2 * one.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - stuck
-        assert all(not queue for queue in one.session._accumulator.queues.values())
+        assert not one.session._accumulator.queued(lambda _: True)
         cluster.go_on()
         one.finish()
         one.check_accounts()
@@ -236,12 +235,8 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
             """For two seconds the writer waits, and the others have nothing left to send."""
             nonlocal most, quiet
             most = max(most, held_by_stalled(one))
-            others = [held for place, held in held_now(one) if place.partition % 2 == 0]
-            quiet = (
-                quiet + 1
-                if one.session._accumulator.pool.waiting_since is not None and not others
-                else 0
-            )
+            waits = one.session._accumulator.pool.waiting_since is not None
+            quiet = quiet + 1 if waits and not any(held_now(one)[::2]) else 0
             return quiet == 400
 
         assert writer.step_until(stuck)
@@ -259,9 +254,9 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
             assert values == list(range(partition, chunk * count, 4))
 
 
-def held_now(one: World) -> list[tuple]:  # type: ignore[type-arg]
-    with one.session._accumulator.lock:
-        return list(one.session._accumulator.quotas.held.items())
+def held_now(one: World) -> list[int]:
+    quotas = one.session._accumulator.quotas
+    return [quotas.held(TopicPartition("t", number)) for number in range(4)]
 
 
 def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() -> None:
@@ -292,7 +287,7 @@ def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
         one.appended += 400
         close_all(one)
         accumulator = one.session._accumulator
-        one.run(lambda: len(held_now(one)) == 2)
+        one.run(lambda: not any(held_now(one)[::2]))
         before = accumulator.pool.used
         assert before > 1.8 * held_by_stalled(one)
         one.clock.advance(1.0)

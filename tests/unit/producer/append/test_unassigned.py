@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 PLACE = TopicPartition("t", UNASSIGNED)
+PLACES = [TopicPartition("t", number) for number in range(4)]
 
 
 def waiting(one: World) -> list[ProducerBatch]:
     """Closed batches that wait for a partition."""
-    return list(one.session._accumulator.queues.get(PLACE, []))
+    return one.session._accumulator.queued(lambda each: each == PLACE)
 
 
 def prove(one: World) -> None:
@@ -49,7 +50,7 @@ def sent(one: World) -> list[tuple[int, BatchHeader]]:
 
 
 def close(one: World, place: TopicPartition) -> None:
-    with one.session._accumulator.lock:
+    with one.session._accumulator.state.lock:
         one.session._accumulator._close(place, CloseReason.FLUSH)
 
 
@@ -97,20 +98,16 @@ def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
         one.fault(*[Fault(hold=True)] * 5)
         one.send_batches(100, None)
         one.steps(20)
-        in_flight = sum(
-            len(each.in_flight) for each in one.session._sender._context.in_flight.values()
-        )
+        in_flight = sum(len(each.in_flight) for each in one.session._sender._partitions)
         assert in_flight == 20
         assert len(waiting(one)) == 80
         quotas = one.session._accumulator.quotas
-        assert sum(quotas.held.values()) < 20 * one.config.batch_size
-        assert not any(
-            queue for place, queue in one.session._accumulator.queues.items() if place != PLACE
-        )
+        assert sum(quotas.held(each) for each in PLACES) < 20 * one.config.batch_size
+        assert not one.session._accumulator.queued(lambda each: each != PLACE)
         one.cluster.release()
         one.finish()
         one.check_accounts()
-        assert quotas.held == {}
+        assert not any(quotas.held(each) for each in PLACES)
 
 
 def drawn_first(one: World) -> Counter[int]:
@@ -230,7 +227,7 @@ def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
         one.send_batches(20, None)
         quotas, places = one.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
         for place in places:
-            while quotas.held.get(place, 0) < 31_100:
+            while quotas.held(place) < 31_100:
                 one.send_batches(1, place.partition)
         assert quotas.full(900, one.client.metadata.cluster).partitions == set(places)
         cluster.mute.clear()
@@ -324,11 +321,11 @@ def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
             one.steps(1)
         one.send_batches(1, None)
         close_all(one)
-        others = sum(len(queue) for queue in one.session._accumulator.queues.values())
+        others = len(one.session._accumulator.queued(lambda _: True))
         assert others > 100
         assert len(waiting(one)) == 1
         one.run(lambda: not waiting(one))
-        left = sum(len(queue) for queue in one.session._accumulator.queues.values())
+        left = len(one.session._accumulator.queued(lambda _: True))
         assert left > others - 40
         one.finish()
         one.check_accounts()

@@ -34,7 +34,12 @@ class Bench:
         self.memory = BufferPool(settings, self.state, events)
         compressor = Compressor(settings, clock, self._wake, self.codec)
         self.accumulator = Accumulator(
-            settings, self.state, self.memory, BufferQuotas(), compressor, events
+            settings,
+            self.state,
+            self.memory,
+            BufferQuotas(None, self.state.lock),
+            compressor,
+            events,
         )
 
     def _wake(self) -> None:
@@ -54,7 +59,7 @@ class Bench:
         return chunk
 
     def queued(self) -> list[ProducerBatch]:
-        return [batch for queue in self.accumulator.queues.values() for batch in queue]
+        return self.accumulator.queued(lambda _: True)
 
     def complete_all(self) -> None:
         for batch in self.accumulator.take_all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import RLock
 from types import MappingProxyType
 
 import pytest
@@ -88,28 +89,28 @@ def cluster(*topics: TopicInfo) -> Cluster:
 
 
 def test_accounts() -> None:
-    quotas = BufferQuotas(LIMIT)
-    quotas.learn([WIDE])
+    quotas = BufferQuotas(LIMIT, RLock())
+    quotas.add_topics([WIDE])
     quotas.change(place(0), 80)
     quotas.change(place(1), 10)
     assert quotas.full(21, cluster(WIDE)).of(WIDE) == {0}
     quotas.change(place(0), -80)
-    assert quotas.held == {place(1): 10}
+    assert (quotas.held(place(0)), quotas.held(place(1))) == (0, 10)
     assert quotas.full(90, cluster(WIDE)) is NOTHING_FULL
 
 
 def test_only_topics_that_are_written_to_count_as_others() -> None:
-    quotas = BufferQuotas(LIMIT)
-    quotas.learn([topic("t", 1)])
+    quotas = BufferQuotas(LIMIT, RLock())
+    quotas.add_topics([topic("t", 1)])
     quotas.change(place(0), 1_000)
     there = cluster(topic("t", 1), topic("elsewhere", 9))
     assert not quotas.full(1, there)
-    quotas.learn([topic("elsewhere", 9)])
+    quotas.add_topics([topic("elsewhere", 9)])
     assert quotas.full(1, there)
 
 
 def test_no_limit() -> None:
-    quotas = BufferQuotas()
-    quotas.learn([WIDE])
+    quotas = BufferQuotas(None, RLock())
+    quotas.add_topics([WIDE])
     quotas.change(place(0), 1 << 40)
     assert quotas.full(1 << 40, cluster(WIDE)) is NOTHING_FULL

@@ -31,7 +31,7 @@ def test_queues_have_their_turn_where_requests_have_room_for_one_batch(
                 one.send_batches(count, partition, "other")
             one.send_batches(count, None)
             for place, _ in one.session._accumulator.open_batches():
-                with one.session._accumulator.lock:
+                with one.session._accumulator.state.lock:
                     one.session._accumulator._close(place, CloseReason.FLUSH)
             one.finish()
         places = [place for seen in one.cluster.seen for place in seen.batches]

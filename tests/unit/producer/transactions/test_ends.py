@@ -10,7 +10,6 @@ import pytest
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -106,8 +105,7 @@ def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPa
 
     client = Client(config(linger_ms=0))
     monkeypatch.setattr(client.network, "poll", crash)
-    state = ProducerState(transactional_id=ID)
-    session = ProducerSession(client, state, transaction=SETTINGS)
+    session = ProducerSession(client, transaction=SETTINGS)
     assert crashing.wait(SOON)
     began = time.monotonic()
     assert not session.abort_transaction(600.0)

@@ -1,14 +1,23 @@
-"""Request the producer id without blocking the sender (KIP-98)."""
+"""The idempotent producer's id and epoch, and the request for them (KIP-98).
+
+Owned by the sender thread. A healthy session passes its `ProducerState` on to the next one, so that
+a worker process that runs many tasks leaves one producer state on each broker instead of one per
+task. Each session starts its sequences at 0 in an epoch of its own, which brokers accept regardless
+of what they know about earlier sessions.
+
+Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.producer_state import ProducerIdState, ProducerState
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,
@@ -18,11 +27,82 @@ from spark_kafka_sink.protocol.error_codes import (
     error_name,
 )
 from spark_kafka_sink.protocol.versions import ApiKey, make_request
+from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
+
+LAST_EPOCH = (1 << 15) - 1
+
+
+class ProducerIdState(Enum):
+    """Whether the producer id is missing, requested or known."""
+
+    MISSING = auto()
+    REQUESTED = auto()
+    KNOWN = auto()
+
+
+_TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
+    ProducerIdState.MISSING: frozenset({ProducerIdState.REQUESTED}),
+    ProducerIdState.REQUESTED: frozenset({ProducerIdState.KNOWN, ProducerIdState.MISSING}),
+    ProducerIdState.KNOWN: frozenset({ProducerIdState.MISSING}),
+}
+
+
+@dataclass(slots=True)
+class ProducerState:
+    """The producer id and epoch; `PartitionState` assigns sequences.
+
+    `transactional_id` is None for a producer that is only idempotent. `is_used`: a partition has
+    sequences in this epoch.
+    """
+
+    state: ProducerIdState = ProducerIdState.MISSING
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    transactional_id: str | None = None
+    is_used: bool = False
+
+    def transition_to(self, state: ProducerIdState) -> None:
+        """Change the state; a transition that is not in the table is a bug."""
+        if state not in _TRANSITIONS[self.state]:
+            raise AssertionError(f"a producer id cannot go from {self.state} to {state}")
+        self.state = state
+
+    def producer_id_granted(self, producer_id: int, epoch: int) -> None:
+        """Store the producer id and epoch that InitProducerId returned."""
+        self.transition_to(ProducerIdState.KNOWN)
+        self.producer_id, self.epoch, self.is_used = producer_id, epoch, False
+
+    def begin_session(self) -> None:
+        """Begin a new epoch, unless no partition has sequences in the current one."""
+        if self.is_used:
+            self.bump_epoch()
+
+    def use(self) -> tuple[int, int]:
+        """Return the producer id and epoch for a partition whose sequences begin at 0."""
+        if self.state is not ProducerIdState.KNOWN:
+            raise AssertionError("a batch cannot have a sequence without a producer id")
+        self.is_used = True
+        return self.producer_id, self.epoch
+
+    def bump_epoch(self) -> None:
+        """Increment the epoch, or request a new producer id after the last epoch.
+
+        Partitions that have sequences in an earlier epoch may keep it, because brokers check each
+        partition separately.
+        """
+        self.is_used = False
+        if self.state is not ProducerIdState.KNOWN:
+            return  # a new producer id was or will be requested
+        if self.epoch >= LAST_EPOCH:
+            self.transition_to(ProducerIdState.MISSING)
+        else:
+            self.epoch += 1
+
 
 _NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
 

@@ -1,0 +1,343 @@
+"""The state of each partition: the order of its batches, their sequences, epochs and gaps.
+
+Rules that keep sequences gapless and records in order:
+
+- A batch that must be retried waits until no batch of its partition is in flight.
+- Retries precede new batches, lowest sequence first, each alone: brokers remember a producer's last
+  five batches, and reject an older one as out of order.
+- After a leader change, a partition waits until its old leader has answered.
+- A partition's first batch is sent alone: in each session, after a pause, and to each new leader. A
+  broker that does not know the producer accepts any sequence, so it could refuse the first batch
+  and accept the second. Brokers forget a producer after producer.id.expiration.ms, counted from the
+  newest timestamp of its records, and a replica without any of its records does not know it.
+- If a broker nevertheless appends a later batch while an earlier one waits to be retried, the
+  earlier one is not sent again: the session fails.
+- A batch gets its sequence when it is first sent and keeps it in all retries.
+- After UNKNOWN_PRODUCER_ID, or after records were removed from a refused batch, the partition gets
+  new sequences once nothing is in flight. Outside transactions it restarts at sequence 0 in a new
+  producer epoch (KIP-360). In a transaction the epoch must not change: a producer that bumps it
+  leaves the transaction. The partition continues at the sequence of the refused batch, which
+  appended nothing. Batches that were sent after it and returned to the retry queue are resent with
+  new sequences, provided that none of them can be in the log.
+
+Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``,
+``TxnPartitionMap``, ``TransactionManager.bumpIdempotentProducerEpoch`` and
+``adjustSequencesDueToFailedBatch``; librdkafka's introduction on leader changes; KIP-98, KIP-890.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.producer.send.batch_failure import order_error, rewound_error
+from spark_kafka_sink.records.record_batch import NO_SEQUENCE, next_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.common.errors import DeliveryError
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.producer_id import ProducerState
+
+
+_REMEMBERED_S = 1.0
+"""Seconds without an acknowledgement after which the next batch is sent alone."""
+
+
+class Gap(NamedTuple):
+    """The place of a refused batch in the order, and its first sequence, which is now unused."""
+
+    order: tuple[int, ...]
+    sequence: int
+
+
+class NextSequence(NamedTuple):
+    """The producer id and epoch that a partition uses, and the sequence of its next record."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+class Renumbering(NamedTuple):
+    """The result of `PartitionState.renumber`.
+
+    - `lost`: batches that may be in the log, and so cannot get new sequences.
+    - `sequence`: the sequence at which the partition continues in its epoch; None if it restarts in
+      a new epoch, or cannot continue.
+    - `torn`: the log may contain batches sent after the gap, so the partition cannot continue.
+    """
+
+    lost: list[ProducerBatch]
+    sequence: int | None = None
+    torn: bool = False
+
+
+class PartitionState:
+    """The order, sequences, epoch and gap of one partition's batches in one session."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self._in_flight: list[ProducerBatch] = []
+        self._retry_queue: list[ProducerBatch] = []
+        """Like `_in_flight` in sequence order."""
+        self._retry_at = 0.0
+        self._leader = NO_LEADER
+        self._next: NextSequence | None = None
+        """None until the first batch of an epoch is sent."""
+        self._must_renumber = False
+        self._gap: Gap | None = None
+        self._passed_gap = False
+        """True if a broker has appended a batch after the gap."""
+        self._known_by = NO_LEADER
+        """The leader that last acknowledged a batch of this epoch, at `_known_at`."""
+        self._known_at = 0.0
+        self._last: tuple[tuple[int, ...], int] = ((), -1)
+        """Order and base offset of the last acknowledged batch, in batch order."""
+        self._sent = 0
+
+    # Queries.
+
+    @property
+    def leader(self) -> int:
+        """The broker that batches were last sent to; NO_LEADER before the first one."""
+        return self._leader
+
+    @property
+    def in_flight(self) -> tuple[ProducerBatch, ...]:
+        """The batches in flight, in sequence order."""
+        return tuple(self._in_flight)
+
+    @property
+    def retries(self) -> tuple[ProducerBatch, ...]:
+        """The batches that wait to be retried, in sequence order."""
+        return tuple(self._retry_queue)
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a batch is in flight."""
+        return bool(self._in_flight)
+
+    @property
+    def has_retries(self) -> bool:
+        """True if a batch waits to be retried."""
+        return bool(self._retry_queue)
+
+    @property
+    def count(self) -> int:
+        """Number of batches in flight or to be retried."""
+        return len(self._in_flight) + len(self._retry_queue)
+
+    @property
+    def retry_at(self) -> float:
+        """Time before which nothing is sent, in seconds of the monotonic clock."""
+        return self._retry_at
+
+    @property
+    def can_renumber(self) -> bool:
+        """True if `renumber` is due and nothing is in flight."""
+        return self._must_renumber and not self._in_flight
+
+    def contains(self, batch: ProducerBatch) -> bool:
+        """Return True if the batch is in flight; False if it has expired since it was sent."""
+        return batch in self._in_flight
+
+    def is_head(self, batch: ProducerBatch) -> bool:
+        """Return True if no earlier batch is incomplete, or has left a gap in the sequences."""
+        earlier = bool(self._retry_queue) and self._retry_queue[0].order < batch.order
+        return not earlier and not self._must_renumber and self._in_flight[0] is batch
+
+    def next_retry(self, leader: int, now: float) -> ProducerBatch | None:
+        """Return the retry that may be sent to `leader` now; it stays queued until it is sent."""
+        return self._retry_queue[0] if self._retry_queue and self._may_send(leader, now) else None
+
+    def may_send_new(self, leader: int, now: float) -> bool:
+        """Return True if a batch that was never sent may be sent to `leader` now."""
+        return not self._retry_queue and self._may_send(leader, now)
+
+    def _may_send(self, leader: int, now: float) -> bool:
+        if leader == NO_LEADER or now < self._retry_at:
+            return False
+        if not self._in_flight:
+            return True
+        if self._retry_queue or self._must_renumber or leader != self._leader:
+            return False
+        return self._may_be_followed(self._in_flight[0])
+
+    def _may_be_followed(self, first: ProducerBatch) -> bool:
+        """Return True if another batch may be sent while `first` is in flight; see the rules."""
+        if first.attempts > 1:
+            return False
+        is_known = self._leader == self._known_by
+        return first.sequence == NO_SEQUENCE or (
+            is_known and first.sent_at <= self._known_at + _REMEMBERED_S
+        )
+
+    # Events of a batch.
+
+    def sent(self, batch: ProducerBatch, leader: int) -> None:
+        """Add a batch that is sent now to the batches in flight."""
+        if self._retry_queue and self._retry_queue[0] is batch:
+            self._retry_queue.pop(0)
+        else:
+            self._sent += 1
+            batch.order = (self._sent,)
+        self._in_flight.append(batch)
+        self._leader = leader
+
+    def assign_sequence(self, batch: ProducerBatch, producer: ProducerState) -> bool:
+        """Give the batch the next sequence; return False if it has one, as retries do."""
+        if batch.sequence != NO_SEQUENCE:
+            return False
+        if self._next is None:
+            self._next = NextSequence(*producer.use(), 0)
+        batch.number(*self._next)
+        self._next = self._next._replace(sequence=next_sequence(self._next.sequence, batch.records))
+        return True
+
+    def remove(self, batch: ProducerBatch) -> None:
+        """Remove a batch in flight that is complete, or has failed."""
+        self._in_flight.remove(batch)
+
+    def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
+        """Remove a batch that a broker has appended at `offset` (-1: unknown), or had already.
+
+        Return an error if the log is not in the order of the batches, or has lost some.
+        """
+        self.remove(batch)
+        if self._gap is not None and batch.order > self._gap.order:
+            self._passed_gap = True
+        if batch.sequence == NO_SEQUENCE:
+            return None
+        self._known_by, self._known_at = self._leader, now
+        last_order, last_offset = self._last
+        if batch.order < last_order:
+            return order_error(self.partition) if 0 <= last_offset < offset else None
+        self._last = batch.order, offset
+        self._clear_doubt(batch)
+        if 0 <= offset < last_offset:
+            return rewound_error(self.partition, last_offset, offset)
+        refused = [each for each in self._retry_queue if not each.ambiguous]
+        overtaken = any(each.order < batch.order for each in refused)
+        return order_error(self.partition) if overtaken else None
+
+    def _clear_doubt(self, piece: ProducerBatch) -> None:
+        """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
+
+        The broker has never appended the whole batch, else it would have refused the piece.
+        """
+        for each in self._retry_queue:
+            if each.order[0] == piece.order[0] and not each.attempts:
+                each.ambiguous = False
+
+    def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
+        """Queue a batch in flight for a retry, not before `at`."""
+        self.replace(batch, [batch])
+        self._retry_at = max(self._retry_at, at)
+        self._must_renumber |= in_new_epoch
+
+    def replace(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+        """Queue these pieces, if any, for a retry instead of a batch in flight."""
+        self._in_flight.remove(batch)
+        if pieces:
+            position = sum(each.order < pieces[0].order for each in self._retry_queue)
+            self._retry_queue[position:position] = pieces
+
+    def leave_gap(self, batch: ProducerBatch) -> None:
+        """Record that the batch leaves its sequences unused: refused records were removed."""
+        if batch.sequence == NO_SEQUENCE:
+            return
+        self._must_renumber = True
+        gap = Gap(batch.order, batch.sequence)
+        self._gap = gap if self._gap is None else min(self._gap, gap)
+
+    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return unwanted batches that wait to be retried."""
+        taken = [batch for batch in self._retry_queue if unwanted(batch)]
+        if taken:
+            self._retry_queue = [batch for batch in self._retry_queue if batch not in taken]
+        return taken
+
+    def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return unwanted batches in flight, which the log may contain."""
+        taken = [batch for batch in self._in_flight if unwanted(batch)]
+        for batch in taken:
+            batch.ambiguous = True
+            self._in_flight.remove(batch)
+        return taken
+
+    # New sequences, while nothing is in flight.
+
+    def renumber(self, producer: ProducerState) -> Renumbering:
+        """Restart in a new epoch; in a transaction, continue at the sequence of the gap.
+
+        A batch that may be in the log cannot be sent again with other sequences.
+        """
+        if producer.transactional_id is not None:
+            return self._close_gap()
+        producer.bump_epoch()
+        lost = self.take_retries(lambda batch: batch.ambiguous)
+        # The first batch of the new epoch is sent alone.
+        self._must_renumber, self._known_by, self._gap, self._next = False, NO_LEADER, None, None
+        _unnumber(self._retry_queue)
+        return Renumbering(lost)
+
+    def _close_gap(self) -> Renumbering:
+        gap = self._gap
+        assert gap is not None
+        assert self._next is not None
+        doubtful = self.take_retries(lambda batch: batch.ambiguous and batch.order >= gap.order)
+        if doubtful or self._passed_gap:
+            return Renumbering(doubtful, torn=True)
+        self._next = self._next._replace(sequence=gap.sequence)
+        _unnumber(batch for batch in self._retry_queue if batch.order >= gap.order)
+        self._must_renumber, self._gap = False, None
+        return Renumbering([], gap.sequence)
+
+
+def _unnumber(batches: Iterable[ProducerBatch]) -> None:
+    for batch in batches:
+        batch.unnumber()
+
+
+class PartitionStates:
+    """The states of the partitions that a session has sent to."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, PartitionState] = {}
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def get(self, partition: TopicPartition) -> PartitionState | None:
+        """Return the state of a partition; None before it is first needed."""
+        return self._states.get(partition)
+
+    def of(self, partition: TopicPartition) -> PartitionState:
+        """Return the state of a partition, creating it if necessary."""
+        state = self._states.get(partition)
+        if state is None:
+            state = self._states[partition] = PartitionState(partition)
+        return state
+
+    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return unwanted batches that wait to be retried, from all partitions."""
+        return [batch for state in self for batch in state.take_retries(unwanted)]
+
+    def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return unwanted batches in flight, from all partitions."""
+        return [batch for state in self for batch in state.take_in_flight(unwanted)]
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the next retry is due; infinite without one."""
+        times = [state.retry_at - now for state in self if state.retry_at > now]
+        return min(times, default=float("inf"))
+
+
+class DrainedBatch(NamedTuple):
+    """A batch for a request, and the state of its partition."""
+
+    state: PartitionState
+    batch: ProducerBatch

@@ -1,0 +1,119 @@
+"""Producer id, epoch and sequences: which transitions there are, and what an epoch bump does."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdState, ProducerState
+from spark_kafka_sink.producer.send.partition_state import PartitionStates
+
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+ALLOWED = {
+    (ProducerIdState.MISSING, ProducerIdState.REQUESTED),
+    (ProducerIdState.REQUESTED, ProducerIdState.KNOWN),
+    (ProducerIdState.REQUESTED, ProducerIdState.MISSING),
+    (ProducerIdState.KNOWN, ProducerIdState.MISSING),
+}
+
+
+def known(epoch: int = 0) -> ProducerState:
+    state = ProducerState()
+    state.transition_to(ProducerIdState.REQUESTED)
+    state.producer_id_granted(7, epoch)
+    return state
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(ProducerIdState, repeat=2)))
+def test_only_these_transitions_are_made(before: ProducerIdState, after: ProducerIdState) -> None:
+    state = ProducerState(state=before)
+    if (before, after) in ALLOWED:
+        state.transition_to(after)
+        assert state.state is after
+        return
+    with pytest.raises(AssertionError, match="a producer id cannot go from"):
+        state.transition_to(after)
+
+
+def batch(partition: TopicPartition, records: int) -> ProducerBatch:
+    made = ProducerBatch(partition, 0.0, 0, 0)
+    made.add(b"", records, 0)
+    return made
+
+
+class Numbering:
+    """Partitions that number batches of one producer."""
+
+    def __init__(self, producer: ProducerState) -> None:
+        self.producer = producer
+        self.states = PartitionStates()
+
+    def assign(self, partition: TopicPartition, records: int) -> tuple[int, int, int]:
+        made = batch(partition, records)
+        assert self.states.of(partition).assign_sequence(made, self.producer)
+        assert not self.states.of(partition).assign_sequence(made, self.producer)  # a retry
+        return made.producer_id, made.epoch, made.sequence
+
+
+def test_each_partition_has_sequences_of_its_own() -> None:
+    numbering = Numbering(known())
+    assert numbering.assign(FIRST, 10) == (7, 0, 0)
+    assert numbering.assign(FIRST, 5) == (7, 0, 10)
+    assert numbering.assign(SECOND, 1) == (7, 0, 0)
+    assert numbering.assign(FIRST, 1) == (7, 0, 15)
+
+
+def test_sequences_wrap_after_31_bits() -> None:
+    numbering = Numbering(known())
+    numbering.assign(FIRST, (1 << 31) - 10)
+    assert numbering.assign(FIRST, 20)[2] == (1 << 31) - 10
+    assert numbering.assign(FIRST, 1)[2] == 10
+
+
+def test_without_a_producer_id_there_are_no_sequences() -> None:
+    with pytest.raises(AssertionError, match="without a producer id"):
+        Numbering(ProducerState()).assign(FIRST, 1)
+
+
+def test_an_epoch_bump_restarts_one_partition() -> None:
+    numbering = Numbering(known())
+    numbering.assign(FIRST, 10)
+    numbering.assign(SECOND, 10)
+    numbering.states.of(FIRST).renumber(numbering.producer)
+    assert numbering.assign(FIRST, 1) == (7, 1, 0)
+    assert numbering.assign(SECOND, 1) == (7, 0, 10)
+
+
+def test_a_session_restarts_all_partitions_in_an_unused_epoch() -> None:
+    producer = known()
+    producer.begin_session()
+    first = Numbering(producer)
+    assert first.assign(FIRST, 10) == (7, 0, 0)
+    assert first.assign(SECOND, 10) == (7, 0, 0)
+    first.states.of(FIRST).renumber(producer)
+    assert first.assign(FIRST, 10) == (7, 1, 0)
+    producer.begin_session()
+    second = Numbering(producer)
+    assert second.assign(FIRST, 1) == (7, 2, 0)
+    assert second.assign(SECOND, 1) == (7, 2, 0)
+
+
+def test_an_epoch_without_sequences_is_not_skipped() -> None:
+    producer = known()
+    first = Numbering(producer)
+    first.assign(FIRST, 10)
+    first.assign(SECOND, 10)
+    first.states.of(FIRST).renumber(producer)
+    producer.begin_session()
+    assert Numbering(producer).assign(SECOND, 1) == (7, 1, 0)
+
+
+def test_after_the_last_epoch_a_new_producer_id_is_needed() -> None:
+    state = known(LAST_EPOCH)
+    state.bump_epoch()
+    assert state.state is ProducerIdState.MISSING
+    state.bump_epoch()  # the new id is still missing
+    assert state.state is ProducerIdState.MISSING
