@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 VENV := .venv
 VENV41 := .venv-pyspark41
+LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
 WORKERS ?= 2
 PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
@@ -19,7 +20,7 @@ PIP = -m pip --quiet --disable-pip-version-check --no-input install
 # Each worker of Spark's would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -28,7 +29,7 @@ venv: $(VENV)/bin/python ## make the virtual environment
 
 install: $(VENV)/.installed ## install the package and all tools into it
 
-demo: java install ## Spark writes 336,776 flights to the embedded broker; a foreign client checks
+demo: java $(VENV)/.demo ## Spark writes 336,776 flights to the embedded broker; a foreign client checks
 	@$(PY) -m spark_kafka_sink.cli.main demo
 
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
@@ -51,6 +52,16 @@ test-python: needs ## the unit tests and the wheel's with another Python: make t
 	@$(PYTHON) -c 'import ensurepip'
 	@$(MAKE) --no-print-directory install VENV=$(VENV)-$(notdir $(PYTHON))
 	@$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest tests/unit tests/packaging
+
+# Other tools come in their newest version; tests of generated pages need the versions of `make install`.
+test-lowest: ## the unit tests with the lowest versions of dependencies that pyproject.toml allows
+	@python=$$($(FIND_PYTHON)) && $$python -m venv $(LOWEST)
+	@$(LOWEST)/bin/python $(PIP) uv
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	-e '.[spark,cli,plots,notebook,demo,testing,prometheus,redis,oauth,msk-iam,opentelemetry]'
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout pytest-xdist hypothesis \
+	kafka-python python-snappy aiokafka psutil hatchling 'opentelemetry-sdk<1.25'
+	@$(LOWEST)/bin/python -m pytest tests/unit tests/property --ignore tests/unit/docs
 
 stages: java install jars ## where the CPU time of a Spark write goes, stage by stage
 	@$(PY) -m tools.stages
@@ -78,6 +89,9 @@ model: install ## search every run of the model of exactly once (FULL=1: minutes
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
 	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)
+
+release-check: java install ## build the sdist and the wheel, and run the README's batch example on the wheel
+	@$(PY) -m tools.checks.release
 
 lint: install ## ruff, mypy, import-linter, function sizes, package docstrings
 	@$(PY) -m ruff check .
@@ -113,7 +127,13 @@ jars: install
 	@python=$$($(FIND_PYTHON)) && $$python -m venv $*
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	@echo 'installing into $(VENV)' && $(PY) $(PIP) -e '.[dev]' && touch $@
+	@echo 'installing into $(VENV)' && $(PY) $(PIP) -e '.[dev]' $(if $(PYSPARK),'pyspark==$(PYSPARK)') && touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	@if [ $(VENV)/.installed -nt $< ]; then touch $@; else \
+	echo 'Installing what the demo needs into $(VENV): about 600 MB to download once, 1 GB on disk'; \
+	set -o pipefail; $(PY) $(subst --quiet,,$(PIP)) -e '.[demo]' \
+	| sed -un -E 's/^(Collecting [^ ]+|Building wheel for [^ ]+|Installing collected).*/  \1/p' && touch $@; fi
 
 # There is no wheel of it: it is compiled against MIT's library, and so for the tests alone.
 $(VENV)/.kerberos: $(VENV)/.installed

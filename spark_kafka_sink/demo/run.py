@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -242,7 +243,21 @@ class _Demo:
         good = all(finding.good for finding in findings)
         word = "all is well" if good else "something differs"
         self._console.print(f"demo: {word}, {seconds:.1f} s")
+        if good:
+            self._console.print(_suggestions(), soft_wrap=True)
         return good
+
+
+def _suggestions() -> str:
+    """Return the commands that a new user tries next, with the path of this environment."""
+    command = Path(sys.executable).with_name("kafkaprod")
+    shown = os.path.relpath(command) if command.is_relative_to(Path.cwd()) else str(command)
+    return f"""
+What to try next:
+  {shown} broker --topic events:4    a broker on localhost:9092 for the README's examples
+  {shown} demo --bootstrap-servers HOST:PORT    the same on your Kafka, in a new topic
+  {shown} doctor --bootstrap-servers HOST:PORT --topic NAME    check addresses, login, permissions
+  README.md    batch, stream and exactly-once examples, and the list of all pages"""
 
 
 @contextmanager

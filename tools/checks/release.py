@@ -1,0 +1,93 @@
+"""`make release-check`: the archives that a release uploads, used as a new user would use them.
+
+Builds the sdist, builds the wheel from the sdist, installs the wheel with the extras `spark` and
+`cli` in an empty environment, and runs the README's batch example there against the broker of
+`kafkaprod broker`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+README_ADDRESS = "localhost:9092"
+BATCH_EXAMPLE = re.compile(r"^## Batch\n.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHECK_REPORT = """
+import json, pathlib
+report = json.loads(pathlib.Path("report.json").read_text())
+assert report["status"] == "succeeded", report["status"]
+print(f"release check: {report['records']:,} records acknowledged")
+"""
+
+
+def main() -> None:
+    """Run the check; the first step that fails ends it with that step's exit status."""
+    with tempfile.TemporaryDirectory(prefix="kafkaprod-release-") as name:
+        folder = Path(name)
+        python = install(build_wheel(folder), folder / "environment")
+        with running_broker(python, folder) as address:
+            run_example(python, folder, address)
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the sdist, and the wheel from the files in the sdist; return the wheel's path."""
+    hatchling = [sys.executable, "-m", "hatchling", "build"]
+    run([*hatchling, "-t", "sdist", "-d", str(folder)], ROOT)
+    archive = next(folder.glob("*.tar.gz"))
+    run(["tar", "-xzf", archive.name], folder)
+    run([*hatchling, "-t", "wheel", "-d", str(folder)], folder / archive.name[: -len(".tar.gz")])
+    return next(folder.glob("*.whl"))
+
+
+def install(wheel: Path, environment: Path) -> Path:
+    """Create an environment with the wheel; return the path of its Python."""
+    run([sys.executable, "-m", "venv", str(environment)], ROOT)
+    python = environment / "bin" / "python"
+    run([str(python), "-m", "pip", "--quiet", "install", f"{wheel}[spark,cli]"], wheel.parent)
+    return python
+
+
+@contextmanager
+def running_broker(python: Path, folder: Path) -> Iterator[str]:
+    """Start the wheel's broker on a free port; yield its address."""
+    command = [str(python.with_name("kafkaprod")), "broker", "--topic", "events:4", "--port", "0"]
+    broker = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        lines = iter(broker.stdout or ())
+        yield next(m[0] for line in lines if (m := re.search(r"127\.0\.0\.1:\d+", line)))
+    finally:
+        broker.terminate()
+        broker.wait(30)
+
+
+def run_example(python: Path, folder: Path, address: str) -> None:
+    """Run the README's batch example, and check the report that it writes."""
+    found = BATCH_EXAMPLE.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    if found is None:
+        raise SystemExit("README.md has no Python example in its section Batch")
+    job = folder / "job.py"
+    job.write_text(found[1].replace(README_ADDRESS, address) + CHECK_REPORT, encoding="utf-8")
+    run([str(python), str(job)], folder, PYSPARK_PYTHON=str(python), SPARK_LOCAL_IP="127.0.0.1")
+
+
+def run(command: list[str], folder: Path, **variables: str) -> None:
+    """Print and run a command; end with its exit status if it fails."""
+    print("$", *command, flush=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=folder, env={**environment, **variables}, check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
