@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.metrics.histogram import PER_OCTAVE, Histogram, read_buckets
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.codec_cost import CodecCost
+from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
 
@@ -257,9 +257,21 @@ class DeliveryCounters:
         return self.merge_all((self, other))
 
     @classmethod
-    def merge_all(cls, parts: Iterable[DeliveryCounters]) -> Self:
+    def merge_all(cls, reports: Iterable[DeliveryCounters]) -> Self:
         """Merge any number of reports in a single pass."""
-        reports = list(parts)
+        return cls().split().merge([each.split() for each in reports]).join()
+
+    def split(self) -> ReportParts[Self]:
+        """Return the report as parts."""
+        return ReportParts(
+            PartitionColumns.of(self.partitions),
+            BrokerColumns.of(self.metrics.brokers),
+            replace(self, partitions=(), metrics=replace(self.metrics, brokers=())),
+        )
+
+    @classmethod
+    def merge_others(cls, reports: Sequence[DeliveryCounters]) -> Self:
+        """Merge everything except partitions and brokers; see `ReportParts`."""
         slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
         tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
         transactions = sorted(each for one in reports for each in one.transactions)
@@ -278,7 +290,6 @@ class DeliveryCounters:
             duration_ms=sum(one.duration_ms for one in reports),
             tasks=sum(one.tasks for one in reports),
             retried_tasks=sum(one.retried_tasks for one in reports),
-            partitions=_merge_partitions(reports),
             retries=sum(one.retries for one in reports),
             splits=sum(one.splits for one in reports),
             errors=_merge_errors(reports),
@@ -397,15 +408,30 @@ _COUNTERS = (
 )
 
 
-def _merge_partitions(reports: Iterable[DeliveryCounters]) -> tuple[PartitionReport, ...]:
-    groups: defaultdict[tuple[str, int], list[PartitionReport]] = defaultdict(list)
-    for report in reports:
-        for part in report.partitions:
-            groups[part.topic, part.partition].append(part)
-    return tuple(
-        parts[0] if len(parts) == 1 else PartitionReport.combine(parts)
-        for _, parts in sorted(groups.items(), key=itemgetter(0))
-    )
+R_co = TypeVar("R_co", bound=DeliveryCounters, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportParts(Generic[R_co]):
+    """A report with partitions and brokers as columns, which are merged without an object each."""
+
+    partitions: PartitionColumns
+    brokers: BrokerColumns
+    others: R_co
+    """The report without partitions and brokers."""
+
+    def join(self) -> R_co:
+        """Return the whole report."""
+        metrics = replace(self.others.metrics, brokers=self.brokers.to_metrics())
+        return replace(self.others, partitions=self.partitions.to_reports(), metrics=metrics)
+
+    def merge(self, more: Sequence[ReportParts[DeliveryCounters]]) -> Self:
+        """Add up reports; the result has the class of this one."""
+        return type(self)(
+            PartitionColumns.merge_all((self.partitions, *(each.partitions for each in more))),
+            BrokerColumns.merge_all((self.brokers, *(each.brokers for each in more))),
+            self.others.merge_others((self.others, *(each.others for each in more))),
+        )
 
 
 def _latency_to_dict(times: Histogram) -> dict[str, Any]:

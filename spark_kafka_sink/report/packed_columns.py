@@ -1,8 +1,4 @@
-"""Broker metrics and partition counters as columns, merged without an object for each.
-
-`ProducerMetrics.merge_all` is the reference for merging broker metrics, `PartitionReport.combine`
-that for merging partition counters.
-"""
+"""Broker metrics and partition counters as columns, merged without an object for each."""
 
 from __future__ import annotations
 

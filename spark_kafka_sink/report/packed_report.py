@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_kafka_sink.report.delivery_counters import ReportParts
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 
@@ -28,56 +29,28 @@ _TOGETHER: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A report in parts: partitions, brokers, and the report without these two."""
-
-    partitions: PartitionColumns
-    brokers: BrokerColumns
-    rest: DeliveryReport
-
-    @classmethod
-    def of(cls, report: DeliveryReport) -> Opened:
-        """Split a report into its parts."""
-        metrics = report.metrics
-        return cls(
-            PartitionColumns.of(report.partitions),
-            BrokerColumns.of(metrics.brokers),
-            replace(report, partitions=(), metrics=replace(metrics, brokers=())),
-        )
-
-    def whole(self) -> DeliveryReport:
-        """Return the whole report."""
-        metrics = replace(self.rest.metrics, brokers=self.brokers.to_metrics())
-        return replace(self.rest, partitions=self.partitions.to_reports(), metrics=metrics)
-
-
-@dataclass(frozen=True, slots=True)
 class PackedReport:
     """One report, as compressed pickles."""
 
     partitions: bytes
-    rest: bytes
+    others: bytes
 
     @classmethod
     def of(cls, report: DeliveryReport) -> PackedReport:
         """Pack a report."""
-        parts = Opened.of(report)
-        rest = parts.brokers.to_planes(), parts.rest
-        return cls(_packed(parts.partitions.to_planes()), _packed(rest))
+        parts = report.split()
+        others = parts.brokers.to_planes(), parts.others
+        return cls(_pack(parts.partitions.to_planes()), _pack(others))
 
     def columns(self) -> PartitionColumns:
         """Unpack only the partitions."""
-        planes: Planes = _unpacked(self.partitions)
+        planes: Planes = _unpack(self.partitions)
         return PartitionColumns.from_planes(planes)
 
-    def opened(self) -> Opened:
+    def parts(self) -> ReportParts[DeliveryReport]:
         """Unpack all parts."""
-        planes, rest = _unpacked(self.rest)
-        return Opened(self.columns(), BrokerColumns.from_planes(planes), rest)
-
-    def unpack(self) -> DeliveryReport:
-        """Return the original report."""
-        return self.opened().whole()
+        planes, others = _unpack(self.others)
+        return ReportParts(self.columns(), BrokerColumns.from_planes(planes), others)
 
 
 AnyReport = DeliveryReport | PackedReport
@@ -94,31 +67,27 @@ def merge_reports(
     reports: Iterable[AnyReport],
     prepare: Callable[[DeliveryReport], DeliveryReport] = lambda report: report,
 ) -> DeliveryReport:
-    """Merge as `DeliveryReport.merge_all` does, with only a few reports unpacked at a time.
+    """Merge reports; only a few of them are unpacked at the same time.
 
     Args:
         reports: packed or not.
         prepare: applied to each report without its partitions and brokers.
     """
-    total = Opened(PartitionColumns(), BrokerColumns(), DeliveryReport())
-    left = iter(reports)
-    while group := list(islice(left, _TOGETHER)):
-        found = [total, *(_opened(each) for each in group)]
-        total = Opened(
-            PartitionColumns.merge_all(each.partitions for each in found),
-            BrokerColumns.merge_all(each.brokers for each in found),
-            DeliveryReport.merge_all((total.rest, *(prepare(each.rest) for each in found[1:]))),
-        )
-    return total.whole()
+    total = DeliveryReport().split()
+    remaining = iter(reports)
+    while group := list(islice(remaining, _TOGETHER)):
+        parts = [_parts_of(each) for each in group]
+        total = total.merge([replace(each, others=prepare(each.others)) for each in parts])
+    return total.join()
 
 
-def _opened(report: AnyReport) -> Opened:
-    return report.opened() if isinstance(report, PackedReport) else Opened.of(report)
+def _parts_of(report: AnyReport) -> ReportParts[DeliveryReport]:
+    return report.parts() if isinstance(report, PackedReport) else report.split()
 
 
-def _packed(value: object) -> bytes:
+def _pack(value: object) -> bytes:
     return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), _LEVEL)
 
 
-def _unpacked(data: bytes) -> Any:
+def _unpack(data: bytes) -> Any:
     return pickle.loads(zlib.decompress(data))  # noqa: S301 - sent by a task, like Spark's own messages

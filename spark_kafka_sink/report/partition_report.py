@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,31 +74,6 @@ class PartitionReport:
         """Number of acknowledged records plus those of a dry run, which is not meant to send."""
         return self.persisted + self.would_be_written
 
-    @classmethod
-    def combine(cls, parts: Iterable[PartitionReport]) -> Self:
-        """Add up reports of one partition; at least one is required."""
-        reports = list(parts)
-        leaders = {part.leader for part in reports}
-        return cls(
-            topic=reports[0].topic,
-            partition=reports[0].partition,
-            batches=sum([part.batches for part in reports]),
-            bytes_uncompressed=sum([part.bytes_uncompressed for part in reports]),
-            bytes_sent=sum([part.bytes_sent for part in reports]),
-            first_offset=min(_known(reports, "first_offset"), default=None),
-            last_offset=max(_known(reports, "last_offset"), default=None),
-            persisted=sum([part.persisted for part in reports]),
-            possibly_persisted=sum([part.possibly_persisted for part in reports]),
-            not_persisted=sum([part.not_persisted for part in reports]),
-            sent=sum([part.sent for part in reports]),
-            would_be_written=sum([part.would_be_written for part in reports]),
-            leader=leaders.pop() if len(leaders) == 1 else None,
-            next_ack_seq=max(_known(reports, "next_ack_seq"), default=None),
-            next_err_seq=max(_known(reports, "next_err_seq"), default=None),
-            first_append_time=min(_known(reports, "first_append_time"), default=None),
-            last_append_time=max(_known(reports, "last_append_time"), default=None),
-        )
-
     def statuses(self) -> tuple[PartitionStatus, ...]:
         """Return one entry for each outcome other than "persisted", as used by `DeliveryError`."""
         return tuple(
@@ -117,7 +92,3 @@ class PartitionReport:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Parse the result of `to_dict`."""
         return cls(**{field.name: data[field.name] for field in fields(cls)})
-
-
-def _known(reports: Iterable[PartitionReport], name: str) -> list[int]:
-    return [value for part in reports if (value := getattr(part, name)) is not None]

@@ -35,7 +35,7 @@ def test_every_field_of_a_broker_has_its_column() -> None:
 
 @given(reports())
 def test_packed_and_unpacked(report: DeliveryReport) -> None:
-    assert pickle.loads(pickle.dumps(PackedReport.of(report))).unpack() == report
+    assert pickle.loads(pickle.dumps(PackedReport.of(report))).parts().join() == report
 
 
 @given(st.lists(reports(), max_size=4), st.booleans())
