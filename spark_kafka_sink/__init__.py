@@ -70,11 +70,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-    from spark_kafka_sink.spark.driver.kafka_partitions import repartition_by_kafka_partition
-    from spark_kafka_sink.spark.driver.registration import micro_batch_writer, register
-    from spark_kafka_sink.spark.driver.spark_errors import error_of
-    from spark_kafka_sink.spark.progress.progress import WriteProgress, progress
-    from spark_kafka_sink.spark.reports.last_report import last_report
+    from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
+    from spark_kafka_sink.spark.last_report import last_report
+    from spark_kafka_sink.spark.registration import micro_batch_writer, register
+    from spark_kafka_sink.spark.spark_errors import error_of
+    from spark_kafka_sink.spark.write_progress import WriteProgress, progress
     from spark_kafka_sink.testing import assert_written
 
 __all__ = [
@@ -119,16 +119,16 @@ _MODULES = {
     "DeliveryStatus": "spark_kafka_sink.common.delivery_status",
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
-    "WriteProgress": "spark_kafka_sink.spark.progress.progress",
+    "WriteProgress": "spark_kafka_sink.spark.write_progress",
     "WriteStatus": "spark_kafka_sink.report.delivery_counters",
     "advise": "spark_kafka_sink.report.advisor",
     "assert_written": "spark_kafka_sink.testing",
-    "error_of": "spark_kafka_sink.spark.driver.spark_errors",
-    "last_report": "spark_kafka_sink.spark.reports.last_report",
-    "micro_batch_writer": "spark_kafka_sink.spark.driver.registration",
-    "progress": "spark_kafka_sink.spark.progress.progress",
-    "register": "spark_kafka_sink.spark.driver.registration",
-    "repartition_by_kafka_partition": "spark_kafka_sink.spark.driver.kafka_partitions",
+    "error_of": "spark_kafka_sink.spark.spark_errors",
+    "last_report": "spark_kafka_sink.spark.last_report",
+    "micro_batch_writer": "spark_kafka_sink.spark.registration",
+    "progress": "spark_kafka_sink.spark.write_progress",
+    "register": "spark_kafka_sink.spark.registration",
+    "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.summary",
 }
 """Where the names of `__all__` are; the others are errors."""

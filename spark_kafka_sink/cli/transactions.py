@@ -23,7 +23,7 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP
-from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Decided, Nothing
 from spark_kafka_sink.protocol.error_codes import error_name
@@ -32,7 +32,7 @@ from spark_kafka_sink.report.tables import wide_console
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.exactly_once.log.decision import Record
+    from spark_kafka_sink.exactly_once.decision_record import Record
     from spark_kafka_sink.exactly_once.operator import HeldBack, OpenTransactionView, Overview
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 

@@ -30,13 +30,13 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from spark_kafka_sink.diagnostics.permissions import judge_permissions
 from spark_kafka_sink.diagnostics.topics import (
     SETTINGS,
     Creation,
     TopicFacts,
     judge_buffer,
     judge_partitions,
+    judge_permissions,
     judge_settings,
     judge_topic,
     missing_in_dry_run,

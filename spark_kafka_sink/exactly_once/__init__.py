@@ -10,9 +10,10 @@ In reading order:
 - `task_transaction`: the transaction that a task hands over to the driver
 - `protocol`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
-- `log`: the decision log, a compacted topic
+- `decision_record`: a record of the decision log as data, as JSON text and as chunks
+- `decision_log`: the decision log, a compacted topic: create it, read and append
 - `steps`: the steps against Kafka that planning, commit and abort consist of
+- `shared_transaction`: a batch in one transaction of all tasks (atomicBatch=true)
 - `committer`: the entry points for planning, commit and abort of a batch
-- `shared_transaction`: the checks before a transaction of all tasks is committed, and task claims
 - `operator`: list, describe, commit and abort transactions from the command line
 """

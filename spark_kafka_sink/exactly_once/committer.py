@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.protocol import Caller, abort_needs_fence
-from spark_kafka_sink.exactly_once.shared_transaction import all_skipped, shared_of
+from spark_kafka_sink.exactly_once.shared_transaction import (
+    abort_shared,
+    all_skipped,
+    begin_shared,
+    commit_shared,
+    shared_of,
+)
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.recovery import recover_runs, recover_scope
-from spark_kafka_sink.exactly_once.steps.shared import abort_shared, begin_shared, commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of, topics_of
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
 
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
-    from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.protocol.transactions import OpenTransaction

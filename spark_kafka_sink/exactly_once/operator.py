@@ -11,8 +11,8 @@ from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.admin.topic_admin import LATEST, ListOffsetsHandler
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
-from spark_kafka_sink.exactly_once.log.decision import Fate, Record
-from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.decision_record import Fate, Record
 from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, ScopeState
+    from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, ScopeState
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.transactions import TransactionState

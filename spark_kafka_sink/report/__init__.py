@@ -9,15 +9,13 @@ In reading order:
 - `partition_report`: the counters of one partition
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `written_topics`: ids of the topics with acknowledged records
-- `dry_run`: batches, skew and codecs of a dry run
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `builder`: collects the report of a producer session
 - `packed_columns`: metrics and partition counters as columns, which merge without objects
 - `packed_report`: a report as a task sends it to the driver
-- `summary`: a report as text
+- `summary`: a report as text and as HTML; the lines of a dry run
 - `figures`: the key figures of a report with their units, also of two reports side by side
 - `tables`: reports as tables for the terminal
-- `html`: a report as HTML for notebooks
 - `advice`: pieces of advice, the figures they compare, and the rules on Arrow batches
 - `advisor`: the rules that derive advice from a finished report
 - `storage`: write and read reports on any pyarrow file system

@@ -110,6 +110,6 @@ class DeliveryReport(DeliveryCounters):
         return summarize(self)
 
     def _repr_html_(self) -> str:
-        from spark_kafka_sink.report.html import to_html
+        from spark_kafka_sink.report.summary import to_html
 
         return to_html(self)

@@ -11,13 +11,13 @@ from rich.table import Table
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural, size_text
 from spark_kafka_sink.report.advisor import advise
-from spark_kafka_sink.report.dry_run import (
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import (
     PARTITION_COLUMNS,
     dry_run_rows,
     dry_run_title,
     partition_rows,
 )
-from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod

@@ -3,27 +3,35 @@
 On the driver, `datasource` creates a writer from the options and the schema. The writer is pickled
 to the tasks, which write Arrow batches, and commits or aborts on the driver.
 
+A writer's `commit` and `abort` run in a Python worker on the driver. Both know the folder of the
+files that Spark ships, which Spark creates for each application (with Spark Connect for each
+session) and deletes at its end. The latest reports are stored there.
+
 In reading order:
 
 - `datasource`: the data source that Spark loads
-- `table`: options of tables in SQL, carried by the schema
+- `plan`: work at planning time: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
-- `plan`: work at planning time, in a Python worker on the driver
-- `writer`: the at-least-once writers of batches and micro-batches
+- `writer`: the writers of batches and micro-batches, a task's write, and the end of a write
 - `columns`: Spark's Arrow batches converted to the producer's rows
 - `commit_messages`: the commit messages of tasks, and their merged report
-- `exactly_once`: the writers of deliveryGuarantee=exactly-once
-- `reports`: summary, report and metrics of a write, and `last_report`
-- `progress`: the progress of a running write
-- `driver`: functions that programs call on the driver
-- `session_conf`: session settings and the driver's log level, as a Python worker sees them
-- `shipped_files`: files of security options that Spark ships
-- `shown_secrets`: warnings about secrets in options that Spark would display
-- `continuous_processing`: detects the unsupported `trigger(continuous=...)`
+- `publication`: log the summary, write the report and the metrics of a write
+- `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
+- `exactly_once_driver`: planning, commit and abort of exactly-once writes
+- `worker_context`: settings, log level and shipped files, as a Python worker sees them
+- `write_origin`: the identity of a write, and files that pass errors and plans to `abort`
+- `report_folder`: folders for the reports of an application, a session and a stream
+- `last_report`: the latest report, also for clients of Spark Connect
+- `task_progress`: the progress of a task as a datagram, and the thread that sends it
+- `write_progress`: the progress of a running write on the driver
+- `registration`: register the format with a session; write micro-batches from `foreachBatch`
+- `spark_errors`: convert exceptions of Spark to errors of this package
+- `kafka_partitions`: repartition a DataFrame so that each Kafka partition is in one task
+- `log_lines`: the format of log lines in Spark's Python workers
 """
 
 from spark_kafka_sink.common.extras import missing, refuse_older
-from spark_kafka_sink.spark.reports.log_lines import install as _show_origin
+from spark_kafka_sink.spark.log_lines import install as _show_origin
 
 try:
     from pyspark import __version__ as _version

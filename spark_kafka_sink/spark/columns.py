@@ -25,7 +25,7 @@ from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.records.columns import Columns, binary_array
 from spark_kafka_sink.records.encoder import encode_headers
-from spark_kafka_sink.spark.session_conf import setting
+from spark_kafka_sink.spark.worker_context import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

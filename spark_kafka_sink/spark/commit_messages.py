@@ -12,17 +12,13 @@ from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import AnyReport, PackedReport, merge_reports
-from spark_kafka_sink.report.written_topics import check_recreated
+from spark_kafka_sink.report.written_topics import WrittenTopic, check_recreated
+from spark_kafka_sink.spark.worker_context import CONTINUOUS_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.report.written_topics import WrittenTopic
-
-CONTINUOUS_HINT = (
-    "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
-    ".trigger(processingTime='0 seconds') for the least delay, or Spark's own format('kafka')"
-)
 
 
 @dataclass

@@ -15,10 +15,6 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from spark_kafka_sink.spark.exactly_once.writers import (
-        ExactlyOnceStreamWriter,
-        ExactlyOnceWriter,
-    )
     from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
 
 
@@ -40,7 +36,7 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: the name of one of the table's options is wrong.
         """
-        from spark_kafka_sink.spark.table import table_schema
+        from spark_kafka_sink.spark.plan import table_schema
 
         return table_schema(self.options)
 
@@ -62,7 +58,7 @@ class KafkaProdDataSource(DataSource):
         del schema
         raise _only_writes()
 
-    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | ExactlyOnceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
         """Return the writer of a batch.
 
         Raises:
@@ -84,7 +80,7 @@ class KafkaProdDataSource(DataSource):
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
-    ) -> KafkaProdStreamWriter | ExactlyOnceStreamWriter:
+    ) -> KafkaProdStreamWriter:
         """Return the writer of a stream, created for each micro-batch and again for its commit.
 
         Raises:

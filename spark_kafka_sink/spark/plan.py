@@ -1,49 +1,82 @@
 """Planning of a write or a micro-batch, in a Python worker on the driver.
 
 A wrong option or column fails here, before any task runs.
+
+Tables in SQL: Spark passes the options of ``CREATE TABLE`` to a Python data source when it asks for
+the schema, but not to the writer of an ``INSERT INTO``. The writer does receive the metadata of the
+columns, so the options are stored there. For a table created with explicit columns Spark does not
+ask for a schema: its options must be given with each ``INSERT INTO t WITH (...)``.
+
+Secrets: Spark includes the options of a SQL statement in its plans, and therefore in its UI and
+event log. It redacts options whose name or value matches spark.redaction.regex. A Python data
+source cannot read the session's settings on the driver, so the default of that setting is assumed.
+
+``trigger(continuous=...)``: Spark passes rows to a Python sink only with ``DataWriter.writeAll``.
+Continuous processing calls ``DataWriter.write`` for each row, which does nothing in a Python sink:
+no task ever reaches Python, and epochs are committed with messages that are None. Options, schema
+and environment are those of any other stream, and Spark logs an error at a commit and keeps the
+query running. The only difference from the start is in the driver's JVM: each continuous query has
+a thread for its epochs.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
+from spark_kafka_sink.config.enums import Preflight
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.config.names import SINK_NAMES, GivenOptions, split_options
+from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.security.jaas import parse_jaas
+from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
+from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
-from spark_kafka_sink.spark.reports.error_file import Planned, WriteOrigin
-from spark_kafka_sink.spark.reports.report_folder import (
+from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     StreamIdentity,
     own_report_path,
     warn_of_own_path,
 )
-from spark_kafka_sink.spark.shipped_files import check_brokers, check_security
-from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
-from spark_kafka_sink.spark.table import write_options
-from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
+from spark_kafka_sink.spark.worker_context import (
+    CONTINUOUS_HINT,
+    only_errors_are_logged,
+    with_shipped_files,
+)
+from spark_kafka_sink.spark.write_origin import Planned, WriteOrigin
+from spark_kafka_sink.spark.writer import (
+    KafkaProdStreamWriter,
+    KafkaProdWriter,
+    TaskWriter,
+    WriteEnd,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql.types import StructType
-
-    from spark_kafka_sink.spark.exactly_once.writers import (
-        ExactlyOnceStreamWriter,
-        ExactlyOnceWriter,
-    )
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
-def batch_writer(
-    given: Mapping[str, str], schema: StructType
-) -> KafkaProdWriter | ExactlyOnceWriter:
+def batch_writer(given: Mapping[str, str], schema: StructType) -> KafkaProdWriter:
     """Return the writer of a batch; raises as `KafkaProdDataSource.writer`.
 
     Args:
@@ -57,25 +90,22 @@ def batch_writer(
     warn_of_shown_secrets(options)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
-    check_security(config.producer)
-    check_brokers(config, contract)
-    planned = None
+    _check_security(config.producer)
+    _check_brokers(config, contract)
+    writer = None
     if config.exactly_once.exactly_once:
-        from spark_kafka_sink.spark.exactly_once.planning import plan_write  # seldom needed
+        from spark_kafka_sink.spark.exactly_once_driver import plan_write  # seldom needed
 
-        planned = plan_write(config, contract, origin)
+        writer = plan_write(config, contract, origin)
     if config.report_path is not None:
-        from spark_kafka_sink.spark.reports.publication import (
-            Publication,  # imports all modules of the reports
-        )
+        from spark_kafka_sink.spark.publication import Publication  # imports the report's modules
 
-        Publication.of_write(config, origin).announce()
-    return planned or KafkaProdWriter(TaskWriter(config, contract, origin))
+        Publication.of(config, origin).announce()
+    task = TaskWriter(config, contract, origin)
+    return writer or KafkaProdWriter(task, WriteEnd(config, origin))
 
 
-def stream_writer(
-    given: Mapping[str, str], schema: StructType
-) -> KafkaProdStreamWriter | ExactlyOnceStreamWriter:
+def stream_writer(given: Mapping[str, str], schema: StructType) -> KafkaProdStreamWriter:
     """Return the writer that plans or commits a micro-batch; raises as `streamWriter`."""
     stream, options = StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
@@ -95,20 +125,56 @@ def stream_writer(
         origin.plan_file.keep(Planned(at=origin.started_at))
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)
-    return KafkaProdStreamWriter(TaskWriter(config, contract, origin))
+    return KafkaProdStreamWriter(TaskWriter(config, contract, origin), WriteEnd(config, origin))
 
 
 def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, str]) -> None:
-    from spark_kafka_sink.spark.continuous_processing import refuse_continuous  # only for streams
-    from spark_kafka_sink.spark.reports.publication import check_report_folder
+    from spark_kafka_sink.spark.publication import check_report_folder
 
     refuse_continuous()
     warn_of_shown_secrets(options)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
-    check_security(config.producer, of_stream=True)
+    _check_security(config.producer, of_stream=True)
     check_report_folder(config)
-    check_brokers(config, contract, of_stream=True)
+    _check_brokers(config, contract, of_stream=True)
+
+
+def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
+    """Detect problems on the driver that would fail every task: see `security.preflight`.
+
+    Args:
+        config: as the user gave it.
+        of_stream: a micro-batch is planned, see `StreamPreflight`.
+
+    Raises:
+        ConfigError: a key store cannot be opened, or a library is missing.
+    """
+    from spark_kafka_sink.security import preflight  # not in tasks, nor for a commit
+
+    check = preflight.STREAMS.check if of_stream else preflight.check_security
+    check(with_shipped_files(config).security)
+
+
+def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = False) -> None:
+    """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
+
+    Args:
+        config: of the sink, as the user gave it.
+        contract: the columns of the rows.
+        of_stream: a micro-batch is planned.
+
+    Raises:
+        KafkaProdError: with preflight=fail every task would fail; or the topic cannot be created.
+    """
+    if config.preflight is Preflight.OFF and not config.topic_creation.create:
+        return
+    from spark_kafka_sink.diagnostics.examination import Intent  # not without a check
+    from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
+
+    located = replace(config, producer=with_shipped_files(config.producer))
+    intent = Intent(config=located, has_key=contract.key is not None)
+    PREFLIGHT.check(intent, of_stream=of_stream, only_errors=only_errors_are_logged())
 
 
 def _check_statistics_path(config: SinkConfig) -> None:
@@ -133,13 +199,13 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
 
 def _exactly_once(
     config: SinkConfig, contract: Contract, origin: WriteOrigin, options: Mapping[str, str]
-) -> ExactlyOnceStreamWriter:
-    from spark_kafka_sink.spark.exactly_once import planning, writers  # seldom needed
+) -> KafkaProdStreamWriter:
+    from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # seldom needed
 
-    planning.check_stream_options(config, options)
-    if _planning():
-        return planning.plan_micro_batch(config, contract, origin)
-    return writers.ExactlyOnceStreamWriter(config, None, origin)
+    exactly_once.check_stream_options(config, options)
+    task = exactly_once.plan_micro_batch(config, contract, origin) if _planning() else None
+    end = exactly_once.ExactlyOnceEnd(config, origin, exactly_once.stream_scope(config))
+    return KafkaProdStreamWriter(task, end)
 
 
 def _with_own_reports(config: SinkConfig, stream: StreamIdentity) -> SinkConfig:
@@ -162,3 +228,175 @@ def _planning() -> bool:
     """
     script = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER
+
+
+COLUMNS = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField(
+        "headers",
+        ArrayType(
+            StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        ),
+    ),
+)
+"""Columns of a table of this format that is created without columns."""
+
+_NOTE = "kafkaprod.options"
+
+
+def table_schema(options: Mapping[str, str]) -> StructType:
+    """Return the schema of a table created without columns, with its options stored at `value`.
+
+    Raises:
+        ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
+            is never stored.
+    """
+    noted = {name.lower(): value for name, value in options.items() if _is_ours(name)}
+    _refuse_secrets(split_options(noted))
+    note = {_NOTE: json.dumps(noted)} if noted else {}
+    fields = [
+        StructField("value", field.dataType, metadata=note) if field.name == "value" else field
+        for field in COLUMNS
+    ]
+    return StructType(fields)
+
+
+def _refuse_secrets(given: GivenOptions) -> None:
+    for name, value in SecurityValues.parse(given.security).values.items():
+        if isinstance(value, Secret) and _keeps_secret(name, value):
+            raise ConfigError(
+                f"option {given.security.given_name(name)} is a secret, and Spark shows to "
+                "everybody what it keeps with a table",
+                hint="Give it with the write: INSERT INTO t WITH (...); or write env:NAME or "
+                "file:PATH, where every executor finds the value.",
+            )
+
+
+def _keeps_secret(name: str, value: Secret) -> bool:
+    """Return True if a value is a secret itself, and not only a reference to one."""
+    if not is_secret(name) or value.is_reference:
+        return False
+    if name != JAAS:
+        return True
+    try:
+        return holds_secret(parse_jaas(value.reveal(), value.option))
+    except ConfigError:  # an unparsable value may be a secret as well
+        return True
+
+
+def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a write, which override those of the table it writes to.
+
+    Raises:
+        ConfigError: there are none, as for a table that was created with columns.
+    """
+    noted: dict[str, str] = {}
+    for field in schema.fields:
+        if _NOTE in (field.metadata or {}):
+            noted = json.loads(field.metadata[_NOTE])
+    found = noted | {name.lower(): value for name, value in options.items()}
+    if not found:
+        raise ConfigError(
+            "the write has no options, so kafka.bootstrap.servers is missing",
+            hint="Spark passes on neither the OPTIONS of a table to such a write, nor those of "
+            "insertInto: use df.write.format('kafkaprod').options(...).mode('append').save(), "
+            "df.writeTo(t).options(...).append(), or INSERT INTO t WITH "
+            "('kafka.bootstrap.servers' = '...', 'topic' = '...') ...",
+        )
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    """Return True for the sink's options.
+
+    Spark adds properties of its own, and a copy of each option as `option.<name>`.
+    """
+    return name.lower().startswith((PREFIX, CONFIG_PREFIX)) or name.lower() in SINK_NAMES
+
+
+def warn_of_shown_secrets(options: Mapping[str, str]) -> None:
+    """Warn, once per process, of each option with a secret that Spark does not redact."""
+    for name in shown_secrets(options):
+        _warn(name)
+
+
+def shown_secrets(options: Mapping[str, str]) -> list[str]:
+    """Return the options, as the user spelled them, with a secret that Spark does not redact.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`, for names and security options.
+    """
+    given = split_options(options).security
+    return [
+        given.given_name(name)
+        for name, value in SecurityValues.parse(given).values.items()
+        if isinstance(value, Secret)
+        and not value.is_reference
+        and is_secret(name)
+        and not name.endswith(".id")
+        and not is_redacted(name, value.reveal())
+    ]
+
+
+@cache
+def _warn(name: str) -> None:
+    _LOG.warning(
+        "Option %s holds a secret that Spark may show in plans, UI and event log, as "
+        "spark.redaction.regex does not know it by default: give it as file:PATH or env:NAME, or "
+        "start Spark with conf/spark-redaction.conf",
+        name,
+    )
+
+
+# Thread names of ContinuousExecution and StreamExecution, truncated as Linux does.
+_EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
+_PROC = Path("/proc")
+
+
+def refuse_continuous(proc: Path = _PROC) -> None:
+    """Raise if every query of the driver's JVM is a continuous one; called at planning.
+
+    If there are other queries as well, this one cannot be identified, and on systems other than
+    Linux threads cannot be listed: the first commit raises instead.
+
+    Raises:
+        ConfigError: the trigger is continuous.
+    """
+    names = _query_threads(proc)
+    if names and names.count(_EPOCHS) == names.count(_QUERY):
+        raise ConfigError(
+            "trigger(continuous=...): Spark would count the rows as written and write none",
+            hint=CONTINUOUS_HINT,
+        )
+
+
+def _query_threads(proc: Path) -> list[str]:
+    """Return thread names of streaming queries, from the nearest ancestor process with any."""
+    process = "self"
+    while process != "0":
+        try:
+            tasks = list((proc / process / "task").iterdir())
+            parent = _parent(proc / process)
+        except (OSError, ValueError):
+            return []
+        names = [name for name in map(_name, tasks) if name in {_EPOCHS, _QUERY}]
+        if names:
+            return names
+        process = parent
+    return []
+
+
+def _parent(process: Path) -> str:
+    """Return the parent's process id; the fields of `stat` follow the name in brackets."""
+    return (process / "stat").read_text().rpartition(")")[2].split()[1]
+
+
+def _name(task: Path) -> str:
+    """Return the name of a thread; empty if the thread has ended."""
+    try:
+        return (task / "comm").read_text().strip()
+    except OSError:
+        return ""

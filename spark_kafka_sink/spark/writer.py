@@ -21,10 +21,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.progress.task_reporter import ProgressAddress, TaskReporter
-from spark_kafka_sink.spark.reports.error_file import WriteOrigin
-from spark_kafka_sink.spark.reports.report_folder import report_folder
-from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
+from spark_kafka_sink.spark.report_folder import report_folder
+from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,9 +36,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.written_topics import WrittenTopic
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
     from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.publication import Publication
 
+    Messages = Sequence[WriterCommitMessage | None]
+
+_ABORT_S = 5.0
+"""Seconds that a failed task may take to abort its transaction; otherwise the driver does."""
 _LOADING_TASKS = 2
 """Number of tasks of a worker process that freeze new modules at their start.
 
@@ -62,15 +70,33 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; return when each is acknowledged, raise if one cannot be."""
-        from spark_kafka_sink.producer.session import (
-            borrow_session,
-            discard_session,
-            give_back_session,
-        )
-        from spark_kafka_sink.report.delivery_report import DeliveryReport
+        with self.origin.error_file.kept():
+            spare_garbage_collections()
+            return self.write(batches)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> DeliveryMessage:
+        """Write all rows, without the error handling of `run`."""
         from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
-        spare_garbage_collections()
+        report, written = self.deliver(batches)
+        return DeliveryMessage(self.origin.of_task(report), written=written)
+
+    def deliver(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        transaction: TransactionSettings | None = None,
+        finish: Callable[[ProducerSession | None], None] = lambda _: None,
+    ) -> tuple[DeliveryReport, tuple[WrittenTopic, ...]]:
+        """Deliver all rows in one session, which does not exist without rows.
+
+        Args:
+            batches: the rows.
+            transaction: settings of the transaction to write in, which is aborted on failure.
+            finish: called with the session after all rows are acknowledged.
+        """
+        from spark_kafka_sink.producer import session as sessions
+        from spark_kafka_sink.report.delivery_report import DeliveryReport
+
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer, self.session_folder)
 
@@ -81,20 +107,22 @@ class TaskWriter:
             with self.reporter() as reporter:
                 for rows in self.read(reporter.watch(batches), wanted):
                     session = session or reporter.attach(
-                        borrow_session(config, self.session_settings())
+                        sessions.borrow_session(config, self.session_settings(), transaction)
                     )
                     session.append(rows)
-                if session is None:
-                    return DeliveryMessage(self.origin.of_task(DeliveryReport()))
-                session.flush()
-            report = session.report(task_info())
+                if session is not None:
+                    session.flush()
+            report = DeliveryReport() if session is None else session.report(task_info())
+            finish(session)
         except BaseException:
             if session is not None:
-                discard_session(session)
+                _discard(session, in_transaction=transaction is not None)
             raise
+        if session is None:
+            return report, ()
         written = session.written_topics
-        give_back_session(session)
-        return DeliveryMessage(self.origin.of_task(report), written=written)
+        sessions.give_back_session(session)
+        return report, written
 
     def read(
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
@@ -116,7 +144,7 @@ class TaskWriter:
     def session_settings(self) -> SessionSettings:
         """Return the session's settings beyond the producer's configuration."""
         from spark_kafka_sink.producer.session_settings import SessionSettings
-        from spark_kafka_sink.spark.session_conf import arrow_batch_limits, client_id
+        from spark_kafka_sink.spark.worker_context import arrow_batch_limits, client_id
 
         return SessionSettings(
             dead_letters=self.config.dead_letters,
@@ -138,52 +166,97 @@ class TaskWriter:
         return f"{folder.rstrip('/')}/{name}"
 
 
+class WriteEnd:
+    """Commit and abort of a write on the driver; pickled with the writer."""
+
+    def __init__(self, config: SinkConfig, origin: WriteOrigin) -> None:
+        self.config = config
+        self.origin = origin
+
+    def commit(self, messages: Messages, batch_id: int | None = None) -> None:
+        """Publish the report of a write after all tasks are done.
+
+        Args:
+            messages: of the tasks.
+            batch_id: number of the micro-batch; None for a batch write.
+
+        Raises:
+            DeliveryError: see committed_report.
+        """
+        from spark_kafka_sink.spark.commit_messages import committed_report
+
+        with self.origin.error_file.kept(batch_id):
+            report = committed_report(messages, self.config.report_tasks)
+        self.publication(batch_id).succeed(report)
+
+    def abort(self, messages: Messages, batch_id: int | None = None) -> None:
+        """Publish the report of a failed write, with the deliveries of finished tasks."""
+        from spark_kafka_sink.spark.commit_messages import finished_report
+
+        self.publication(batch_id).fail(finished_report(messages, self.config.report_tasks))
+
+    def publication(self, batch_id: int | None) -> Publication:
+        """Return the publication of the write."""
+        from spark_kafka_sink.spark.publication import Publication
+
+        return Publication.of(self.config, self.origin, batch_id)
+
+
 class KafkaProdWriter(DataSourceArrowWriter):
     """A batch write."""
 
-    def __init__(self, task: TaskWriter) -> None:
-        self._task = task
+    def __init__(self, task: TaskWriter, end: WriteEnd) -> None:
+        self.task = task
+        self.end = end
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """Write one task's rows, given as Arrow batches."""
-        with self._task.origin.error_file.kept():
-            return self._task.run(iterator)
+        return self.task.run(iterator)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Publish the report of the whole write, after all tasks are done."""
-        from spark_kafka_sink.spark.reports.publication import commit_write
+    def commit(self, messages: Messages) -> None:
+        """Commit the write after all tasks are done, and publish its report."""
+        self.end.commit(messages)
 
-        commit_write(self._task.config, self._task.origin, messages)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Publish the report of a failed write, with the deliveries of finished tasks."""
-        from spark_kafka_sink.spark.reports.publication import abort_write
-
-        abort_write(self._task.config, self._task.origin, messages)
+    def abort(self, messages: Messages) -> None:
+        """Abort a failed write, and publish the deliveries of finished tasks."""
+        self.end.abort(messages)
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write, one micro-batch after the other."""
+    """A streaming write, one micro-batch after the other.
 
-    def __init__(self, task: TaskWriter) -> None:
-        self._task = task
+    Spark creates one to plan a micro-batch, and another one, which needs no task writer, to commit
+    it.
+    """
+
+    def __init__(self, task: TaskWriter | None, end: WriteEnd) -> None:
+        self.task = task
+        self.end = end
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """Write one task's rows of a micro-batch, given as Arrow batches."""
-        with self._task.origin.error_file.kept():
-            return self._task.run(iterator)
+        if self.task is None:
+            raise TypeError("this writer can only commit")
+        return self.task.run(iterator)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish the report of a micro-batch as `batch-<id>.json` in the reportPath folder."""
-        from spark_kafka_sink.spark.reports.publication import commit_micro_batch
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        """Commit a micro-batch after all tasks are done, and publish its report."""
+        self.end.commit(messages, batchId)
 
-        commit_micro_batch(self._task.config, self._task.origin, messages, batchId)
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        """Abort a failed micro-batch, which Spark will run again, and publish its report."""
+        self.end.abort(messages, batchId)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish the report of a failed micro-batch, which Spark will run again."""
-        from spark_kafka_sink.spark.reports.publication import abort_micro_batch
 
-        abort_micro_batch(self._task.config, self._task.origin, messages, batchId)
+def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
+    """Discard the session of a failed task, after aborting its transaction."""
+    from spark_kafka_sink.producer.session import discard_session
+
+    try:
+        if in_transaction:
+            session.abort_transaction(_ABORT_S)
+    finally:
+        discard_session(session)
 
 
 def task_info() -> TaskInfo:

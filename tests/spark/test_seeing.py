@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_kafka_sink.spark.progress.progress import WriteProgress
+    from spark_kafka_sink.spark.write_progress import WriteProgress
     from tests.spark.support.console import Console
     from tests.spark.support.sink import Sink
 

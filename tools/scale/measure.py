@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.transaction_admin import DescribeTransactionsHandler
-from spark_kafka_sink.exactly_once.log.decision import Record, messages_of
+from spark_kafka_sink.exactly_once.decision_record import Record, messages_of
 from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.protocol.codec import decode, encode
 from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.spark.commit_messages import committed_report
-from spark_kafka_sink.spark.exactly_once.messages import results_of
+from spark_kafka_sink.spark.exactly_once_task import results_of
 from tools.scale.costs import Costs, Linear
 from tools.scale.messages import TOPIC, delivery_message, transaction_message
 

@@ -18,7 +18,7 @@ from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionV
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
+from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport

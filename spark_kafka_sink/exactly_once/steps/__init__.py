@@ -7,5 +7,4 @@ In reading order:
 - `abort`: the abort of a batch
 - `recovery`: finish decided batches: EndTxn, transaction markers, partially committed batches
 - `orphans`: find and abort transactions that can no longer be committed
-- `shared`: the same calls for a batch in one transaction (atomicBatch=true)
 """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.log.decision import Record
+from spark_kafka_sink.exactly_once.decision_record import Record
 from spark_kafka_sink.exactly_once.protocol import (
     AbortOurs,
     Decided,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.admin.transaction_admin import TransactionDescription
-    from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.log.decision import Record
+from spark_kafka_sink.exactly_once.decision_record import Record
 from spark_kafka_sink.exactly_once.protocol import (
     AlreadyDone,
     Decide,
@@ -42,7 +42,7 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spark_kafka_sink.exactly_once.log.decision import DecidedBatch, ScopeState
+    from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction

@@ -24,8 +24,8 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
-from spark_kafka_sink.exactly_once.log.decision import chunks_of, replacing
-from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
+from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
+from spark_kafka_sink.exactly_once.decision_record import chunks_of, replacing
 from spark_kafka_sink.exactly_once.transactional_id import abort_flag_id, driver_id, nonces_of
 from spark_kafka_sink.protocol.transactions import TransactionState
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionDescription
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, Message, Record
+    from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Message, Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.protocol.transactions import OpenTransaction

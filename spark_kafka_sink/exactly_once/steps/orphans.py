@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
-from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.protocol import Decided, LogState, Nothing, T_co
 from spark_kafka_sink.exactly_once.transactional_id import (
     abort_flag_id,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId

@@ -18,7 +18,7 @@ from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError, TornTransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
-from spark_kafka_sink.exactly_once.log.decision import Fate, Record
+from spark_kafka_sink.exactly_once.decision_record import Fate, Record
 from spark_kafka_sink.exactly_once.protocol import (
     Decided,
     Nothing,
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_admin import TransactionDescription
-    from spark_kafka_sink.exactly_once.log.decision import DecidedBatch, DecisionRecords, ScopeState
+    from spark_kafka_sink.exactly_once.decision_record import (
+        DecidedBatch,
+        DecisionRecords,
+        ScopeState,
+    )
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction

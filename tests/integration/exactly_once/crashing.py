@@ -12,7 +12,7 @@ from spark_kafka_sink.exactly_once.steps.driver import Driver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, Record
+    from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.writing import Writes

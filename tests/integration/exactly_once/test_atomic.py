@@ -15,8 +15,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Caller, Done, Nothing
-from spark_kafka_sink.exactly_once.shared_transaction import claim
-from spark_kafka_sink.exactly_once.steps.shared import commit_shared
+from spark_kafka_sink.exactly_once.shared_transaction import claim, commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,

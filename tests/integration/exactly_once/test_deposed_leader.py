@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from spark_kafka_sink.exactly_once.log.decision import DecisionRecords
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecords
 from spark_kafka_sink.exactly_once.protocol import Caller, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.exactly_once.log.decision import Record
+    from spark_kafka_sink.exactly_once.decision_record import Record
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from tests.integration.exactly_once.writing import Writes
 

@@ -22,15 +22,16 @@ from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import create_flags
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.exactly_once.planning import plan_write
-from spark_kafka_sink.spark.reports.error_file import WriteOrigin
+from spark_kafka_sink.spark.exactly_once_driver import plan_write
+from spark_kafka_sink.spark.exactly_once_task import TransactionalTaskWriter
+from spark_kafka_sink.spark.write_origin import WriteOrigin
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
-    from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceWriter
+    from spark_kafka_sink.spark.writer import KafkaProdWriter
     from tools.support.kafka_cluster import ZooKeeperCluster
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
@@ -40,7 +41,7 @@ TWO_PHASES = {
 }
 
 
-def _plan(servers: str, topic: str, **more: str) -> ExactlyOnceWriter:
+def _plan(servers: str, topic: str, **more: str) -> KafkaProdWriter:
     config = SinkConfig.parse(
         {
             "kafka.bootstrap.servers": servers,
@@ -113,8 +114,9 @@ def test_a_task_that_has_a_producer_id_at_the_abort_opens_no_transaction(
     servers = any_kafka.bootstrap_servers
     Admin(servers).create_topic(unique_topic)
     stopped = _plan(servers, unique_topic)
-    settings = stopped._task.plan.transaction(None, "x", TaskInfo(task_attempt_id=7))
-    with BlockingClient(stopped._task.config.producer) as client:
+    assert isinstance(stopped.task, TransactionalTaskWriter)
+    settings = stopped.task.plan.transaction(None, "x", TaskInfo(task_attempt_id=7))
+    with BlockingClient(stopped.task.config.producer) as client:
         admin = TransactionAdmin(client)
         late = admin.init_producer_id(settings.transactional_id, 60_000, client.deadline(20))
         stopped.abort([None])
@@ -147,8 +149,9 @@ def test_tasks_whose_write_was_aborted_are_never_decided(
     servers = any_kafka.bootstrap_servers
     writer = _plan(servers, unique_topic, batchId="1")
     message = writer.write(iter([ROWS]))
-    plan = writer._task.plan
-    with connected_driver(writer._task.config, plan.scope) as driver:
+    assert isinstance(writer.task, TransactionalTaskWriter)
+    plan = writer.task.plan
+    with connected_driver(writer.task.config, plan.scope) as driver:
         create_flags(driver, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called for these tasks"):
         writer.commit([message])

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -21,8 +21,6 @@ from tests.spark.ways.sql import SQL
 from tests.spark.ways.stream import STREAMS
 from tests.spark.ways.way import Write, attempt
 
-if TYPE_CHECKING:
-    from tests.spark.ways.way import Way
 
 def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -> None:
     """Write by every way named, and put what each said into `errors.json`."""

@@ -13,11 +13,11 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.diagnostics.examination import judge_connection, judge_unreachable
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from spark_kafka_sink.diagnostics.permissions import judge_permissions
 from spark_kafka_sink.diagnostics.topics import (
     Creation,
     TopicFacts,
     judge_buffer,
+    judge_permissions,
     judge_settings,
     judge_topic,
 )

@@ -21,7 +21,8 @@ from spark_kafka_sink.spark.commit_messages import (
     finished_report,
 )
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
+from spark_kafka_sink.spark.writer import TaskWriter
+from tests.unit.spark.writers import batch_writer, stream_writer
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 KNOWN = DeliveryMessage(DeliveryReport(tasks=1))
@@ -40,20 +41,20 @@ def test_a_commit_of_what_is_no_delivery_report_fails(
     messages: Any,
 ) -> None:
     with pytest.raises(DeliveryError, match=f"no delivery report for 1 of {len(messages)} p"):
-        KafkaProdWriter(_task()).commit(messages)
+        batch_writer(_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
-        KafkaProdStreamWriter(_task()).commit(messages, 3)
+        stream_writer(_task()).commit(messages, 3)
 
 
 @pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=repr)
 def test_an_abort_takes_whatever_spark_has(messages: Any) -> None:
-    KafkaProdWriter(_task()).abort(messages)
-    KafkaProdStreamWriter(_task()).abort(messages, 3)
+    batch_writer(_task()).abort(messages)
+    stream_writer(_task()).abort(messages, 3)
 
 
 def test_a_commit_of_reports_alone() -> None:
-    KafkaProdWriter(_task()).commit((KNOWN, KNOWN))
-    KafkaProdStreamWriter(_task()).commit((KNOWN, KNOWN), 3)
+    batch_writer(_task()).commit((KNOWN, KNOWN))
+    stream_writer(_task()).commit((KNOWN, KNOWN), 3)
 
 
 def test_messages_from_tasks_are_small_and_add_up() -> None:
@@ -107,10 +108,10 @@ def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
     ]
     lost = "had acknowledged 76 records of it"
     with pytest.raises(DeliveryError, match=lost) as caught:
-        KafkaProdWriter(_task()).commit(messages)
+        batch_writer(_task()).commit(messages)
     assert caught.value.topic == "t"
     with pytest.raises(DeliveryError, match=lost):
-        KafkaProdStreamWriter(_task()).commit(messages, 3)
+        stream_writer(_task()).commit(messages, 3)
 
 
 def test_topics_of_one_id_each_are_as_they_should_be() -> None:

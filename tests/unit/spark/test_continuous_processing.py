@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.continuous_processing import refuse_continuous
+from spark_kafka_sink.spark.plan import refuse_continuous
 
 if TYPE_CHECKING:
     from pathlib import Path

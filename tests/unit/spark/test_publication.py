@@ -17,12 +17,13 @@ from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.summary import summarize
+from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.reports import publication
-from spark_kafka_sink.spark.reports.error_file import ErrorFile, PlanFile, Planned, WriteOrigin
-from spark_kafka_sink.spark.reports.publication import Publication
-from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
+from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.write_origin import ErrorFile, PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.writer import TaskWriter
+from tests.unit.spark.writers import batch_writer, stream_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +41,10 @@ def _task(**options: str) -> TaskWriter:
 
 
 def _commit_and_abort(task: TaskWriter, *messages: DeliveryMessage) -> None:
-    KafkaProdWriter(task).commit(messages or (DONE,))
-    KafkaProdWriter(task).abort(messages or (DONE, None))
-    KafkaProdStreamWriter(task).commit(messages or (DONE,), 7)
-    KafkaProdStreamWriter(task).abort(messages or (DONE, None), 7)
+    batch_writer(task).commit(messages or (DONE,))
+    batch_writer(task).abort(messages or (DONE, None))
+    stream_writer(task).commit(messages or (DONE,), 7)
+    stream_writer(task).abort(messages or (DONE, None), 7)
 
 
 def _read(path: Path) -> DeliveryReport:
@@ -94,7 +95,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     broken: dict[str, Any] = {part: _Broken()}
     strange = DeliveryMessage(replace(REPORT, **broken))
     _commit_and_abort(_task(), strange)
-    KafkaProdWriter(_task(reportPath=str(path))).commit([DONE, strange, DONE])
+    batch_writer(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
     assert (report.status, report.tasks, report.retries) == (WriteStatus.SUCCEEDED, 2, 4)
     assert "1 of 3 tasks' reports can't be added up" in report.error
@@ -138,19 +139,19 @@ def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 def test_the_report_of_each_end(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     task = _task(reportPath=str(path))
-    Publication.of_write(task.config, task.origin).announce()
+    Publication.of(task.config, task.origin).announce()
     running = _read(path)
     assert (running.status, running.tasks) == (WriteStatus.RUNNING, 0)
-    KafkaProdWriter(task).abort([DONE, None])
+    batch_writer(task).abort([DONE, None])
     failed = _read(path)
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "the exception that Spark raised says why" in failed.error
     assert "status" in summarize(failed)
     task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path), "w"))
     task.origin.error_file.leave(ReportError("that is why"))
-    KafkaProdWriter(task).abort([DONE, None])
+    batch_writer(task).abort([DONE, None])
     assert _read(path).error == "ReportError: that is why"
-    KafkaProdWriter(task).commit([DONE])
+    batch_writer(task).commit([DONE])
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
     assert running.written_at <= failed.written_at <= done.written_at
@@ -162,7 +163,7 @@ def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: P
     file = PlanFile(str(tmp_path / "session" / "q.planned"))
     file.keep(Planned(at=planned))
     task.origin = WriteOrigin(plan_file=file)
-    KafkaProdStreamWriter(task).abort([None], 3)
+    stream_writer(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")
     assert report.started_at == planned
     assert report.duration_ms > 0
@@ -174,13 +175,13 @@ def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: P
 def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):
-            Publication.of_write(_task(reportPath=path).config, WriteOrigin()).announce()
+            Publication.of(_task(reportPath=path).config, WriteOrigin()).announce()
 
 
 def test_the_writers_are_pickled_to_tasks() -> None:
-    for kind in (KafkaProdWriter, KafkaProdStreamWriter):
+    for kind in (batch_writer, stream_writer):
         copy = pickle.loads(pickle.dumps(kind(_task(reportPath="/x"))))
-        assert copy._task.config.report_path == "/x"
+        assert copy.task.config.report_path == "/x"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_where_the_report_of_a_micro_batch_lies(
     monkeypatch.chdir(tmp_path)
     task = _task(reportPath=given)
     publication.check_report_folder(task.config)
-    KafkaProdStreamWriter(task).commit([DONE], 7)
+    stream_writer(task).commit([DONE], 7)
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert files == [tmp_path / file]
 
@@ -236,9 +237,9 @@ def test_how_much_is_said(
         "line": "stays in Kafka: 0",
         "": "",
     }
-    stream = Publication.of_micro_batch(task.config, 7, WriteOrigin(query_name="q"))
+    stream = Publication.of(task.config, WriteOrigin(query_name="q"), 7)
     for publish, said in (
-        (Publication.of_write(task.config, task.origin).succeed, of_write),
+        (Publication.of(task.config, task.origin).succeed, of_write),
         (stream.succeed, of_micro_batch),
         (stream.fail, failures[of_failure]),
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.spark import session_conf
+from spark_kafka_sink.spark import worker_context as session_conf
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pyspark import SparkContext, SparkFiles
 
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
+from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.shown_secrets import shown_secrets, warn_of_shown_secrets
+from spark_kafka_sink.spark.plan import shown_secrets, warn_of_shown_secrets
 
 SENTINEL = "s3nt1nel"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"

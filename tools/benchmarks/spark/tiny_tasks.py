@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-    from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceWriter
     from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 ROWS_PER_TASK = 20
@@ -52,16 +51,15 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
         """The name for ``format(...)``."""
         return "kafkaprod-session-per-task"
 
-    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | ExactlyOnceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
         """The usual writer, in whose tasks giving a session back means dropping it."""
         writer = super().writer(schema, overwrite)
-        run = writer._task.run
+        run = writer.task.run
 
         def write(iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
             from spark_kafka_sink.producer import session as pool
-            from spark_kafka_sink.spark import writer as module
 
-            with patch.object(module, "give_back_session", pool.discard_session):
+            with patch.object(pool, "give_back_session", pool.discard_session):
                 return run(iterator)
 
         writer.write = write  # type: ignore[method-assign]

@@ -191,7 +191,7 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
     Bug.FENCED_IS_SUCCESS: (Patch(_ADMIN, "TransactionAdmin.end", _fenced_is_none),),
     Bug.EMPTY_COMMITTED: (
         Patch(
-            "spark_kafka_sink.spark.exactly_once.task_writer",
+            "spark_kafka_sink.spark.exactly_once_task",
             "TransactionalTaskWriter._write",
             _open_without_rows,
         ),

@@ -32,7 +32,6 @@ _TRANSACTIONS = "spark_kafka_sink.producer.transactions"
 _ADMIN = "spark_kafka_sink.admin.transaction_admin"
 _PROTOCOL = "spark_kafka_sink.exactly_once"
 _DRIVER = f"{_PROTOCOL}.steps.driver"
-_EXACTLY_ONCE = "spark_kafka_sink.spark.exactly_once"
 
 POINTS = (
     Point(
@@ -53,13 +52,6 @@ POINTS = (
     Point(
         _WRITER, "KafkaProdStreamWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope="batchId"
     ),
-    Point(
-        f"{_EXACTLY_ONCE}.task_writer",
-        "TransactionalTaskWriter.run",
-        Step.TASK_BEGUN,
-        Step.TASK_ENDED,
-        scope=TASK,
-    ),
     Point(f"{_TRANSACTIONS}.messages", "init_producer_id", before=Step.TASK_OPENING),
     Point(
         f"{_TRANSACTIONS}.manager",
@@ -67,34 +59,8 @@ POINTS = (
         after=Step.TASK_OPENED,
         told="settings.transactional_id",
     ),
-    Point(
-        f"{_EXACTLY_ONCE}.writers",
-        "ExactlyOnceWriter.commit",
-        Step.COMMIT_BEGUN,
-        Step.COMMIT_ENDED,
-        scope=JOB,
-    ),
-    Point(
-        f"{_EXACTLY_ONCE}.writers",
-        "ExactlyOnceWriter.abort",
-        Step.ABORT_BEGUN,
-        Step.ABORT_ENDED,
-        scope=JOB,
-    ),
-    Point(
-        f"{_EXACTLY_ONCE}.writers",
-        "ExactlyOnceStreamWriter.commit",
-        Step.COMMIT_BEGUN,
-        Step.COMMIT_ENDED,
-        scope="batchId",
-    ),
-    Point(
-        f"{_EXACTLY_ONCE}.writers",
-        "ExactlyOnceStreamWriter.abort",
-        Step.ABORT_BEGUN,
-        Step.ABORT_ENDED,
-        scope="batchId",
-    ),
+    Point(_WRITER, "KafkaProdWriter.commit", Step.COMMIT_BEGUN, Step.COMMIT_ENDED, scope=JOB),
+    Point(_WRITER, "KafkaProdWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope=JOB),
     Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
     Point(
         "spark_kafka_sink.admin.appender",

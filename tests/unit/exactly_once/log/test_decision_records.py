@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.log.decision import (
+from spark_kafka_sink.exactly_once.decision_record import (
     MAX_VALUE,
     DecisionRecords,
     Message,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.recovery import settled
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.admin.transaction_admin import TransactionDescription
-from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.protocol import Decided
 from spark_kafka_sink.exactly_once.steps.recovery import fates_of, torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope

@@ -10,7 +10,7 @@ import pytest
 from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
-from spark_kafka_sink.spark.driver.kafka_partitions import key_hashes
+from spark_kafka_sink.spark.kafka_partitions import key_hashes
 from tests.integration.support.producing import rows
 
 if TYPE_CHECKING:

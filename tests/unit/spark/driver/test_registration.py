@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
-from spark_kafka_sink.spark.driver.registration import refuse_wheel
+from spark_kafka_sink.spark.registration import refuse_wheel
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -86,7 +86,7 @@ def test_a_stopped_session_is_said_to_be_stopped(session: Any) -> None:
 
 def test_a_wheel_on_the_python_path_is_refused() -> None:
     """Executors would not find the package; in a zip they do."""
-    module = "spark_kafka_sink/spark/driver/registration.py"
+    module = "spark_kafka_sink/spark/registration.py"
     refuse_wheel(f"/jobs/spark_kafka_sink.zip/{module}")
     with pytest.raises(
         ConfigError, match=r"sink-0\.1\.0-py3-none-any\.whl, .* spark_kafka_sink\.zip"

@@ -10,8 +10,8 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
-from spark_kafka_sink.spark.exactly_once import timeouts
-from spark_kafka_sink.spark.exactly_once.timeouts import (
+from spark_kafka_sink.spark import exactly_once_driver as timeouts
+from spark_kafka_sink.spark.exactly_once_driver import (
     NEVER_MS,
     oldest,
     transaction_timeout_ms,

@@ -17,11 +17,12 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
+from spark_kafka_sink.spark import exactly_once_driver as writers
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.exactly_once import writers
-from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
-from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter
-from spark_kafka_sink.spark.reports.error_file import PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.exactly_once_driver import ExactlyOnceEnd, stream_scope
+from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
+from spark_kafka_sink.spark.write_origin import PlanFile, Planned, WriteOrigin
+from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,14 +84,15 @@ def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> ExactlyOnceStreamWriter:
+def writer(tmp_path: Path) -> KafkaProdStreamWriter:
     options = {
         "kafka.bootstrap.servers": "localhost:1",
         "deliveryGuarantee": "exactly-once",
         "transactionalIdPrefix": "orders",
         "reportPath": str(tmp_path),
     }
-    return ExactlyOnceStreamWriter(SinkConfig.parse(options), None, WriteOrigin())
+    config = SinkConfig.parse(options)
+    return KafkaProdStreamWriter(None, ExactlyOnceEnd(config, WriteOrigin(), stream_scope(config)))
 
 
 def _report(folder: Path) -> tuple[WriteStatus, str]:
@@ -99,7 +101,7 @@ def _report(folder: Path) -> tuple[WriteStatus, str]:
 
 
 def test_a_commit_is_reported(
-    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     writer.commit([DONE, DONE], 7)
     assert committer.calls == [("stream orders",), ("7", 2, "nonce")]
@@ -109,7 +111,7 @@ def test_a_commit_is_reported(
 @pytest.mark.parametrize("end", ["commit", "abort"])
 @pytest.mark.parametrize("status", CommitStatus)
 def test_the_transactions_of_a_report_are_those_that_ended_as_it_says(
-    writer: ExactlyOnceStreamWriter,
+    writer: KafkaProdStreamWriter,
     committer: Committer,
     tmp_path: Path,
     end: str,
@@ -125,7 +127,7 @@ def test_the_transactions_of_a_report_are_those_that_ended_as_it_says(
 
 
 def test_a_commit_that_fails_is_sparks_business(
-    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = FencedError("a newer driver")
     with pytest.raises(FencedError):
@@ -134,7 +136,7 @@ def test_a_commit_that_fails_is_sparks_business(
 
 
 def test_rows_without_a_transaction_are_not_committed(
-    writer: ExactlyOnceStreamWriter, committer: Committer
+    writer: KafkaProdStreamWriter, committer: Committer
 ) -> None:
     with pytest.raises(TransactionError, match="1 of 2 tasks wrote without"):
         writer.commit([DONE, DeliveryMessage(DeliveryReport())], 7)
@@ -144,11 +146,11 @@ def test_rows_without_a_transaction_are_not_committed(
 
 
 def test_an_abort_knows_the_planning_from_a_task_or_from_the_plan_file(
-    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ABORTED
-    writer._origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
-    writer._origin.plan_file.keep(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
+    writer.end.origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
+    writer.end.origin.plan_file.keep(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
     writer.abort([DONE, None], 7)
     writer.abort([None, None], 7)
     asked = [each for each in committer.calls if len(each) > 1]
@@ -157,7 +159,7 @@ def test_an_abort_knows_the_planning_from_a_task_or_from_the_plan_file(
 
 
 def test_an_abort_names_what_it_leaves_open_and_the_command_that_ends_it(
-    writer: ExactlyOnceStreamWriter,
+    writer: KafkaProdStreamWriter,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -178,7 +180,7 @@ def test_an_abort_names_what_it_leaves_open_and_the_command_that_ends_it(
 
 
 def test_an_abort_behind_a_decision_is_a_success(
-    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+    writer: KafkaProdStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ROLLED_FORWARD
     writer.abort([DONE, DONE], 7)
@@ -187,7 +189,7 @@ def test_an_abort_behind_a_decision_is_a_success(
 
 
 def test_an_abort_that_fails_hides_nothing(
-    writer: ExactlyOnceStreamWriter,
+    writer: KafkaProdStreamWriter,
     committer: Committer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -201,7 +203,7 @@ def test_an_abort_that_fails_hides_nothing(
     assert "kafkaprod transactions abort --undecided" in caplog.text
 
 
-def test_an_abort_needs_no_report(writer: ExactlyOnceStreamWriter, committer: Committer) -> None:
+def test_an_abort_needs_no_report(writer: KafkaProdStreamWriter, committer: Committer) -> None:
     unreadable = TransactionMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
     writer.abort([unreadable, None], 7)
     assert committer.calls[1:]

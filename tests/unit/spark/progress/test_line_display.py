@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.progress.progress import NotebookLine, WriteProgress, line_display
+from spark_kafka_sink.spark.write_progress import NotebookLine, WriteProgress, line_display
 
 if TYPE_CHECKING:
     from _pytest.capture import CaptureFixture

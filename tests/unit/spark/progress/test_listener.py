@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.progress.progress import ProgressListener
-from spark_kafka_sink.spark.progress.task_reporter import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
+from spark_kafka_sink.spark.write_progress import ProgressListener
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_kafka_sink.spark.progress.progress import WriteProgress
+    from spark_kafka_sink.spark.write_progress import WriteProgress
 
 BATCH = pa.record_batch({"value": ["a", "b", "c"]})
 TASK = TaskInfo(partition_id=3, task_attempt_id=9)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from spark_kafka_sink.spark.progress.progress import ProgressSum
-from spark_kafka_sink.spark.progress.task_reporter import TaskProgress, WaitsFor
+from spark_kafka_sink.spark.task_progress import TaskProgress, WaitsFor
+from spark_kafka_sink.spark.write_progress import ProgressSum
 
 SILENCE_S = 10.0
 ONE = TaskProgress(partition_id=0, task_attempt_id=1, rows=200, persisted=100, bytes_sent=2_000_000)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.reports.report_folder import (
+from spark_kafka_sink.spark.report_folder import (
     StreamIdentity,
     own_report_path,
     warn_of_own_path,
@@ -53,7 +53,7 @@ def test_the_subfolder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
     """Spark plans the micro-batches of one stream in several processes."""
     code = (
-        "from pathlib import Path; from spark_kafka_sink.spark.reports import report_folder; "
+        "from pathlib import Path; from spark_kafka_sink.spark import report_folder; "
         f"report_folder.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
     )
     told = [

@@ -1,4 +1,4 @@
-"""Session settings, and the log level of the driver's JVM, as a Python worker can find them.
+"""What a Python worker can find out about its session: settings, log level, shipped files, task.
 
 Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
 settings that were not set are missing there and have their defaults.
@@ -6,18 +6,25 @@ settings that were not set are missing there and have their defaults.
 Spark does not pass the log level to Python workers. `spark.log.level` is on the JVM's command line
 if the session's builder or `--conf` has set it. A later `setLogLevel` only changes the JVM's
 loggers, and a worker cannot detect it.
+
+Spark puts files of `--files` and `addFile` into one folder of the driver and of each executor, and
+passes the folder to Python workers. `addArtifact(file=True)` of Spark Connect puts them into a
+subfolder of the session: Spark passes that one to the driver's workers and to tasks of batches, but
+not to tasks of streams.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 
-from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
+from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.security.shipped_files import located
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """Spark's own defaults, in 4.1 and 4.3."""
@@ -33,6 +40,10 @@ JOB_GROUP = "spark.jobGroup.id"
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
+CONTINUOUS_HINT = (
+    "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
+    ".trigger(processingTime='0 seconds') for the least delay, or Spark's own format('kafka')"
+)
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -106,3 +117,31 @@ def only_errors_are_logged(proc: Path = _PROC) -> bool:
             return True
         process = stat.rpartition(")")[2].split()[1]  # the parent
     return False
+
+
+def session_folder() -> str | None:
+    """Return the name of the driver's folder, which is that of the session with Spark Connect."""
+    root = _root()
+    return None if root is None else root.name
+
+
+def with_shipped_files(config: ProducerConfig, session: str | None = None) -> ProducerConfig:
+    """Return the config with the paths that shipped files have in this process.
+
+    Args:
+        config: as the user gave it.
+        session: in a task, `session_folder` of the driver.
+    """
+    root = _root()
+    if root is None:
+        return config
+    folders = (root,) if session is None else (root / session, root)
+    return replace(config, security=located(config.security, folders))
+
+
+def _root() -> Path | None:
+    """Return Spark's folder for files; None without a Python worker or a session."""
+    try:
+        return Path(SparkFiles.getRootDirectory())
+    except (AssertionError, AttributeError):
+        return None

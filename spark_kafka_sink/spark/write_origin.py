@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.spark.reports.report_folder import query_id, report_folder
-from spark_kafka_sink.spark.session_conf import BATCH_ID, QUERY_ID, setting
+from spark_kafka_sink.spark.report_folder import query_id, report_folder
+from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.reports.report_folder import StreamIdentity
+    from spark_kafka_sink.spark.report_folder import StreamIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from spark_kafka_sink.admin.appender import TransactionalAppender
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.errors import UnknownTopicError
-from spark_kafka_sink.exactly_once.log.decision import DecisionRecords, scope_of
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.admin.log_reader import PendingTransaction, Position
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
-    from spark_kafka_sink.exactly_once.log.decision import Message
+    from spark_kafka_sink.exactly_once.decision_record import Message
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 

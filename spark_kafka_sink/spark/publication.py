@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.export.exporters import export_metrics
@@ -21,24 +21,19 @@ from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import check_folder, write_report
 from spark_kafka_sink.report.summary import summarize, summary_line
-from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
-from spark_kafka_sink.spark.reports.error_file import now
-from spark_kafka_sink.spark.reports.report_folder import (
+from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     micro_batch_path,
     reports_folder,
 )
-from spark_kafka_sink.spark.session_conf import only_errors_are_logged
+from spark_kafka_sink.spark.worker_context import only_errors_are_logged
+from spark_kafka_sink.spark.write_origin import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql.datasource import WriterCommitMessage
+    from collections.abc import Callable
 
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.spark.reports.error_file import WriteOrigin
-
-    Messages = Sequence[WriterCommitMessage | None]
+    from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
@@ -62,18 +57,15 @@ class Publication:
     batch_id: int | None = None
 
     @classmethod
-    def of_write(cls, config: SinkConfig, origin: WriteOrigin) -> Publication:
-        """Return the publication of a batch write, with its report at `reportPath` itself."""
-        name = "the dry run" if config.dry_run else "the write"
-        return cls(config, name, config.report_path, origin)
+    def of(cls, config: SinkConfig, origin: WriteOrigin, batch_id: int | None = None) -> Self:
+        """Return the publication of a batch write, or of a micro-batch.
 
-    @classmethod
-    def of_micro_batch(cls, config: SinkConfig, batch_id: int, origin: WriteOrigin) -> Publication:
-        """Return the publication of a micro-batch; its query need not have a name.
-
-        `reportPath` is a folder, or a path that contains `{batchId}`.
+        A micro-batch's query need not have a name. Its `reportPath` is a folder, or a path that
+        contains `{batchId}`; for a batch write it is the path of the report.
         """
         path = config.report_path
+        if batch_id is None:
+            return cls(config, "the dry run" if config.dry_run else "the write", path, origin)
         numbered = None if path is None else micro_batch_path(path, batch_id)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
         # The writer that commits is not the one that was planned, so its start time is wrong.
@@ -151,44 +143,6 @@ class Publication:
                 lambda: write_report(path, report.to_json()),
             )
         _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
-
-
-def commit_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
-    """Publish a batch after all tasks are done.
-
-    Raises:
-        DeliveryError: see committed_report.
-    """
-    with origin.error_file.kept():
-        report = committed_report(messages, config.report_tasks)
-    Publication.of_write(config, origin).succeed(report)
-
-
-def abort_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
-    """Publish a failed batch, with the deliveries of finished tasks."""
-    report = finished_report(messages, config.report_tasks)
-    Publication.of_write(config, origin).fail(report)
-
-
-def commit_micro_batch(
-    config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
-) -> None:
-    """Publish a micro-batch after all tasks are done.
-
-    Raises:
-        DeliveryError: see committed_report.
-    """
-    with origin.error_file.kept(batch_id):
-        report = committed_report(messages, config.report_tasks)
-    Publication.of_micro_batch(config, batch_id, origin).succeed(report)
-
-
-def abort_micro_batch(
-    config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
-) -> None:
-    """Publish a failed micro-batch, as `abort_write` does."""
-    report = finished_report(messages, config.report_tasks)
-    Publication.of_micro_batch(config, batch_id, origin).fail(report)
 
 
 def check_report_folder(config: SinkConfig) -> None:

@@ -24,14 +24,14 @@ from spark_kafka_sink.common.arguments import SESSION, check_argument, check_opt
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.reports.report_folder import (
+from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     StreamIdentity,
     micro_batch_path,
     own_report_path,
     warn_of_own_path,
 )
-from spark_kafka_sink.spark.session_conf import QUERY_ID
+from spark_kafka_sink.spark.worker_context import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

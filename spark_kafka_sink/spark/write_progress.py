@@ -24,9 +24,9 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ConfigError, ReportError
 from spark_kafka_sink.common.text import plural, size_text
-from spark_kafka_sink.spark.progress.task_reporter import ProgressAddress, TaskProgress, WaitsFor
-from spark_kafka_sink.spark.reports.last_report import is_connect_session
-from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.last_report import is_connect_session
+from spark_kafka_sink.spark.report_folder import ReportFolder
+from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskProgress, WaitsFor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -18,7 +18,7 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
+from spark_kafka_sink.spark.report_folder import ReportFolder, latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.spark.columns import read_bytes
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.shipped_files import with_shipped_files
+from spark_kafka_sink.spark.worker_context import with_shipped_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -1,0 +1,382 @@
+"""Planning, commit and abort of an exactly-once write on the driver.
+
+Planning finishes earlier decisions. It does not fence anybody, except with atomicBatch=true, where
+it begins the one transaction of the batch. Spark plans in other processes than those in which it
+commits.
+
+Unlike at-least-once, a commit may raise: Spark then calls abort(), and the batch runs again or the
+query stops. Only the decision log determines whether transactions are committed, so commit() and
+abort() may be called in any process and more than once.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.blocking_client import borrowed_client
+from spark_kafka_sink.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import ConfigError, TransactionError, text_of
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
+from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.committer import BatchCommitter
+from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
+from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
+from spark_kafka_sink.spark.exactly_once_task import (
+    TransactionalTaskWriter,
+    TransactionMessage,
+    WritePlan,
+    of_tasks,
+    results_of,
+    transactions_of,
+)
+from spark_kafka_sink.spark.worker_context import with_shipped_files
+from spark_kafka_sink.spark.write_origin import Planned, WriteOrigin
+from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.exactly_once.task_transaction import TaskResult
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.writer import Messages
+
+
+_ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+"""Of Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the previous one is
+recorded.
+"""
+_LOG = logging.getLogger("spark_kafka_sink")
+
+
+def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> KafkaProdWriter:
+    """Return the writer of a batch, after finishing what an earlier run of it had decided.
+
+    Raises:
+        ConfigError: an option is only for streams.
+        KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
+    """
+    options = config.exactly_once
+    if options.reset_transactional_state or options.reset_batch is not None:
+        raise ConfigError(
+            "option resetTransactionalState is for streams",
+            hint="What a batchId was written under stays written: use another batchId.",
+        )
+    prefix, batch_id = options.transactional_id_prefix, options.batch_id
+    target = Target(topic=config.topic, name=options.write_name)
+    scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
+    plan = _plan(config, scope)
+    if not plan.must_write(None, scope.name):
+        _LOG.warning(
+            "batchId %s is already written %s under transactionalIdPrefix %s: nothing will be "
+            "written",
+            batch_id,
+            target,
+            prefix,
+        )
+    end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
+    return KafkaProdWriter(TransactionalTaskWriter(config, contract, plan, origin), end)
+
+
+def plan_micro_batch(
+    config: SinkConfig, contract: Contract, origin: WriteOrigin
+) -> TransactionalTaskWriter:
+    """Return the writer for a micro-batch's tasks, after finishing earlier decisions.
+
+    Raises:
+        KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
+    """
+    plan = _plan(config, stream_scope(config))
+    origin.plan_file.keep(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
+    return TransactionalTaskWriter(config, contract, plan, origin)
+
+
+def stream_scope(config: SinkConfig) -> Scope:
+    """Return the scope of a stream."""
+    return Scope.stream(config.exactly_once.transactional_id_prefix)
+
+
+def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:
+    """Raise for options that do not apply to a stream, or break its guarantee.
+
+    Args:
+        config: of the sink.
+        options: all options of the writer, including Spark's own, by lower-case names.
+
+    Raises:
+        ConfigError: there is a batchId, or asynchronous progress tracking is enabled.
+    """
+    if options.get(_ASYNC_PROGRESS.lower(), "false").strip().lower() == "true":
+        raise ConfigError(
+            f"option {_ASYNC_PROGRESS} and deliveryGuarantee=exactly-once contradict each other: "
+            "Spark would plan batches anew that are written, with other rows",
+            hint="Leave one of them out.",
+        )
+    if config.exactly_once.batch_id is not None:
+        raise ConfigError(
+            "option batchId is for batch writes: Spark numbers the batches of a stream itself",
+            hint="Leave it out; within foreachBatch give it to the write in there.",
+        )
+
+
+def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
+    options = config.exactly_once
+    located = replace(config, producer=with_shipped_files(config.producer))
+    committer, timeout_ms = BatchCommitter(located, scope), transaction_timeout_ms(located)
+    if options.atomic_batch:
+        state, shared = committer.begin(timeout_ms)
+    else:
+        state, shared = committer.recover(), None
+    return WritePlan(
+        scope=scope,
+        nonce=new_nonce(),
+        state=state,
+        timeout_ms=timeout_ms,
+        shared=shared,
+        reset=options.reset_transactional_state,
+        reset_batch=options.reset_batch,
+        two_phase=options.two_phase_commit,
+    )
+
+
+MAX_TIMEOUT = "transaction.max.timeout.ms"
+NEVER_MS = 2**31 - 1
+"""Timeout in milliseconds that brokers assign to a two-phase-commit transaction (KIP-939)."""
+_KAFKAS_DEFAULT_MS = 900_000
+_NEAR = 0.5
+"""Share of the timeout above which the user is warned."""
+
+
+@lru_cache(maxsize=4)
+def broker_cap_ms(config: ProducerConfig) -> int:
+    """Return the longest timeout that the brokers allow, in ms; requested once per process.
+
+    Raises:
+        KafkaProdError: no broker can be reached.
+    """
+    with borrowed_client(config) as client:
+        deadline = client.deadline(config.max_block_ms / 1000)
+        told = TopicAdmin(client).broker_config(MAX_TIMEOUT, deadline)
+    if told is not None and told.isdecimal():
+        return int(told)
+    _LOG.warning(
+        "%s of the brokers is not told without the right DescribeConfigs on the cluster: "
+        "transactions may last %d minutes, Kafka's default",
+        MAX_TIMEOUT,
+        _KAFKAS_DEFAULT_MS // 60_000,
+    )
+    return _KAFKAS_DEFAULT_MS
+
+
+def transaction_timeout_ms(config: SinkConfig) -> int:
+    """Return the timeout of each task's transaction in milliseconds.
+
+    Raises:
+        ConfigError: the option exceeds what the brokers allow, or the timeout is so short that a
+            pause of the driver could leave a batch partially committed.
+        KafkaProdError: no broker can be reached.
+    """
+    options = config.exactly_once
+    if options.two_phase_commit:
+        return NEVER_MS
+    cap = broker_cap_ms(config.producer)
+    wanted = options.transaction_timeout_ms
+    if wanted is not None and wanted > cap:
+        raise ConfigError(
+            f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, and the brokers allow {cap}",
+            hint=f"Lower it, leave it out, or raise {MAX_TIMEOUT} of the brokers.",
+        )
+    timeout_ms = wanted or cap
+    if timeout_ms < MIN_TIMEOUT_MS and not options.atomic_batch:
+        raise _too_short(wanted, cap)
+    return timeout_ms
+
+
+def _too_short(wanted: int | None, cap: int) -> ConfigError:
+    """Return the error for a timeout within which the driver cannot decide safely."""
+    raise_cap = f"raise {MAX_TIMEOUT} of the brokers, which is {cap}"
+    if wanted is None:
+        where, hint = f"{MAX_TIMEOUT} of the brokers is {cap}", f"{raise_cap.capitalize()}."
+    else:
+        where = f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}"
+        hint = "Raise it, or leave it out for the longest that the brokers allow"
+        hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
+    return ConfigError(
+        f"{where}; deliveryGuarantee=exactly-once needs {MIN_TIMEOUT_MS} at least: with a shorter "
+        "timeout a pause of the driver could leave a batch partially committed",
+        hint=hint,
+    )
+
+
+def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: int) -> None:
+    """Warn if this batch took half of the time allowed: the next one may take too long."""
+    share, age_ms, timeout_ms = oldest(results, now_ms)
+    if share >= _NEAR:
+        _LOG.warning(
+            "%s: its oldest transaction was open for %.0f s of the %.0f s after which the broker "
+            "aborts it: write smaller batches, use more tasks at once, or raise "
+            "transaction.max.timeout.ms of the brokers (and kafka.transaction.timeout.ms, if set)",
+            name,
+            age_ms / 1000,
+            timeout_ms / 1000,
+        )
+
+
+def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
+    """Return share, age and timeout (ms) of the transaction that is nearest to its timeout."""
+    ages = (
+        (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
+        for each in results
+        if each.transaction is not None and each.transaction.timeout_ms > 0
+    )
+    return max(((age / timeout, age, timeout) for age, timeout in ages), default=(0.0, 0, 0))
+
+
+NOT_VISIBLE = (
+    "no transaction of it was committed, so read_committed readers see nothing of what the tasks "
+    "that had finished delivered"
+)
+_MOST_NAMED = 10
+"""Maximum transactional ids in a sentence."""
+
+
+class ExactlyOnceEnd(WriteEnd):
+    """Commit and abort of an exactly-once write.
+
+    Args:
+        config: of the sink.
+        origin: of the write.
+        scope: of the write.
+        planned: how the write was planned; None for a stream, for which another process plans.
+    """
+
+    def __init__(
+        self, config: SinkConfig, origin: WriteOrigin, scope: Scope, planned: Planned | None = None
+    ) -> None:
+        super().__init__(config, origin)
+        self._scope = scope
+        self._planned = planned
+
+    def commit(self, messages: Messages, batch_id: int | None = None) -> None:
+        """Make the rows of all tasks visible, all or none.
+
+        Raises:
+            KafkaProdError: the batch is not committed, or only partially; the message says which.
+        """
+        with self.origin.error_file.kept(batch_id):
+            self._commit(messages, batch_id)
+
+    def _commit(self, messages: Messages, batch_id: int | None) -> None:
+        publication = self.publication(batch_id)
+        report = committed_report(messages, self.config.report_tasks)
+        ended = of_tasks(messages)
+        results = results_of(ended)
+        if len(results) != len(messages):
+            raise TransactionError(
+                f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
+                "a transaction, and nothing is committed",
+                hint="Install the same version of this package on all executors.",
+            )
+        warn_of_long_transactions(publication.name, results, SystemClock().wall_ms())
+        nonce = self._plan_of(ended).nonce
+        outcome = self._committer().commit(self._batch(batch_id), results, nonce)
+        publication.succeed(self._ended(report, outcome, outcome.status.value, results))
+
+    def abort(self, messages: Messages, batch_id: int | None = None) -> None:
+        """Abort the transactions of a failed batch, unless they were decided before."""
+        publication = self.publication(batch_id)
+        report = finished_report(messages, self.config.report_tasks)
+        tasks = of_tasks(messages)
+        planned = self._plan_of(tasks)
+        complete = len(tasks) == len(messages)
+        try:
+            outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
+        except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
+            _LOG.warning("%s: %s", publication.name, text_of(error))
+            left = self._left_open(_ids(tasks, planned), text_of(error))
+            publication.fail(replace(report, transaction_outcome=left), self._remedy(left))
+            return
+        left = self._left_open(outcome.left_open, outcome.problem)
+        text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
+        report = self._ended(report, outcome, text, [each.result for each in tasks])
+        if outcome.status is CommitStatus.ABORTED:
+            publication.fail(report, self._remedy(left))
+        else:
+            publication.succeed(report)
+
+    def _batch(self, batch_id: int | None) -> str:
+        """Return the batch number of a stream; otherwise the name of the scope."""
+        return self._scope.name if batch_id is None else str(batch_id)
+
+    def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
+        """Return how the batch was planned, according to its tasks or else to planning itself."""
+        if self._planned is not None:
+            return self._planned
+        if tasks:
+            return Planned(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
+        return self.origin.plan_file.read()
+
+    def _left_open(self, names: Sequence[str], problem: str) -> str:
+        """Describe which transactions may be open, and until when; empty if none is."""
+        if not names and not problem:
+            return ""
+        shown = ", ".join(names[:_MOST_NAMED])
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        until = "until it times out" if len(names) == 1 else "until they time out"
+        which = f"{plural(len(names), 'transaction')} may be open {until}: {shown}{more}"
+        others = f"transactions of tasks that did not finish may be open: {problem}"
+        return "; ".join([*([which] if names else []), *([others] if problem else [])])
+
+    def _remedy(self, left: str) -> str:
+        """Describe the outcome of a failed batch, and the command to end open transactions."""
+        if not left:
+            return NOT_VISIBLE
+        servers = ",".join(self.config.producer.bootstrap_servers)
+        return (
+            f"{NOT_VISIBLE}; {left}. They end when the batch has run again, when they time out, or "
+            "if no query or job of the prefix runs, by `kafkaprod transactions abort --undecided "
+            f"--prefix {self._scope.prefix} --bootstrap-servers {servers}`"
+        )
+
+    def _ended(
+        self,
+        report: DeliveryReport,
+        outcome: CommitOutcome,
+        text: str,
+        results: Sequence[TaskResult],
+    ) -> DeliveryReport:
+        """Return the report with the outcome, and with the tasks' transactions if it is theirs."""
+        theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
+        transactions = transactions_of(results, self.config.report_tasks) if theirs else ()
+        return replace(report, transaction_outcome=text, transactions=transactions)
+
+    def _abort(
+        self, tasks: Sequence[TransactionMessage], planned: Planned, batch: str, *, complete: bool
+    ) -> CommitOutcome:
+        # Partitions are irrelevant for an abort, and so is whether a report can be read.
+        results, committer = [each.result for each in tasks], self._committer()
+        nonce = planned.nonce
+        if planned.shared is not None:  # its tasks are fenced when it ends
+            return committer.abort_shared(
+                batch, results, planned.shared, complete=complete, nonce=nonce
+            )
+        return committer.abort(batch, results, complete=complete, nonce=nonce)
+
+    def _committer(self) -> BatchCommitter:
+        located = replace(self.config, producer=with_shipped_files(self.config.producer))
+        return BatchCommitter(located, self._scope)
+
+
+def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
+    """Return the transactional ids that are known if abort() itself failed."""
+    if planned.shared is not None:
+        return [planned.shared.transactional_id]
+    written = (each.result.transaction for each in tasks)
+    return [each.transactional_id for each in written if each is not None]

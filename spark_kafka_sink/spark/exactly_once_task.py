@@ -1,0 +1,408 @@
+"""Tasks of an exactly-once write: their plan, their write in an open transaction, their message.
+
+Each attempt has its own transaction. The driver aborts those of lost attempts. With
+atomicBatch=true all tasks write in one transaction, and only one attempt of each.
+
+A task finds its micro-batch and query in Spark's local properties. The query's id comes from the
+checkpoint: it is stable across restarts, and a new checkpoint has a new one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from spark_kafka_sink.common.errors import ConfigError, TransactionError
+from spark_kafka_sink.config.enums import ReportTasks
+from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once.protocol import Caller, LogState, Refusal, Verdict, judge
+from spark_kafka_sink.exactly_once.shared_transaction import claim
+from spark_kafka_sink.exactly_once.steps.commit import refusal_error
+from spark_kafka_sink.exactly_once.task_transaction import (
+    MAX_TOPICS,
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+    partitions_to_name,
+)
+from spark_kafka_sink.exactly_once.transactional_id import (
+    ClaimId,
+    Scope,
+    ScopeKind,
+    TaskTransactionalId,
+    abort_flag_id,
+)
+from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.packed_columns import UNKNOWN
+from spark_kafka_sink.report.packed_report import columns_of
+from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.worker_context import (
+    BATCH_ID,
+    JOB_GROUP,
+    QUERY_ID,
+    setting,
+    with_shipped_files,
+)
+from spark_kafka_sink.spark.writer import TaskWriter, task_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.protocol.transactions import OpenTransaction
+    from spark_kafka_sink.report.partition_report import PartitionReport
+    from spark_kafka_sink.report.written_topics import WrittenTopic
+    from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.write_origin import WriteOrigin
+
+
+_MOST_REPORTED: Final = {
+    ReportTasks.ALL: TASKS_KEPT,
+    ReportTasks.SLOWEST: SLOWEST_KEPT,
+    ReportTasks.NONE: 0,
+}
+
+
+@dataclass
+class TransactionMessage(DeliveryMessage):
+    """A task's rows are acknowledged in a transaction that only the driver can commit."""
+
+    result: TaskResult
+    """Its transaction does not list the partitions, which are in the report."""
+    nonce: str
+    """Of the planning that the task belongs to."""
+
+
+def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
+    """Return the messages of finished tasks."""
+    return [each for each in messages if isinstance(each, TransactionMessage)]
+
+
+def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
+    """Return the result of each task, with as many partitions as a decision of all tasks lists."""
+    written = sum(each.result.transaction is not None for each in messages)
+    most = partitions_to_name(written)
+    return [_result_of(each, most) for each in messages]
+
+
+def transactions_of(
+    results: Sequence[TaskResult], tasks: ReportTasks
+) -> tuple[TransactionInfo, ...]:
+    """Return the tasks' transactions, each once, by id; limited like the task lines of a report."""
+    written = {each.transaction.transaction for each in results if each.transaction is not None}
+    infos = sorted(
+        TransactionInfo(
+            transactional_id=each.transactional_id, producer_id=each.producer_id, epoch=each.epoch
+        )
+        for each in written
+    )
+    return tuple(infos[: _MOST_REPORTED[tasks]])
+
+
+def _result_of(message: TransactionMessage, most: int) -> TaskResult:
+    """Return the result with partitions; with all of them if the tasks share a transaction.
+
+    The check of a shared transaction needs the task that owns each partition.
+    """
+    result = message.result
+    if result.transaction is None:
+        return result
+    columns = columns_of(message.report)
+    persisted = columns.column("persisted")
+    written = np.flatnonzero(persisted)
+    if result.shared is not None:
+        most = len(written)
+    # Without a known offset, the outcome of the transaction cannot be read from the topic later.
+    unclear = columns.column("last_offset")[written] == UNKNOWN
+    order = written[np.argsort(unclear, kind="stable")]
+    named, unnamed = np.sort(order[:most]), order[most:]
+    transaction = replace(
+        result.transaction,
+        partitions=tuple(_range(part) for part in columns.taken(named).to_reports()),
+        unnamed_partitions=len(unnamed),
+        unnamed_records=int(persisted[unnamed].sum()),
+    )
+    return replace(result, transaction=transaction)
+
+
+def _range(part: PartitionReport) -> PartitionRange:
+    return PartitionRange(
+        topic=part.topic,
+        partition=part.partition,
+        records=part.persisted,
+        first_offset=part.first_offset,
+        last_offset=part.last_offset,
+    )
+
+
+_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """A micro-batch: the query's id and Spark's number of the batch."""
+
+    query_id: str
+    batch: str
+
+
+def current_micro_batch() -> MicroBatch:
+    """Return the micro-batch of the task that runs in this thread.
+
+    Raises:
+        TransactionError: Spark does not provide it, so the batch could not be recognized later.
+    """
+    query_id, batch = setting(QUERY_ID), setting(BATCH_ID)
+    if not query_id or batch is None or not batch.isdecimal():
+        raise TransactionError(
+            "Spark tells this task no micro-batch, so exactly once can't be kept: "
+            f"{QUERY_ID} is {query_id}, {BATCH_ID} is {batch}",
+            hint="Write from foreachBatch with the option batchId.",
+        )
+    return MicroBatch(query_id, batch)
+
+
+def current_run() -> str | None:
+    """Return the run id of the query of this thread's task; each start has another one.
+
+    None outside of a query, or if the user has set another job group: a group that is the same
+    after a restart does not distinguish runs.
+    """
+    group = setting(JOB_GROUP)
+    if not setting(QUERY_ID) or group is None or not _RUN_ID.fullmatch(group):
+        return None
+    return group
+
+
+_FINAL: Final = "Spark runs the task again as it does any other, and each attempt ends with this"
+"""Spark passes neither query nor batch to planning on the driver, so only tasks can judge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """One planning of a batch write or of a micro-batch; pickled with its writer."""
+
+    scope: Scope
+    nonce: str
+    """Unique to this planning, so that no two attempts ever share a transactional id."""
+    state: LogState[TaskTransaction]
+    """State of the scope according to the decision log."""
+    timeout_ms: int
+    """transaction.timeout.ms of each task's transaction."""
+    reset: bool = False
+    reset_batch: str | None = None
+    two_phase: bool = False
+    shared: OpenTransaction | None = None
+    """The transaction that all tasks write in; None if each has its own."""
+
+    def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:
+        """Return True if the tasks of a batch must write, given the state read at planning.
+
+        Args:
+            query_id: id of the streaming query; None in a batch job.
+            batch: batch number of a stream; otherwise the name of the scope.
+            run_id: of the query's run, within foreachBatch.
+
+        Raises:
+            TransactionError: the batch is refused; the message says why, and what to do.
+        """
+        single = self.scope.kind is not ScopeKind.STREAM
+        caller = Caller(
+            query=query_id,
+            batch=batch,
+            reset=self.reset,
+            reset_batch=self.reset_batch,
+            single=single,
+            run=run_id,
+            nonces=frozenset((self.nonce,)),
+        )
+        verdict = judge(self.state, caller)
+        if isinstance(verdict, Refusal):
+            refused = refusal_error(verdict, self.scope, self.state, caller)
+            refused.hint = f"{refused.hint}. {_FINAL}"
+            raise refused
+        return verdict is Verdict.WRITE
+
+    def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
+        """Return the transaction settings for one attempt of one task."""
+        if self.shared is not None:
+            return TransactionSettings(
+                transactional_id=self.shared.transactional_id,
+                timeout_ms=self.timeout_ms,
+                id_prefix=acl_prefix(self.scope.prefix),
+                joined=JoinedTransaction(
+                    producer=self.shared, claim_id=self._claim_id(query_id, batch, task)
+                ),
+            )
+        transactional_id = TaskTransactionalId(
+            scope=self.scope,
+            query_id=query_id,
+            batch=batch,
+            nonce=self.nonce,
+            partition=task.partition_id,
+            task_attempt_id=task.task_attempt_id,
+        )
+        return TransactionSettings(
+            transactional_id=str(transactional_id),
+            timeout_ms=self.timeout_ms,
+            abort_flag=abort_flag_id(self.scope, self.nonce),
+            id_prefix=acl_prefix(self.scope.prefix),
+            two_phase=self.two_phase,
+        )
+
+    def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
+        """Return the id that one attempt of a task can claim."""
+        claim = ClaimId(
+            scope=self.scope,
+            query_id=query_id,
+            batch=batch,
+            nonce=self.nonce,
+            partition=task.partition_id,
+        )
+        return str(claim)
+
+
+SPECULATION = "spark.speculation"
+_LONGEST_NAME = 249
+"""Maximum number of characters of a topic's name."""
+
+
+class TransactionalTaskWriter(TaskWriter):
+    """Writes one task's rows in a transaction; pickled from the driver with its plan."""
+
+    def __init__(
+        self,
+        config: SinkConfig,
+        contract: Contract,
+        plan: WritePlan,
+        origin: WriteOrigin | None = None,
+    ) -> None:
+        super().__init__(config, contract, origin)
+        self.plan = plan
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TransactionMessage:
+        """Write all rows, unless the batch is already decided.
+
+        Raises:
+            TransactionError: the batch may not be written under this transactionalIdPrefix.
+            KafkaProdError: a row cannot be delivered.
+        """
+        query_id, batch = self._identity()
+        plan, kind = self.plan, self.plan.scope.kind
+        if plan.shared is not None:
+            _refuse_speculation()
+        run_id = None if kind is ScopeKind.STREAM else current_run()
+        counted = _Counted(batches, self.contract.topic if kind is ScopeKind.BATCH else None)
+        report, transaction = DeliveryReport(), None
+        written: tuple[WrittenTopic, ...] = ()
+        outcome = TaskOutcome.SKIPPED
+        if plan.must_write(query_id, batch, run_id):
+            report, transaction, written = self._write(counted, query_id, batch)
+            outcome = TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY
+        else:
+            # Reading all rows also prevents Spark from treating the worker as crashed, which
+            # happens sometimes if rows are left unread.
+            for _ in counted:
+                pass
+        result = TaskResult(
+            outcome=outcome,
+            query_id=query_id,
+            batch=batch,
+            transaction=transaction,
+            rows=counted.rows,
+            topics=counted.topics,
+            run_id=run_id,
+            shared=plan.shared,
+        )
+        return TransactionMessage(self.origin.of_task(report), result, plan.nonce, written=written)
+
+    def _identity(self) -> tuple[str | None, str]:
+        """Return query id and batch; a batch job has a query only within foreachBatch."""
+        if self.plan.scope.kind is not ScopeKind.STREAM:
+            return setting(QUERY_ID), self.plan.scope.name
+        current = current_micro_batch()
+        return current.query_id, current.batch
+
+    def _write(
+        self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
+    ) -> tuple[DeliveryReport, TaskTransaction | None, tuple[WrittenTopic, ...]]:
+        """Return the report, the open transaction (None without rows), and written topics."""
+        settings = self.plan.transaction(query_id, batch, task_info())
+        transaction: TaskTransaction | None = None
+
+        def finish(session: ProducerSession | None) -> None:
+            nonlocal transaction
+            transaction = None if session is None else self._left_open(session)
+            # Without rows, claim as well: no other attempt of this task may write.
+            if settings.joined is not None and not (session and session.has_claimed):
+                config = with_shipped_files(self.config.producer, self.session_folder)
+                claim_id, prefix = settings.joined.claim_id, self.plan.scope.prefix
+                claim(config, claim_id, self.plan.timeout_ms, prefix)
+
+        report, written = self.deliver(batches, settings, finish)
+        return report, transaction, written
+
+    def _left_open(self, session: ProducerSession) -> TaskTransaction | None:
+        """Return the open transaction; None if no row was written (all were dropped)."""
+        transaction, started_ms = session.transaction, session.transaction_started_ms
+        if transaction is None or started_ms is None:
+            return None
+        return TaskTransaction(
+            transaction=transaction,
+            started_ms=started_ms,
+            timeout_ms=self.plan.timeout_ms,
+        )
+
+
+def _refuse_speculation() -> None:
+    """Raise if speculation is enabled; Spark passes the session's settings only to tasks.
+
+    Raises:
+        ConfigError: Spark may run two attempts of a task at the same time.
+    """
+    if (setting(SPECULATION) or "").strip().lower() == "true":
+        raise ConfigError(
+            f"option atomicBatch and {SPECULATION} contradict each other: of two attempts of a "
+            "task one alone may write",
+            hint=f"Leave one of them out; {SPECULATION} is set where the session is made.",
+        )
+
+
+class _Counted:
+    """Counts the rows of Arrow batches and collects their topics while they are read.
+
+    Args:
+        batches: of the task.
+        topic: index of the column whose names are collected, if any.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], topic: int | None) -> None:
+        self._batches = batches
+        self._topic = topic
+        self.rows = 0
+        self.topics: frozenset[str] | None = None if topic is None else frozenset()
+        """None if they are not collected, or are too many or too long for names of topics."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            if self._topic is not None and self.topics is not None:
+                self.topics = _with_topics(self.topics, batch.column(self._topic))
+            yield batch
+
+
+def _with_topics(known: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
+    found = known.union(name for name in column.unique().to_pylist() if name is not None)
+    is_small = len(found) <= MAX_TOPICS and all(len(name) <= _LONGEST_NAME for name in found)
+    return found if is_small else None
