@@ -27,15 +27,34 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DEEP = (
+    "tests/broker/faults/test_faults_with_producer.py",
+    "tests/broker/operation/test_compare.py",
+    "tests/broker/security/test_as_kafka_answers.py",
+    "tests/broker/security/test_hostile_clients.py",
+    "tests/broker/security/test_java_clients.py",
+    "tests/broker/security/test_under_load.py",
+    "tests/broker/storage/test_kill.py",
     "tests/e2e/test_notebooks.py",
     "tests/integration/identity",
-    "tests/integration/security",
+    "tests/integration/security/test_changes.py",
+    "tests/integration/security/test_dead_letters.py",
+    "tests/integration/security/test_delegation_tokens.py",
+    "tests/integration/security/test_downgrades.py",
+    "tests/integration/security/test_gssapi.py",
+    "tests/integration/security/test_hostile_servers.py",
+    "tests/integration/security/test_old_kafka.py",
+    "tests/integration/security/test_reauthentication.py",
+    "tests/integration/security/test_refusals.py",
+    "tests/integration/security/test_rights.py",
     "tests/integration/test_memory.py",
+    "tests/integration/test_poison_mix.py",
     "tests/packaging",
     "tests/spark/secrets",
     "tests/spark/security",
     "tests/spark/test_cluster.py",
+    "tests/spark/test_large_rows.py",
     "tests/spark/test_old_kafka.py",
+    "tests/spark/test_shipped_stores.py",
     "tests/torture",
 )
 """Folders and files of `make test-deep`; single tests have the mark."""
@@ -59,16 +78,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark deep tests, and give each file the group of its shared fixtures, or its own."""
-    used: defaultdict[Path, set[str]] = defaultdict(set)
+    """Mark deep tests, and give the tests of a file the group of their shared fixtures."""
+    used: defaultdict[tuple[Path, bool], set[str]] = defaultdict(set)
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        used[item.path] |= fixtures
+        fixtures = _fixtures(item)
         if fixtures & DEEP_FIXTURES or any(item.path.is_relative_to(ROOT / name) for name in DEEP):
             item.add_marker("deep")
+        used[_part(item)] |= fixtures
     for item in items:
-        shared = [name for name in SHARED_FIXTURES if name in used[item.path]]
+        shared = [name for name in SHARED_FIXTURES if name in used[_part(item)]]
         item.add_marker(pytest.mark.xdist_group("+".join(shared) or item.path.stem))
+
+
+def _part(item: pytest.Item) -> tuple[Path, bool]:
+    """The file, and whether the test is deep."""
+    return item.path, item.get_closest_marker("deep") is not None
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    """Names of the fixtures that a test uses, including those that a parameter selects."""
+    if not isinstance(item, pytest.Function):
+        return set()
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    selected = {value for value in parameters if isinstance(value, str)}
+    old = {"old_kafkas"} if selected & set(OLD_KAFKA) else set()
+    return {*item.fixturenames, *selected, *old}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

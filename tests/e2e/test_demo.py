@@ -48,6 +48,7 @@ def test_all_flights_come_back() -> None:
     assert "\x1b" not in done.stdout, "escape sequences, though there is no terminal"
 
 
+@pytest.mark.deep
 def test_a_secured_kafka_by_the_options_that_kafkas_tools_take(tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     with EmbeddedBroker(tls=True, sasl={"alice": "Sentinel-7f3a9"}) as kafka:
@@ -71,6 +72,7 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
+@pytest.mark.deep
 def test_a_record_too_many_is_noticed() -> None:
     with EmbeddedBroker(topics={"mixed": 2}) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -86,6 +88,7 @@ def test_a_record_too_many_is_noticed() -> None:
     assert "something differs" in done.stdout
 
 
+@pytest.mark.deep
 def test_without_a_broker_the_address_is_named() -> None:
     with EmbeddedBroker() as kafka:
         gone = kafka.bootstrap_servers

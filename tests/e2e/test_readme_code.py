@@ -123,6 +123,7 @@ shared = {name: made[name] for name in ("spark", "events")}
 """
 
 
+@pytest.mark.deep
 def test_the_pages_run(tmp_path: Path, kafka: EmbeddedBroker) -> None:
     """One after the other in one Spark, which the README's first block makes."""
     scripts = {"start": code_of(README)[:1]} | {page.stem: code_of(page) for page in EXAMPLES}

@@ -55,7 +55,6 @@ def test_without_servers_nothing_runs(sink: Sink, topic: str) -> None:
     assert jobs == 0
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize(
     ("mode", "says"), [("overwrite", "can't be overwritten"), ("error", "Append"), ("ignore", "")]
 )

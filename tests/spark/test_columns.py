@@ -38,13 +38,7 @@ def zoned(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.set(ZONE, before)
 
 
-@pytest.mark.parametrize(
-    "zone",
-    [
-        *("UTC", "America/New_York", "+08:00", "GMT+3"),
-        pytest.param("Europe/Berlin", marks=pytest.mark.every_release),
-    ],
-)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+08:00", "GMT+3", "Europe/Berlin"])
 def test_local_times_are_cast_as_spark_does(
     zone: str, zoned: SparkSession, sink: Sink, topic: str
 ) -> None:
@@ -59,7 +53,6 @@ def test_local_times_are_cast_as_spark_does(
     } == {row.value.encode(): row.ms for row in cast}
 
 
-@pytest.mark.every_release
 def test_local_times_where_no_zone_was_set(sink: Sink, topic: str) -> None:
     sink.spark.conf.unset(ZONE)
     row = "'v' AS value, TIMESTAMP_NTZ'2024-06-01 12:00:00' AS timestamp"
@@ -189,7 +182,6 @@ ALIKE = {
 }
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize("name", ALIKE)
 def test_both_formats_agree_on_a_row(
     name: str, sink: Sink, topic: str, real_kafka: KafkaCluster
@@ -214,7 +206,6 @@ OURS_ALONE = {
 """What Spark's own format refuses for its type, though the bytes are plain."""
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize("name", OURS_ALONE)
 def test_types_that_only_this_format_takes(name: str, sink: Sink, topic: str) -> None:
     sink.write(frame(sink, OURS_ALONE[name]), topic=topic)
@@ -222,7 +213,6 @@ def test_types_that_only_this_format_takes(name: str, sink: Sink, topic: str) ->
     assert (record.key, record.value) == (b"k", b"V")
 
 
-@pytest.mark.every_release
 def test_collated_header_keys(sink: Sink, topic: str) -> None:
     header = "struct(collate('A', 'UTF8_LCASE') AS key, unhex('01') AS value)"
     sink.write(frame(sink, f"'v' AS value, array({header}) AS headers"), topic=topic)
@@ -230,7 +220,6 @@ def test_collated_header_keys(sink: Sink, topic: str) -> None:
     assert record.headers == (("A", b"\x01"),)
 
 
-@pytest.mark.every_release
 def test_a_column_twice_is_refused_before_any_task(sink: Sink, topic: str) -> None:
     """Spark can't hand such a frame to Python; its own error comes from a task."""
     twice = frame(sink, "'v' AS value, 'w' AS value")

@@ -102,7 +102,6 @@ def test_sparks_own_reader_reads_what_we_wrote(sink: Sink, topic: str) -> None:
     assert_df_equality(found.select(*frame.columns), frame, ignore_nullable=True)
 
 
-@pytest.mark.every_release
 def test_a_frame_read_from_kafka_goes_back_as_it_is(
     sink: Sink, topic: str, real_kafka: KafkaCluster
 ) -> None:
@@ -138,7 +137,7 @@ def test_the_timestamp_column_is_used_when_asked_for(sink: Sink, topic: str) -> 
 
 
 @pytest.mark.parametrize("scenario", REFUSED, ids=_name)
-@pytest.mark.parametrize("form", [OURS, JVM])
+@pytest.mark.parametrize("form", [OURS, pytest.param(JVM, marks=pytest.mark.deep)])
 def test_both_formats_refuse_the_same(
     scenario: Scenario, form: str, sink: Sink, real_kafka: KafkaCluster
 ) -> None:

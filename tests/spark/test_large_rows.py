@@ -6,8 +6,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from spark_kafka_sink import DeliveryReport
 from tools.support.jars import ROOT
 from tools.support.readers import count
@@ -45,7 +43,6 @@ def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
     assert settings["spark.sql.execution.arrow.maxRecordsPerBatch"] == "10000"
 
 
-@pytest.mark.every_release
 def test_a_report_knows_what_the_session_hands_over(sink: Sink, topic: str, tmp_path: Path) -> None:
     bytes_name = "spark.sql.execution.arrow.maxBytesPerBatch"
     seen = []

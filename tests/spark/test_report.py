@@ -194,7 +194,6 @@ def test_the_report_of_a_failed_write_takes_the_place_of_the_last_one(
     assert failed.written_at > first.written_at
 
 
-@pytest.mark.every_release
 def test_the_report_of_a_running_write_says_so(sink: Sink, topic: str, tmp_path: Path) -> None:
     path, seen = tmp_path / "report.json", []
 
@@ -211,7 +210,6 @@ def test_the_report_of_a_running_write_says_so(sink: Sink, topic: str, tmp_path:
     assert _report(path).status is WriteStatus.SUCCEEDED
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize(
     ("tasks", "slowest", "each"), [("all", 10, 12), ("slowest", 10, 0), ("none", 0, 0)]
 )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tools.support.kafka_cluster import KafkaCluster
 
-pytestmark = pytest.mark.every_release
-
 
 @pytest.fixture
 def table(spark: SparkSession, topic: str) -> Iterator[str]:

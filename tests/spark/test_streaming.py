@@ -28,7 +28,6 @@ def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
     return Stream(sink, tmp_path, topic)
 
 
-@pytest.mark.every_release
 def test_available_now_over_several_batches_and_a_restart(stream: Stream) -> None:
     for number in range(3):
         stream.put(f"{number}.txt", [f"{number}-{line}" for line in range(10)])
@@ -93,7 +92,6 @@ def test_a_running_query_that_is_stopped_and_started(stream: Stream) -> None:
     assert len(done) >= len(reports) - 1 >= 5
 
 
-@pytest.mark.every_release
 def test_a_failed_batch_is_written_again(
     sink: Sink, tmp_path: Path, unique_topic: str, real_kafka: KafkaCluster
 ) -> None:
@@ -132,7 +130,6 @@ def test_tasks_of_a_failed_batch_run_again(stream: Stream) -> None:
     assert set(stream.written()) == {b"good", b"bad"}
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize(
     ("mode", "wanted"),
     [("complete", "output mode complete"), ("update", "(?i)update")],
@@ -145,7 +142,6 @@ def test_output_modes_that_a_topic_cannot_take(stream: Stream, mode: str, wanted
     assert stream.written() == []
 
 
-@pytest.mark.every_release
 def test_a_wrong_option_ends_the_query_before_any_task(stream: Stream) -> None:
     stream.put("0.txt", ["a"])
     with pytest.raises(Exception, match=r"option kafka.acks is '2'"):

@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka
 
 ROWS = 2_000
+_FIRST = {door.listener: door for door in reversed(DOORS)}
+"""The first door of each listener, which `make test` tries."""
+_PARAMS = [
+    pytest.param(door, id=door.name, marks=[pytest.mark.deep] * (door != _FIRST[door.listener]))
+    for door in DOORS
+]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "door", [door for door in DOORS if door.librdkafka is not None], ids=lambda door: door.name
 )
@@ -26,7 +33,7 @@ def test_a_foreign_client_enters(kafka: SecuredKafka, topic: str, door: Door) ->
     assert numbers(kafka, topic) == list(range(10))
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("door", _PARAMS)
 def test_our_producer_enters(kafka: SecuredKafka, topic: str, door: Door) -> None:
     chunk = numbered(topic, 0, ROWS, 3)
     report = produce(kafka.servers(door.listener), chunk, **door.java_options(kafka))

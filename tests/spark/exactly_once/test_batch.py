@@ -40,7 +40,6 @@ def test_a_write_without_rows(once: ExactlyOnce) -> None:
     assert once.read() == []
 
 
-@pytest.mark.every_release
 def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
     """One task of three fails after the others may have written all their rows."""
     failing = once.numbers(0, 300).selectExpr(
@@ -55,7 +54,6 @@ def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
     assert once.read() == list(range(1000, 1010))  # nothing that is open holds them back
 
 
-@pytest.mark.every_release
 def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None:
     first = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (first.transaction_outcome, first.persisted) == ("committed", 100)
@@ -135,7 +133,6 @@ def for_each(once: ExactlyOnce, stream: Stream) -> ForEachBatch:
     return ForEachBatch(once, stream)
 
 
-@pytest.mark.every_release
 def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, for_each: ForEachBatch) -> None:
     for_each.run(for_each.write)
     for_each.forget(1)
@@ -149,7 +146,6 @@ def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, for_each: ForEachBatc
     assert once.read() == list(range(20))
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize("atomic", ["false", "true"])
 def test_for_each_batch_to_two_topics(
     once: ExactlyOnce, for_each: ForEachBatch, real_kafka: KafkaCluster, atomic: str
@@ -177,7 +173,6 @@ def test_for_each_batch_to_two_topics(
         assert committed_numbers(real_kafka.bootstrap_servers, topic) == list(range(20))
 
 
-@pytest.mark.every_release
 @pytest.mark.parametrize("by_column", [False, True])
 def test_two_writes_of_for_each_batch_to_one_topic(
     once: ExactlyOnce, for_each: ForEachBatch, *, by_column: bool

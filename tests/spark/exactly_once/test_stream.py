@@ -58,7 +58,6 @@ def test_several_batches_and_restarts(stream: Stream) -> None:
     assert _read(stream) == list(range(40))
 
 
-@pytest.mark.every_release
 def test_a_batch_that_spark_forgot_is_not_written_again(stream: Stream) -> None:
     _put(stream, 0, 2)
     _run(stream)
@@ -229,7 +228,6 @@ def test_a_batch_id_is_not_for_streams(stream: Stream) -> None:
         _run(stream, batchId="1")
 
 
-@pytest.mark.every_release
 def test_progress_that_is_tracked_asynchronously_is_refused(stream: Stream) -> None:
     _put(stream, 0, 1)
     more = {"asyncProgressTrackingEnabled": "true", "trigger": {"processingTime": "0 seconds"}}

@@ -96,7 +96,6 @@ def settings_of(file: Path) -> dict[str, str]:
     return {words[0]: words[1].strip() for words in lines if words and words[0][0] != "#"}
 
 
-@pytest.mark.every_release
 def test_no_literal_secret_is_left(secured: EmbeddedBroker, tmp_path: Path) -> None:
     secrets = plant(secured, tmp_path, "t")
     run = Run(tmp_path, plan(secrets), secrets)
