@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -23,7 +24,7 @@ passing = st.one_of(
     st.none(),
     st.builds(Fault, error=st.sampled_from(PASSING)),
     st.builds(Fault, lose=st.booleans(), hold=st.booleans(), throttle_ms=st.sampled_from([0, 40])),
-    st.just(Fault(lose=True, error=0)),
+    st.just(Fault(lose=True, error=ErrorCode.none)),
     st.builds(Fault, error=st.sampled_from([7, 20]), append=st.just(True)),
 )
 failing = st.builds(Fault, error=st.sampled_from([-1, 29, 45, 47, 59, 87, 9_999]))

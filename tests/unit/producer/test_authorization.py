@@ -23,6 +23,7 @@ from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import ManualClient, config
@@ -168,7 +169,7 @@ def test_a_transactional_id_that_may_not_be_used(where: str) -> None:
 
 def test_the_dead_letter_topic_is_called_that() -> None:
     with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as one:
-        one.fault(Fault(error=87), Fault(error=TOPIC))
+        one.fault(Fault(error=ErrorCode.invalid_record), Fault(error=TOPIC))
         one.send([b"bad"])
         error = fails(one)
         assert error.topic == "dead"
@@ -190,7 +191,7 @@ def test_batches_that_wait_for_a_topic_fail_when_it_is_refused() -> None:
     with world() as one:
         one.send([b"first"])
         one.finish()
-        one.fault(*[Fault(error=6)] * 20)
+        one.fault(*[Fault(error=ErrorCode.not_leader_or_follower)] * 20)
         one.send_batches(3)
         one.steps(3)
         one.cluster.metadata_errors["t"] = TOPIC
@@ -207,7 +208,9 @@ def test_batches_that_wait_become_dead_letters_where_that_is_tolerated(codec: st
     with world(cluster, tolerant(), compression_type=codec) as one:
         one.send([b"first"])
         one.finish()
-        one.fault(*[Fault(error=19)] * 5)  # nothing of which can be in the log
+        one.fault(
+            *[Fault(error=ErrorCode.not_enough_replicas)] * 5
+        )  # nothing of which can be in the log
         sent = one.send_batches(3) + one.send_batches(2, None)
         one.steps(2)
         one.cluster.metadata_errors["t"] = TOPIC

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.fake import FakeCluster, Fault
@@ -155,7 +156,7 @@ def test_an_ordinary_row_of_the_dead_letter_topic_loses_nothing() -> None:
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_letters_of_a_large_batch_are_cut_as_other_batches_are(codec: str) -> None:
     with world(cluster(), tolerant(), batch_size=8_000, compression_type=codec) as one:
-        one.fault(Fault(error=29))
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send([b"%04d" % number for number in range(500)])
         one.finish()
         assert [record.value for record in letters(one)] == [b"%04d" % n for n in range(500)]

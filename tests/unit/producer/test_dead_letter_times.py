@@ -12,6 +12,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -91,7 +92,7 @@ def test_letters_for_another_reason_lose_a_wrong_time() -> None:
 
 def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
     with world(cluster(), settings()) as one:
-        one.fault(*[Fault(error=32)] * 2)
+        one.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
         with pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"):
             send(one, [START_MS], [9])
 

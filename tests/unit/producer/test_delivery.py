@@ -9,6 +9,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -231,7 +232,7 @@ def test_a_topic_made_anew_gets_its_first_batch_alone() -> None:
         one.next_session()
         one.client.metadata.refresh()
         one.run(lambda: one.client.metadata.cluster.topics["t"].topic_id == UUID(int=0x9999))
-        one.fault(Fault(error=6))
+        one.fault(Fault(error=ErrorCode.not_leader_or_follower))
         values = one.send_batches(5)
         one.finish()
         assert one.cluster.logs["t", 0].values() == values

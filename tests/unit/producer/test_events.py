@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from spark_kafka_sink.producer.events import ProducerEvents
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
 
@@ -75,10 +76,10 @@ def test_a_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptu
 
 def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="queue,eos", batch_size=2_000) as one:
-        one.fault(Fault(error=10))
+        one.fault(Fault(error=ErrorCode.message_too_large))
         one.send_batches(2)
         one.finish()
-        one.fault(Fault(error=59))
+        one.fault(Fault(error=ErrorCode.unknown_producer_id))
         one.send_batches(1)
         one.finish()
     found = events(caplog)
@@ -106,7 +107,7 @@ def test_a_batch_without_a_key_is_followed_to_its_partition(
 
 def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg") as one:
-        one.fault(Fault(error=29))
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send_batches(1)
         with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
             one.finish()

@@ -17,6 +17,7 @@ from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -123,7 +124,7 @@ def test_delivery_timeout_does_not_count_pauses_that_a_quota_asks_for() -> None:
 
 def test_delivery_timeout_after_refusals_counts_pauses_and_the_error_tells_of_them() -> None:
     with world(delivery_timeout_ms=31_000) as one:
-        one.fault(*[Fault(error=19, throttle_ms=2_000)] * 1_000)
+        one.fault(*[Fault(error=ErrorCode.not_enough_replicas, throttle_ms=2_000)] * 1_000)
         one.send_batches(1)
         begun = one.clock.monotonic()
         error = fails(one, 0.25)
@@ -201,7 +202,7 @@ def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -
         "retry_backoff_max_ms": 6_000,
     }
     with world(delivery_timeout_ms=10_000, **times) as one:
-        one.fault(Fault(error=19), *[Fault(hold=True)] * 5)
+        one.fault(Fault(error=ErrorCode.not_enough_replicas), *[Fault(hold=True)] * 5)
         one.send_batches(1)
         fails(one, 0.05)
         assert one.statuses() == {POSSIBLY: 3}
@@ -235,7 +236,7 @@ def test_delivery_timeout_while_it_is_retried(code: int, status: DeliveryStatus)
 @pytest.mark.parametrize("retries", [1, 3])
 def test_retries_run_out(retries: int) -> None:
     with world(retries=retries) as one:
-        one.fault(*[Fault(error=19)] * 10)
+        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 10)
         one.send_batches(1)
         error = fails(one)
         assert len(one.cluster.seen) == 1 + retries
@@ -245,7 +246,7 @@ def test_retries_run_out(retries: int) -> None:
 
 def test_unknown_producer_id_after_a_lost_answer_is_not_repeated() -> None:
     with world() as one:
-        one.fault(Fault(lose=True), Fault(error=59))
+        one.fault(Fault(lose=True), Fault(error=ErrorCode.unknown_producer_id))
         one.send_batches(1)
         fails(one)
         assert one.statuses() == {POSSIBLY: 3}
@@ -257,7 +258,7 @@ def test_what_is_under_way_when_the_session_fails_still_counts() -> None:
         one.send_batches(1, partition=0)
         one.send_batches(1, partition=1)
         one.finish()
-        one.fault(Fault(error=29), None)
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed), None)
         one.send_batches(1, partition=0)
         one.steps(1)
         one.send_batches(1, partition=1)
@@ -269,7 +270,12 @@ def test_what_is_under_way_when_the_session_fails_still_counts() -> None:
 def test_records_that_were_named_are_in_the_message() -> None:
     named = [{"batch_index": 1, "batch_index_error_message": "no key"}]
     with world() as one:
-        one.fault(Fault(error=87, extra={"record_errors": named, "error_message": "bad records"}))
+        one.fault(
+            Fault(
+                error=ErrorCode.invalid_record,
+                extra={"record_errors": named, "error_message": "bad records"},
+            )
+        )
         one.send_batches(1)
         error = fails(one)
         assert "record 1: no key" in str(error)
@@ -291,7 +297,7 @@ def test_no_producer_id_is_granted() -> None:
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 def test_compressed_batches_that_fail_give_their_memory_back(codec: str) -> None:
     with world(compression_type=codec) as one:
-        one.fault(Fault(error=29))
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send_batches(9)
         one.send([b"open"], partition=2)
         fails(one)
@@ -299,7 +305,7 @@ def test_compressed_batches_that_fail_give_their_memory_back(codec: str) -> None
 
 def test_a_write_after_the_failure_raises_it_again() -> None:
     with world() as one:
-        one.fault(Fault(error=29))
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send_batches(1)
         error = fails(one)
         with pytest.raises(DeliveryError) as again:
@@ -315,7 +321,7 @@ def _rows_like(one: World) -> Rows:
 @pytest.mark.parametrize("code", [3, 6, 7, 20, 56])
 def test_a_doubtful_answer_is_remembered_when_it_fails_for_good(code: int) -> None:
     with world() as one:
-        one.fault(Fault(error=code, append=True), Fault(error=29))
+        one.fault(Fault(error=code, append=True), Fault(error=ErrorCode.topic_authorization_failed))
         one.send_batches(1)
         fails(one)
         assert one.statuses() == {POSSIBLY: 3}
@@ -339,7 +345,7 @@ def test_flush_never_takes_a_failure_for_success() -> None:
                 outcome.set_exception(error)
 
         accumulator.complete = slowly  # type: ignore[method-assign]
-        one.fault(*[Fault(error=19)] * 100)
+        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 100)
         one.send_batches(1)
         outcome: Future[None] = Future()
         Thread(target=lambda: flush_into(outcome), daemon=True).start()

@@ -14,6 +14,7 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
@@ -99,7 +100,7 @@ def _pressure(breaker: BreakerConfig) -> ThrottlingConfig:
 def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(threshold: int) -> None:
     breaker = BreakerConfig(job=Thresholds(failures=threshold))
     with world(cluster(), tolerant(breaker, letters=False)) as one:
-        one.fault(*[Fault(error=29)] * 10)
+        one.fault(*[Fault(error=ErrorCode.topic_authorization_failed)] * 10)
         for number in range(threshold - 1):
             one.send([b"no right"], number % 4)
             one.finish()
@@ -117,7 +118,7 @@ def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: i
         watch = one.session.context.breakers
         for number in range(threshold):
             assert not watch.is_open(TopicPartition("t", 0), 1, one.clock.monotonic())
-            one.fault(Fault(error=29))
+            one.fault(Fault(error=ErrorCode.topic_authorization_failed))
             one.send([b"no right %d" % number])
             one.finish()
         assert watch.is_open(TopicPartition("t", 0), 1, one.clock.monotonic())
@@ -141,7 +142,9 @@ def test_one_batch_alone_tries_a_broker_that_has_rested() -> None:
         one.finish()
         one.clock.advance(60.0)
         before = len(one.cluster.seen)
-        one.fault(Fault(error=19), Fault(error=19))
+        one.fault(
+            Fault(error=ErrorCode.not_enough_replicas), Fault(error=ErrorCode.not_enough_replicas)
+        )
         for partition in range(4):
             one.send([b"second"], partition)
         one.run(lambda: len(one.cluster.seen) > before, 0.1)
@@ -181,7 +184,7 @@ def test_rows_after_those_of_a_refused_topic_are_still_numbered_without_a_gap() 
     with world(cluster(), tolerant()) as one:
         one.send([b"0"])
         one.finish()
-        one.fault(Fault(error=29))
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send_batches(4)
         one.finish()
         one.send([b"last"])
@@ -192,7 +195,7 @@ def test_rows_after_those_of_a_refused_topic_are_still_numbered_without_a_gap() 
 
 def test_without_tolerance_a_refused_topic_ends_the_task() -> None:
     with world(cluster()) as one:
-        one.fault(Fault(error=29))
+        one.fault(Fault(error=ErrorCode.topic_authorization_failed))
         one.send([b"a"])
         with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
             one.finish()
@@ -200,7 +203,7 @@ def test_without_tolerance_a_refused_topic_ends_the_task() -> None:
 
 def test_a_doubtful_batch_of_a_refused_topic_ends_the_task() -> None:
     with world(cluster(), tolerant()) as one:
-        one.fault(Fault(lose=True), Fault(error=29))
+        one.fault(Fault(lose=True), Fault(error=ErrorCode.topic_authorization_failed))
         one.send([b"a"])
         with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
             one.finish()
@@ -209,7 +212,10 @@ def test_a_doubtful_batch_of_a_refused_topic_ends_the_task() -> None:
 
 def test_a_dead_letter_topic_that_is_refused_ends_the_task() -> None:
     with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=29), Fault(error=29))
+        one.fault(
+            Fault(error=ErrorCode.topic_authorization_failed),
+            Fault(error=ErrorCode.topic_authorization_failed),
+        )
         one.send([b"a"])
         with pytest.raises(DeliveryError, match="topic=dead"):
             one.finish()
@@ -320,7 +326,7 @@ def test_a_refused_batch_that_names_no_record_is_halved_until_the_bad_ones_are_f
 def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
     nobody = {"record_errors": [{"batch_index": 9, "batch_index_error_message": "?"}]}
     with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=87, extra=nobody))
+        one.fault(Fault(error=ErrorCode.invalid_record, extra=nobody))
         one.send([b"a", b"b", b"c"])
         one.finish()
         assert one.cluster.logs["t", 0].values() == [b"a", b"b", b"c"]
@@ -329,7 +335,7 @@ def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
 
 def test_a_doubtful_batch_is_never_halved() -> None:
     with world(cluster(), tolerant()) as one:
-        one.fault(Fault(lose=True), *[Fault(error=87)] * 9)
+        one.fault(Fault(lose=True), *[Fault(error=ErrorCode.invalid_record)] * 9)
         one.send([b"a", b"b"])
         with pytest.raises(DeliveryError, match="INVALID_RECORD"):
             one.finish()
@@ -337,7 +343,7 @@ def test_a_doubtful_batch_is_never_halved() -> None:
 
 def test_without_tolerance_a_refused_batch_is_not_halved() -> None:
     with world(cluster()) as one:
-        one.fault(Fault(error=87))
+        one.fault(Fault(error=ErrorCode.invalid_record))
         one.send([b"a", b"b"])
         with pytest.raises(DeliveryError, match="INVALID_RECORD"):
             one.finish()

@@ -21,6 +21,7 @@ from spark_kafka_sink.producer.append.planner import RoutedChunk
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
@@ -316,7 +317,7 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
     with world(settings=guarded(breaker)) as one:
         one.send_batches(1)
         one.finish()
-        one.fault(*[Fault(error=19)] * 3)
+        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 3)
         one.send_batches(1)
         one.run(lambda: len(one.cluster.seen) == 4, 0.1)
         one.steps(1, 0.1)
@@ -332,7 +333,7 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
 def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
     breaker = BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5)
     with world(settings=guarded(breaker)) as one:
-        one.fault(*[Fault(error=19)] * 50)
+        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
         one.send_batches(2)
         with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 answers"):
             one.finish(0.1)

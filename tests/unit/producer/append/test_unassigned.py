@@ -17,6 +17,7 @@ from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import Drained
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -165,7 +166,11 @@ def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
 
 def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
     with world() as one:
-        one.fault(Fault(error=19), Fault(lose=True), Fault(error=7))
+        one.fault(
+            Fault(error=ErrorCode.not_enough_replicas),
+            Fault(lose=True),
+            Fault(error=ErrorCode.request_timed_out),
+        )
         one.send_batches(1, None)
         one.finish()
         assert len(sent(one)) == 4
@@ -177,7 +182,10 @@ def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
 def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later() -> None:
     with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
         prove(one)
-        one.fault(Fault(error=19, hold=True), Fault(error=19))
+        one.fault(
+            Fault(error=ErrorCode.not_enough_replicas, hold=True),
+            Fault(error=ErrorCode.not_enough_replicas),
+        )
         values = one.send_batches(2, None)
         one.send([b"newer"])
         close(one, TopicPartition("t", 0))
@@ -240,7 +248,9 @@ def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None
     with world(FakeCluster(topics={"t": 1}), tolerant) as one:
         prove(one)
         records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
-        one.fault(Fault(error=87, hold=True, extra={"record_errors": records}))
+        one.fault(
+            Fault(error=ErrorCode.invalid_record, hold=True, extra={"record_errors": records})
+        )
         one.send_batches(1, None)
         one.run(lambda: len(one.cluster.seen) == 1)
         values = one.send_batches(1)
@@ -339,7 +349,7 @@ def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> No
             None,
             None,
             None,
-            Fault(error=19),
+            Fault(error=ErrorCode.not_enough_replicas),
             Fault(lose=True),
             Fault(lose=True, append=True),
         ]

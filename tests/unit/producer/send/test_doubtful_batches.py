@@ -13,6 +13,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -24,18 +25,18 @@ NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "too 
 DOUBTS = {
     "cut": Fault(lose=True),
     "silent": Fault(hold=True),
-    "after append": Fault(error=20, append=True),
-    "timed out": Fault(error=7, append=True),
-    "stepped down": Fault(error=6, append=True),
+    "after append": Fault(error=ErrorCode.not_enough_replicas_after_append, append=True),
+    "timed out": Fault(error=ErrorCode.request_timed_out, append=True),
+    "stepped down": Fault(error=ErrorCode.not_leader_or_follower, append=True),
 }
 REFUSALS = {
-    "too large": Fault(error=10),
-    "list too large": Fault(error=18),
-    "invalid timestamp": Fault(error=32, extra=NAMED),
-    "invalid record": Fault(error=87, extra=NAMED),
-    "unnamed": Fault(error=87),
-    "codec": Fault(error=76),
-    "unknown producer": Fault(error=59),
+    "too large": Fault(error=ErrorCode.message_too_large),
+    "list too large": Fault(error=ErrorCode.record_list_too_large),
+    "invalid timestamp": Fault(error=ErrorCode.invalid_timestamp, extra=NAMED),
+    "invalid record": Fault(error=ErrorCode.invalid_record, extra=NAMED),
+    "unnamed": Fault(error=ErrorCode.invalid_record),
+    "codec": Fault(error=ErrorCode.unsupported_compression_type),
+    "unknown producer": Fault(error=ErrorCode.unknown_producer_id),
 }
 
 
@@ -103,7 +104,7 @@ def test_what_was_clearly_refused_before_still_goes_in_parts(refusal: str) -> No
     with world(cluster, tolerant) as one:
         one.send([b"first"])
         one.finish()
-        one.fault(Fault(error=19), REFUSALS[refusal])
+        one.fault(Fault(error=ErrorCode.not_enough_replicas), REFUSALS[refusal])
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
         one.send(values)
         one.finish()
@@ -116,7 +117,9 @@ def test_a_batch_too_large_without_doubt_is_split() -> None:
     with world() as one:
         one.send([b"first"])
         one.finish()
-        one.fault(Fault(error=19), Fault(error=10))
+        one.fault(
+            Fault(error=ErrorCode.not_enough_replicas), Fault(error=ErrorCode.message_too_large)
+        )
         values = one.send_batches(1)
         one.finish()
         assert one.cluster.logs["t", 0].values()[1:] == values

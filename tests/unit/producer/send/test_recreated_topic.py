@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -79,7 +80,7 @@ def all_delivered(one: World) -> None:
 @pytest.mark.parametrize("doubtful", [0, 1, 2])
 def test_what_the_deleted_topic_has_acknowledged_fails_the_write(doubtful: int) -> None:
     with world(**SLOW_RETRIES) as one:
-        begun(one, *[None] * doubtful, Fault(error=7, append=True))
+        begun(one, *[None] * doubtful, Fault(error=ErrorCode.request_timed_out, append=True))
         values = one.send_batches(5)
         one.run(lambda: len(one.cluster.seen) == 6)
         recreate(one)
@@ -112,7 +113,11 @@ def test_where_nothing_was_acknowledged_nothing_is_lost(
     kind: Any, lost: Fault, append: bool
 ) -> None:
     """The write goes on with the new topic, in order."""
-    fault = lost if append else Fault(lose=lost.lose, hold=lost.hold, error=19)
+    fault = (
+        lost
+        if append
+        else Fault(lose=lost.lose, hold=lost.hold, error=ErrorCode.not_enough_replicas)
+    )
     cluster = kind(topics={"t": 1}) if kind is FakeCluster else kind()
     with world(cluster, request_timeout_ms=1_000, **SLOW_RETRIES) as one:
         one.fault(fault)

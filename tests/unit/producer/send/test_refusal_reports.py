@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import world
@@ -22,7 +23,7 @@ def test_each_letter_says_what_the_broker_said_of_its_record() -> None:
         ],
     }
     with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=87, extra=extra))
+        one.fault(Fault(error=ErrorCode.invalid_record, extra=extra))
         one.send([b"a", b"b", b"c", b"d"])
         one.finish()
         told = {record.value: reason(record).rpartition(": ")[2] for record in letters(one)}

@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -45,7 +46,14 @@ def test_rows_that_were_never_sent() -> None:
         assert one.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
 
 
-@pytest.mark.parametrize("fault", [Fault(error=19), Fault(error=6), Fault(lose=True)])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(error=ErrorCode.not_enough_replicas),
+        Fault(error=ErrorCode.not_leader_or_follower),
+        Fault(lose=True),
+    ],
+)
 def test_rows_that_go_again(fault: Fault) -> None:
     with world(**SLOW_RETRIES) as one:
         one.send_batches(1, 3)
@@ -88,7 +96,7 @@ def test_fewer_partitions_of_the_same_topic_are_a_broker_that_lags_behind() -> N
         one.send_batches(1, 3)
         one.finish()
         log = cluster.logs.pop(("t", 3))
-        one.fault(Fault(error=3))
+        one.fault(Fault(error=ErrorCode.unknown_topic_or_partition))
         one.client.metadata.refresh()
         values = one.send_batches(2, 3)
         one.steps(500, 0.02)

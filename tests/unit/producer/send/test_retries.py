@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -61,7 +61,7 @@ def test_an_error_anywhere_among_those_under_way_keeps_the_order(position: int) 
     with world() as one:
         first = one.send_batches(1)
         one.finish()
-        one.fault(*[None] * position, Fault(error=19))
+        one.fault(*[None] * position, Fault(error=ErrorCode.not_enough_replicas))
         values = first + one.send_batches(8)
         one.finish()
         check_log(one, values)
@@ -75,7 +75,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_sequence(
     with world() as one:
         first = one.send_batches(1)
         one.finish()
-        lost = Fault(lose=True) if append else Fault(lose=True, error=0)
+        lost = Fault(lose=True) if append else Fault(lose=True, error=ErrorCode.none)
         one.fault(*[None] * position, lost)
         values = first + one.send_batches(8)
         one.finish()
@@ -86,7 +86,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_sequence(
 
 def test_duplicate_sequence_is_success_with_an_unknown_offset() -> None:
     with world() as one:
-        one.fault(Fault(lose=True), Fault(error=46))
+        one.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
         one.send_batches(1)
         one.finish()
         (part,) = one.report().partitions
@@ -98,7 +98,9 @@ def test_a_sequence_gap_behind_a_failed_batch_is_retried() -> None:
     with world() as one:
         first = one.send_batches(1)
         one.finish()
-        one.fault(Fault(error=19))  # the four behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
+        one.fault(
+            Fault(error=ErrorCode.not_enough_replicas)
+        )  # the four behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
         values = first + one.send_batches(5)
         one.finish()
         check_log(one, values)
@@ -107,7 +109,7 @@ def test_a_sequence_gap_behind_a_failed_batch_is_retried() -> None:
 
 def test_retries_back_off() -> None:
     with world(retry_backoff_ms=100, retry_backoff_max_ms=1_000) as one:
-        one.fault(*[Fault(error=19)] * 12)
+        one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 12)
         one.send_batches(1)
         one.finish()
         times = [seen.at for seen in one.cluster.seen]
@@ -120,7 +122,7 @@ def moved(one: World, *, hint: bool) -> None:
     """The partition moves from broker 1 to broker 2, and broker 1 says so, by hint or bare."""
     one.cluster.move("t", 0, 2)
     extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}} if hint else {}
-    one.fault(*[Fault(error=6, extra=extra)] * 5)
+    one.fault(*[Fault(error=ErrorCode.not_leader_or_follower, extra=extra)] * 5)
 
 
 @pytest.mark.parametrize("hint", [True, False])
@@ -144,7 +146,10 @@ def test_nothing_goes_to_the_new_leader_before_the_old_one_has_answered() -> Non
         first = one.send_batches(1)
         one.finish()
         extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}}
-        one.fault(Fault(error=6, extra=extra), Fault(hold=True, error=6))
+        one.fault(
+            Fault(error=ErrorCode.not_leader_or_follower, extra=extra),
+            Fault(hold=True, error=ErrorCode.not_leader_or_follower),
+        )
         values = first + one.send_batches(5)
         one.steps(30)
         cluster.move("t", 0, 2)
@@ -163,7 +168,12 @@ def test_a_hint_may_name_a_broker_that_is_new() -> None:
         settled(one)
         cluster.alive = {1, 3}
         cluster.move("t", 0, 3)
-        one.fault(Fault(error=6, extra={"current_leader": {"leader_id": 3, "leader_epoch": 1}}))
+        one.fault(
+            Fault(
+                error=ErrorCode.not_leader_or_follower,
+                extra={"current_leader": {"leader_id": 3, "leader_epoch": 1}},
+            )
+        )
         one.send_batches(1)
         one.finish()
         assert cluster.seen[-1].node == 3
@@ -174,7 +184,12 @@ def test_an_old_hint_is_not_believed() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as one:
         settled(one)
-        one.fault(Fault(error=6, extra={"current_leader": {"leader_id": 2, "leader_epoch": 0}}))
+        one.fault(
+            Fault(
+                error=ErrorCode.not_leader_or_follower,
+                extra={"current_leader": {"leader_id": 2, "leader_epoch": 0}},
+            )
+        )
         one.send_batches(1)
         one.finish()
         assert {seen.node for seen in cluster.seen} == {1}
@@ -214,7 +229,7 @@ def test_unknown_producer_id_begins_a_new_epoch() -> None:
     with world() as one:
         one.send_batches(2, partition=1)
         settled(one, 2)
-        one.fault(Fault(error=59))
+        one.fault(Fault(error=ErrorCode.unknown_producer_id))
         one.send_batches(3)
         one.finish()
         found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
@@ -237,7 +252,7 @@ def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
         settled(one)
         one.session.producer_state.epoch = (1 << 15) - 1
         old = one.session.producer_state.producer_id
-        one.fault(Fault(error=59))
+        one.fault(Fault(error=ErrorCode.unknown_producer_id))
         one.send_batches(2)
         one.finish()
         found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
@@ -251,7 +266,7 @@ def test_two_partitions_bump_at_the_last_epoch() -> None:
         one.send_batches(1, partition=1)
         one.finish()
         one.session.producer_state.epoch = (1 << 15) - 1
-        one.fault(*[Fault(error=59)] * 1)
+        one.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
         one.send_batches(1, partition=0)
         one.send_batches(1, partition=1)
         one.finish()
@@ -287,7 +302,7 @@ def test_batches_behind_one_that_is_split_keep_their_order() -> None:
     with world() as one:
         first = one.send_batches(1)
         one.finish()
-        one.fault(Fault(error=10))
+        one.fault(Fault(error=ErrorCode.message_too_large))
         values = first + one.send_batches(6)
         one.finish()
         check_log(one, values)
@@ -346,7 +361,7 @@ def test_a_retry_stays_among_the_batches_that_brokers_remember() -> None:
     with world(request_timeout_ms=1_000) as one:
         first = one.send_batches(1)
         one.finish()
-        timed_out = Fault(error=7, append=True)
+        timed_out = Fault(error=ErrorCode.request_timed_out, append=True)
         one.fault(timed_out, *[None] * 4, Fault(hold=True), *[None] * 3, Fault(lose=True))
         values = first + one.send_batches(15)
         one.finish()

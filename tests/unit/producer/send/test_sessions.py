@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -72,12 +73,12 @@ def moved(one: World) -> None:
     "fault",
     [
         None,
-        Fault(error=19),
-        Fault(error=6),
-        Fault(error=59),
-        Fault(lose=True, error=0),
+        Fault(error=ErrorCode.not_enough_replicas),
+        Fault(error=ErrorCode.not_leader_or_follower),
+        Fault(error=ErrorCode.unknown_producer_id),
+        Fault(lose=True, error=ErrorCode.none),
         Fault(lose=True),
-        Fault(error=7, append=True),
+        Fault(error=ErrorCode.request_timed_out, append=True),
     ],
     ids=str,
 )
@@ -109,7 +110,7 @@ def test_the_first_batch_after_a_pause_goes_alone(
         one.clock.advance(20.0)
         one.client.metadata.refresh()
         one.steps(5)
-        one.fault(Fault(error=19))
+        one.fault(Fault(error=ErrorCode.not_enough_replicas))
         values += one.send_batches(6)
         one.finish()
         assert log_of(one) == values
@@ -122,7 +123,7 @@ def test_a_new_leader_gets_one_batch_first() -> None:
         moved(one)
         one.client.metadata.refresh()
         one.steps(5)
-        one.fault(Fault(error=19))
+        one.fault(Fault(error=ErrorCode.not_enough_replicas))
         values += one.send_batches(6)
         one.finish()
         assert log_of(one) == values
@@ -150,13 +151,13 @@ def test_a_batch_that_was_passed_by_a_later_one_is_not_written_behind_it(refused
 
 
 def refused_last(one: World) -> int:
-    one.fault(None, Fault(error=87, extra=NAMED))
+    one.fault(None, Fault(error=ErrorCode.invalid_record, extra=NAMED))
     one.send_batches(2)
     return 1
 
 
 def all_refused_last(one: World) -> int:
-    one.fault(None, Fault(error=32))
+    one.fault(None, Fault(error=ErrorCode.invalid_timestamp))
     one.send([b"1"])
     one.steps(3)
     one.send([b"2"])
@@ -171,7 +172,7 @@ def denied(one: World) -> int:
 
 def denied_while_it_waits(one: World) -> int:
     """The right is revoked while a batch waits to be sent again."""
-    one.fault(None, *[Fault(error=19)] * 40)
+    one.fault(None, *[Fault(error=ErrorCode.not_enough_replicas)] * 40)
     one.send_batches(3)
     one.run(lambda: len(one.cluster.seen) > 4)
     one.cluster.metadata_errors["t"] = DENIED
@@ -184,13 +185,23 @@ def denied_while_it_waits(one: World) -> int:
 
 
 def halved(one: World) -> int:
-    one.fault(None, Fault(error=87), Fault(error=87), Fault(error=87))
+    one.fault(
+        None,
+        Fault(error=ErrorCode.invalid_record),
+        Fault(error=ErrorCode.invalid_record),
+        Fault(error=ErrorCode.invalid_record),
+    )
     one.send_batches(3)
     return 1
 
 
 def refused_behind_a_retry(one: World) -> int:
-    one.fault(None, Fault(error=19), Fault(error=45), Fault(error=32, extra=NAMED))
+    one.fault(
+        None,
+        Fault(error=ErrorCode.not_enough_replicas),
+        Fault(error=ErrorCode.out_of_order_sequence_number),
+        Fault(error=ErrorCode.invalid_timestamp, extra=NAMED),
+    )
     one.send_batches(3)
     return 1
 

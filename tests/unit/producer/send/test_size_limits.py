@@ -22,6 +22,7 @@ from spark_kafka_sink.producer.send.record_errors import (
     split,
 )
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
@@ -235,7 +236,15 @@ def test_pieces_that_would_grow_stay_uncompressed(codec: Codec) -> None:
 # The answer to a batch that is too large gets lost.
 
 
-@pytest.mark.parametrize("lost", [Fault(lose=True), Fault(error=7), Fault(error=20)], ids=str)
+@pytest.mark.parametrize(
+    "lost",
+    [
+        Fault(lose=True),
+        Fault(error=ErrorCode.request_timed_out),
+        Fault(error=ErrorCode.not_enough_replicas_after_append),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
@@ -249,7 +258,9 @@ def test_a_limit_is_learned_also_if_the_answer_is_lost(lost: Fault, codec: str) 
         one.check_accounts()
 
 
-@pytest.mark.parametrize("lost", [Fault(lose=True), Fault(error=7, append=True)], ids=str)
+@pytest.mark.parametrize(
+    "lost", [Fault(lose=True), Fault(error=ErrorCode.request_timed_out, append=True)], ids=str
+)
 def test_what_was_appended_before_the_limit_fell_is_not_appended_again(lost: Fault) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, batch_size=8_000) as one:
@@ -273,7 +284,7 @@ def test_a_piece_that_is_accepted_ends_the_doubt_about_the_others() -> None:
     named = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]}
     with world(FakeCluster(topics={"t": 1}), tolerant, batch_size=8_000) as one:
         one.cluster.logs["t", 0].max_batch = 2_500
-        one.fault(Fault(lose=True), None, None, Fault(error=87, extra=named))
+        one.fault(Fault(lose=True), None, None, Fault(error=ErrorCode.invalid_record, extra=named))
         rows = values(60)
         one.send(rows)
         one.finish()

@@ -14,6 +14,7 @@ from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.export.java_names import client_values
 from spark_kafka_sink.producer.send import statistics
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, world
 
@@ -179,7 +180,7 @@ def test_ages_and_idle_times_are_those_of_the_connection() -> None:
 
 def test_retried_requests_are_counted_and_connections_are_older_than_a_session() -> None:
     with world(statistics_interval_ms=60_000) as one:
-        one.fault(Fault(error=7))
+        one.fault(Fault(error=ErrorCode.request_timed_out))
         one.send_batches(1)
         one.finish(0.02)
         line = one.session._sender._statistics.collect(one.clock.monotonic())
@@ -266,7 +267,7 @@ def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) 
     with world(statistics_interval_ms=1_000, **late) as one:
         one.send_batches(2)
         one.steps(20)
-        one.fault(Fault(error=7))
+        one.fault(Fault(error=ErrorCode.request_timed_out))
         one.send_batches(1)
         one.steps(20, 0.1)
         line = lines(caplog)[-1]
@@ -349,7 +350,7 @@ def test_every_reason_to_close_is_counted() -> None:
 
 def test_retries_throttling_and_lost_requests_are_counted() -> None:
     with world() as one:
-        one.fault(Fault(error=7), Fault(lose=True), Fault(throttle_ms=40))
+        one.fault(Fault(error=ErrorCode.request_timed_out), Fault(lose=True), Fault(throttle_ms=40))
         one.send_batches(1)
         one.finish(0.02)
         report = one.report()

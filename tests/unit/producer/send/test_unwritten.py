@@ -6,6 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -70,7 +71,7 @@ def test_an_unknown_producer_is_no_failure_where_nothing_was_written() -> None:
         send_into(one, 100, 1)
         one.cluster.room.clear()
         one.cluster.alive.add(1)
-        one.fault(Fault(error=59))
+        one.fault(Fault(error=ErrorCode.unknown_producer_id))
         one.finish()
         assert one.statuses() == {PERSISTED: 6}
 

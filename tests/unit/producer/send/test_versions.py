@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -47,9 +48,9 @@ def write_through_trouble(one: World) -> None:
     cluster, sent = one.cluster, []
     for faults in (
         (),
-        (Fault(error=7), Fault(error=19)),
+        (Fault(error=ErrorCode.request_timed_out), Fault(error=ErrorCode.not_enough_replicas)),
         (Fault(lose=True),),
-        (Fault(error=10),),
+        (Fault(error=ErrorCode.message_too_large),),
         (Fault(throttle_ms=20),),
     ):
         one.fault(*faults)

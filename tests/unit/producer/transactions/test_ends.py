@@ -12,6 +12,7 @@ from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import Trouble
 from tests.support.harness.fake import FakeCluster, Fault
@@ -53,7 +54,7 @@ def test_an_open_transaction_is_aborted(one: World) -> None:
 
 
 def test_a_failed_session_is_aborted(one: World) -> None:
-    one.fault(Fault(error=17))
+    one.fault(Fault(error=ErrorCode.invalid_topic_exception))
     one.send_batches(2)
     with pytest.raises(DeliveryError):
         one.finish()

@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import FakeTransaction, Trouble
@@ -77,7 +78,7 @@ def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(one: World) 
 
 
 def test_sequences_of_another_task_are_put_down_to_it(one: World) -> None:
-    one.fault(*[Fault(error=45)] * 50)
+    one.fault(*[Fault(error=ErrorCode.out_of_order_sequence_number)] * 50)
     one.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
         one.finish()

@@ -10,6 +10,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.coordinator import Trouble
@@ -40,7 +41,7 @@ def fault(rng: random.Random) -> Fault | None:
             errors = [{"batch_index": n, "batch_index_error_message": "no"} for n in sorted(bad)]
             return Fault(error=rng.choice([87, 32]), extra={"record_errors": errors})
         case "too large":
-            return Fault(error=10)
+            return Fault(error=ErrorCode.message_too_large)
         case "clear":
             return Fault(error=rng.choice(CLEAR))
         case "unclear":

@@ -10,6 +10,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -22,9 +23,9 @@ TOLERANT = SessionSettings(
     dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
 )
 NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
-REFUSED = Fault(error=87, extra=NAMED)
+REFUSED = Fault(error=ErrorCode.invalid_record, extra=NAMED)
 ALL_REFUSED = Fault(
-    error=32,
+    error=ErrorCode.invalid_timestamp,
     extra={
         "record_errors": [{"batch_index": n, "batch_index_error_message": "no"} for n in range(3)]
     },
@@ -94,7 +95,7 @@ def test_several_refusals_in_flight_at_once(one: World) -> None:
 
 
 def test_a_refusal_behind_a_batch_that_goes_again(one: World) -> None:
-    one.fault(Fault(error=19), None, REFUSED)
+    one.fault(Fault(error=ErrorCode.not_enough_replicas), None, REFUSED)
     values = one.send_batches(5)
     one.finish()
     assert log(one) == [value for at, value in enumerate(values) if at != 7]
@@ -102,7 +103,11 @@ def test_a_refusal_behind_a_batch_that_goes_again(one: World) -> None:
 
 @pytest.mark.parametrize(
     "doubt",
-    [Fault(error=7, append=True), Fault(error=7), Fault(error=20, append=True)],
+    [
+        Fault(error=ErrorCode.request_timed_out, append=True),
+        Fault(error=ErrorCode.request_timed_out),
+        Fault(error=ErrorCode.not_enough_replicas_after_append, append=True),
+    ],
     ids=["timed out", "timed out, nothing appended", "too few replicas"],
 )
 def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(one: World, doubt: Fault) -> None:

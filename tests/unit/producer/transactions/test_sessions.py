@@ -10,6 +10,7 @@ from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, Pr
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -241,7 +242,7 @@ def test_rows_of_a_topic_that_must_not_be_written_become_dead_letters(
 def test_where_every_row_is_dropped_there_is_nothing_to_commit() -> None:
     drops = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     with world(cluster(2), drops, transaction=SETTINGS) as one:
-        one.fault(Fault(error=87))
+        one.fault(Fault(error=ErrorCode.invalid_record))
         one.send([b"bad"])
         one.finish()
         assert one.session.transaction is None
@@ -258,7 +259,7 @@ def test_what_no_coordinator_answers_expires_and_says_why(one: World) -> None:
 def test_a_failure_poisons_the_transaction(one: World) -> None:
     one.send_batches(1)
     one.finish()
-    one.fault(Fault(error=87))
+    one.fault(Fault(error=ErrorCode.invalid_record))
     one.send_batches(1)
     with pytest.raises(DeliveryError, match="can't be committed any more") as caught:
         one.finish()
@@ -279,7 +280,10 @@ def test_no_epoch_is_bumped_in_a_transaction(one: World, code: int) -> None:
 
 
 def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(one: World) -> None:
-    one.fault(Fault(error=51), Fault(error=51))
+    one.fault(
+        Fault(error=ErrorCode.concurrent_transactions),
+        Fault(error=ErrorCode.concurrent_transactions),
+    )
     values = one.send_batches(3)
     one.finish()
     assert one.cluster.logs["t", 0].values() == values
