@@ -16,7 +16,7 @@ In reading order:
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: fault injection: faults, their text form, and their effect on requests
 - `authorization`: operations that each API requires, and responses without what is denied
-- `requests`: where requests name topics and partitions, and responses that fail a part of them
+- `request_shapes`: where requests name topics and partitions, and responses report errors
 - `handlers`: the APIs that the broker serves, and the context that handlers receive
 - `cluster`: nodes, topics, leaders, replicas, reassignments, dynamic configs and log maintenance
 - `coordinator`: consumer groups and transactions
@@ -29,6 +29,5 @@ In reading order:
 - `topic_config`: topic configs and the broker configs that they default to
 - `consumer_record`: records as a read_committed consumer receives them
 - `releases`: the API versions that each release of Kafka serves
-- `clock`: a clock whose wall time tests can change
 - `topic_partition`: the `TopicPartition` type
 """

@@ -18,32 +18,31 @@ topic is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome, id_of
-from spark_kafka_sink.broker.requests import (
-    BY_ITEM,
+from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
+from spark_kafka_sink.broker.request_shapes import (
     BY_PARTITION,
     failed_adder,
-    failed_item,
     failed_items,
+    id_of,
+    items_of,
+    split,
     topic_name,
-    without,
 )
 from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from uuid import UUID
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-    from spark_kafka_sink.broker.requests import ItemShape, PartitionShape
+    from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -72,101 +71,68 @@ class Refusal(NamedTuple):
 
 
 REFUSALS: Final[Mapping[ResourceType, Refusal]] = {
-    ResourceType.TOPIC: Refusal(
-        ErrorCode.topic_authorization_failed, "Topic authorization failed."
-    ),
-    ResourceType.GROUP: Refusal(
-        ErrorCode.group_authorization_failed, "Group authorization failed."
-    ),
-    ResourceType.CLUSTER: Refusal(
-        ErrorCode.cluster_authorization_failed, "Cluster authorization failed."
-    ),
-    ResourceType.TRANSACTIONAL_ID: Refusal(
-        ErrorCode.transactional_id_authorization_failed,
-        "Transactional Id authorization failed.",
-    ),
+    type_: Refusal(error, f"{name} authorization failed.")
+    for type_, name, error in (
+        (ResourceType.TOPIC, "Topic", ErrorCode.topic_authorization_failed),
+        (ResourceType.GROUP, "Group", ErrorCode.group_authorization_failed),
+        (ResourceType.CLUSTER, "Cluster", ErrorCode.cluster_authorization_failed),
+        (
+            ResourceType.TRANSACTIONAL_ID,
+            "Transactional Id",
+            ErrorCode.transactional_id_authorization_failed,
+        ),
+    )
 }
 
-_Rights: TypeAlias = Callable[[Any], Iterator[Right]]
-_ItemRights: TypeAlias = Callable[[Any, Any, str | None], Iterator[Right]]
+_WRITE_TRANSACTION: Final = (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+_READ_GROUP: Final = (Operation.READ, ResourceType.GROUP, "group_id")
 
 
-def _on_cluster(*operations: Operation) -> _Rights:
-    def rights(_: Any) -> Iterator[Right]:
-        for operation in operations:
-            yield Right(operation, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    return rights
+def _on_cluster(operation: Operation) -> tuple[Operation, ResourceType, str]:
+    return operation, ResourceType.CLUSTER, ""
 
 
-def _on_group(operation: Operation) -> _Rights:
-    def rights(request: Any) -> Iterator[Right]:
-        group = getattr(request, "group_id", None)
-        if group is not None:
-            yield Right(operation, ResourceType.GROUP, group)
+OF_REQUEST: Final[Mapping[int, tuple[tuple[Operation, ResourceType, str], ...]]] = {
+    ApiKey.PRODUCE: (_WRITE_TRANSACTION,),
+    ApiKey.OFFSET_COMMIT: (_READ_GROUP,),
+    ApiKey.OFFSET_FETCH: ((Operation.DESCRIBE, ResourceType.GROUP, "group_id"),),
+    ApiKey.JOIN_GROUP: (_READ_GROUP,),
+    ApiKey.HEARTBEAT: (_READ_GROUP,),
+    ApiKey.LEAVE_GROUP: (_READ_GROUP,),
+    ApiKey.SYNC_GROUP: (_READ_GROUP,),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (_READ_GROUP,),
+    ApiKey.OFFSET_DELETE: ((Operation.DELETE, ResourceType.GROUP, "group_id"),),
+    ApiKey.INIT_PRODUCER_ID: (_WRITE_TRANSACTION,),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ((*_WRITE_TRANSACTION[:2], "v3_and_below_transactional_id"),),
+    ApiKey.ADD_OFFSETS_TO_TXN: (_WRITE_TRANSACTION, _READ_GROUP),
+    ApiKey.TXN_OFFSET_COMMIT: (_WRITE_TRANSACTION, _READ_GROUP),
+    ApiKey.END_TXN: (_WRITE_TRANSACTION,),
+    ApiKey.WRITE_TXN_MARKERS: (_on_cluster(Operation.CLUSTER_ACTION),),
+    ApiKey.DESCRIBE_LOG_DIRS: (_on_cluster(Operation.DESCRIBE),),
+    ApiKey.ELECT_LEADERS: (_on_cluster(Operation.ALTER),),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.ALTER),),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.DESCRIBE),),
+    ApiKey.LIST_CONFIG_RESOURCES: (_on_cluster(Operation.DESCRIBE_CONFIGS),),
+}
+"""Operations required for the whole request, by API; if one is denied, all of it is refused.
 
-    return rights
+Each has the type of the resource and the field of the request with its name. Resources without a
+name in the request require nothing.
+"""
 
 
-def _on_transactional_id(field: str = "transactional_id") -> _Rights:
-    def rights(request: Any) -> Iterator[Right]:
-        name = getattr(request, field, None)
-        if name is not None:
-            yield Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
-
-    return rights
-
-
-def _of_new_producer(request: Any) -> Iterator[Right]:
-    if request.transactional_id is not None:
-        yield from _on_transactional_id()(request)
-    else:
+def _request_rights(api: ApiKey, request: Any) -> Iterator[Right]:
+    if api == ApiKey.INIT_PRODUCER_ID and request.transactional_id is None:
         yield Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+    if api == ApiKey.ADD_PARTITIONS_TO_TXN and hasattr(request, "transactions"):
+        yield Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if api == ApiKey.FIND_COORDINATOR and hasattr(request, "key"):
+        yield from _item_rights(api, request, request.key, None)
+    for operation, type_, field in OF_REQUEST.get(api, ()):
+        name = getattr(request, field, None) if field else CLUSTER_NAME
+        if name is not None:
+            yield Right(operation, type_, name)
 
-
-def _of_added_partitions(request: Any) -> Iterator[Right]:
-    if hasattr(request, "transactions"):
-        yield from _on_cluster(Operation.CLUSTER_ACTION)(request)
-    yield from _on_transactional_id("v3_and_below_transactional_id")(request)
-
-
-def _of_one_coordinator(request: Any) -> Iterator[Right]:
-    if hasattr(request, "key"):
-        yield from _of_coordinator(request, request.key, None)
-
-
-def _both(*all_rights: _Rights) -> _Rights:
-    def rights(request: Any) -> Iterator[Right]:
-        for one in all_rights:
-            yield from one(request)
-
-    return rights
-
-
-OF_REQUEST: Final[Mapping[int, _Rights]] = {
-    ApiKey.PRODUCE: _on_transactional_id(),
-    ApiKey.OFFSET_COMMIT: _on_group(Operation.READ),
-    ApiKey.OFFSET_FETCH: _on_group(Operation.DESCRIBE),
-    ApiKey.FIND_COORDINATOR: _of_one_coordinator,
-    ApiKey.JOIN_GROUP: _on_group(Operation.READ),
-    ApiKey.HEARTBEAT: _on_group(Operation.READ),
-    ApiKey.LEAVE_GROUP: _on_group(Operation.READ),
-    ApiKey.SYNC_GROUP: _on_group(Operation.READ),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _on_group(Operation.READ),
-    ApiKey.OFFSET_DELETE: _on_group(Operation.DELETE),
-    ApiKey.INIT_PRODUCER_ID: _of_new_producer,
-    ApiKey.ADD_PARTITIONS_TO_TXN: _of_added_partitions,
-    ApiKey.ADD_OFFSETS_TO_TXN: _both(_on_transactional_id(), _on_group(Operation.READ)),
-    ApiKey.TXN_OFFSET_COMMIT: _both(_on_transactional_id(), _on_group(Operation.READ)),
-    ApiKey.END_TXN: _on_transactional_id(),
-    ApiKey.WRITE_TXN_MARKERS: _on_cluster(Operation.CLUSTER_ACTION),
-    ApiKey.DESCRIBE_LOG_DIRS: _on_cluster(Operation.DESCRIBE),
-    ApiKey.ELECT_LEADERS: _on_cluster(Operation.ALTER),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _on_cluster(Operation.ALTER),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _on_cluster(Operation.DESCRIBE),
-    ApiKey.LIST_CONFIG_RESOURCES: _on_cluster(Operation.DESCRIBE_CONFIGS),
-}
-"""Operations required for the whole request, by API; if one is denied, all of it is refused."""
 
 OF_PARTITIONS: Final[Mapping[int, Operation]] = {
     ApiKey.PRODUCE: Operation.WRITE,
@@ -183,64 +149,54 @@ OF_PARTITIONS: Final[Mapping[int, Operation]] = {
 }
 """The operation required on each topic whose partitions a request names, by API."""
 
-
-def _on_topic(*operations: Operation) -> _ItemRights:
-    def rights(_: Any, __: Any, topic: str | None) -> Iterator[Right]:
-        for operation in operations if topic is not None else ():
-            yield Right(operation, ResourceType.TOPIC, topic or "")
-
-    return rights
-
-
-def _of_new_topic(request: Any, item: Any, topic: str | None) -> Iterator[Right]:
-    yield from _on_topic(Operation.CREATE)(request, item, topic)
-    yield Right(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-
-
-def _on_each_group(operation: Operation) -> _ItemRights:
-    def rights(_: Any, item: Any, __: str | None) -> Iterator[Right]:
-        yield Right(operation, ResourceType.GROUP, getattr(item, "group_id", item))
-
-    return rights
-
-
-def _of_coordinator(request: Any, key: str, _: str | None) -> Iterator[Right]:
-    transactional = getattr(request, "key_type", 0) == _TRANSACTION_KEY
-    type_ = ResourceType.TRANSACTIONAL_ID if transactional else ResourceType.GROUP
-    yield Right(Operation.DESCRIBE, type_, key)
-
-
-def _of_transaction(_: Any, transactional_id: str, __: str | None) -> Iterator[Right]:
-    yield Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-
-
-def _on_config(operation: Operation) -> _ItemRights:
-    def rights(_: Any, item: Any, __: str | None) -> Iterator[Right]:
-        type_ = _CONFIG_RESOURCES.get(int(item.resource_type), ResourceType.CLUSTER)
-        name = CLUSTER_NAME if type_ is ResourceType.CLUSTER else item.resource_name
-        yield Right(operation, type_, name)
-
-    return rights
-
-
-OF_ITEMS: Final[Mapping[int, _ItemRights]] = {
-    ApiKey.CREATE_TOPICS: _of_new_topic,
-    ApiKey.DELETE_TOPICS: _on_topic(Operation.DESCRIBE, Operation.DELETE),
-    ApiKey.CREATE_PARTITIONS: _on_topic(Operation.ALTER),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _on_topic(Operation.DESCRIBE),
-    ApiKey.FIND_COORDINATOR: _of_coordinator,
-    ApiKey.OFFSET_FETCH: _on_each_group(Operation.DESCRIBE),
-    ApiKey.DESCRIBE_GROUPS: _on_each_group(Operation.DESCRIBE),
-    ApiKey.DELETE_GROUPS: _on_each_group(Operation.DELETE),
-    ApiKey.DESCRIBE_TRANSACTIONS: _of_transaction,
-    ApiKey.DESCRIBE_CONFIGS: _on_config(Operation.DESCRIBE_CONFIGS),
-    ApiKey.ALTER_CONFIGS: _on_config(Operation.ALTER_CONFIGS),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _on_config(Operation.ALTER_CONFIGS),
+_OF_ITEM: Final = None
+"""Stands for the resource type of a config resource or coordinator key, which the item has."""
+OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]] = {
+    ApiKey.CREATE_TOPICS: (
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER),
+    ),
+    ApiKey.DELETE_TOPICS: (
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.DELETE, ResourceType.TOPIC),
+    ),
+    ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.FIND_COORDINATOR: ((Operation.DESCRIBE, _OF_ITEM),),
+    ApiKey.OFFSET_FETCH: ((Operation.DESCRIBE, ResourceType.GROUP),),
+    ApiKey.DESCRIBE_GROUPS: ((Operation.DESCRIBE, ResourceType.GROUP),),
+    ApiKey.DELETE_GROUPS: ((Operation.DELETE, ResourceType.GROUP),),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.DESCRIBE_CONFIGS: ((Operation.DESCRIBE_CONFIGS, _OF_ITEM),),
+    ApiKey.ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((Operation.ALTER_CONFIGS, _OF_ITEM),),
 }
-"""Operations required for each item of a request, by API.
+"""Operations required for each item of a request, with the type of the resource, by API."""
 
-The functions take the request, the item, and the name of the topic if the item is a topic.
-"""
+
+def _item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iterator[Right]:
+    """Yield the rights that an item requires; `topic` is the topic's name if it is a topic."""
+    for operation, known_type in OF_ITEMS[api]:
+        type_ = known_type
+        if type_ is ResourceType.TOPIC:
+            name = topic
+        elif type_ is ResourceType.CLUSTER:
+            name = CLUSTER_NAME
+        elif type_ is not None:
+            name = getattr(item, "group_id", item)
+        else:
+            type_, name = _resource_of(request, item)
+        if name is not None:
+            yield Right(operation, type_, name)
+
+
+def _resource_of(request: Any, item: Any) -> tuple[ResourceType, str]:
+    """Return the resource of a config resource or of a coordinator key."""
+    if not hasattr(item, "resource_type"):
+        is_transaction = getattr(request, "key_type", 0) == _TRANSACTION_KEY
+        return ResourceType.TRANSACTIONAL_ID if is_transaction else ResourceType.GROUP, item
+    type_ = _CONFIG_RESOURCES.get(int(item.resource_type), ResourceType.CLUSTER)
+    return type_, CLUSTER_NAME if type_ is ResourceType.CLUSTER else item.resource_name
 
 
 _Filter: TypeAlias = "Callable[[RequestContext, Values], Values]"
@@ -267,11 +223,13 @@ def _hide_offsets(context: RequestContext, values: Values) -> Values:
     They are refused if the client named the topics, and left out if it requested all topics.
     """
     if "groups" not in values:
-        asked = context.request.topics
-        return values if asked is not None else _offsets_of_group(context, values, all_topics=True)
-    asked_for_all = {group.group_id: group.topics is None for group in context.request.groups}
+        requested = context.request.topics
+        return (
+            values if requested is not None else _offsets_of_group(context, values, all_topics=True)
+        )
+    all_topics = {group.group_id: group.topics is None for group in context.request.groups}
     groups = [
-        _offsets_of_group(context, group, all_topics=asked_for_all[group["group_id"]])
+        _offsets_of_group(context, group, all_topics=all_topics[group["group_id"]])
         for group in values["groups"]
     ]
     return {**values, "groups": groups}
@@ -320,12 +278,12 @@ _NULL_NAME_VERSION: Final = 12
 
 def answer_metadata(handler: Handler, context: RequestContext) -> Answer:
     """Handle Metadata, limited to what the client may see."""
-    asked = context.request.topics
-    if asked is None or (context.version == 0 and not asked):
+    requested = context.request.topics
+    if requested is None or (context.version == 0 and not requested):
         answer = handler.handle(context)
         return answer if isinstance(answer, Outcome) else _visible(context, answer)
-    refused = [_refused_topic(context, item) for item in asked if not _may_have(context, item)]
-    allowed = tuple(item for item in asked if _may_have(context, item))
+    refused = [_refused_topic(context, item) for item in requested if not _may_have(context, item)]
+    allowed = tuple(item for item in requested if _may_have(context, item))
     answer = handler.handle(context._replace(request=replace(context.request, topics=allowed)))
     if isinstance(answer, Outcome):
         return answer
@@ -346,10 +304,10 @@ def _may_have(context: RequestContext, item: Any) -> bool:
         return _describes(context, topic.name)
     if by_id is not None:
         return True
-    return _describes(context, item.name) and _may_be_made(context, item.name)
+    return _describes(context, item.name) and _may_create(context, item.name)
 
 
-def _may_be_made(context: RequestContext, topic: str) -> bool:
+def _may_create(context: RequestContext, topic: str) -> bool:
     """Return False if requesting an unknown topic would create it and the client may not."""
     config, denials, user = context.cluster.config, context.cluster.denials, context.user
     if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
@@ -412,8 +370,6 @@ def handle(handler: Handler, context: RequestContext) -> Answer:
 class _Authorized:
     """The authorization of one request."""
 
-    __slots__ = ("_api", "_context", "_handler")
-
     def __init__(self, handler: Handler, context: RequestContext) -> None:
         self._handler = handler
         self._context = context
@@ -422,13 +378,12 @@ class _Authorized:
     def answer(self) -> Answer:
         """Return the handler's answer with refusals added, or only refusals."""
         context = self._context
-        rights = OF_REQUEST.get(self._api)
-        lacking = None if rights is None else self._lacking(rights(context.request))
-        if lacking is not None:
-            return self._refused(lacking)
+        denied = self._first_denied(_request_rights(self._api, context.request))
+        if denied is not None:
+            return self._refused(denied)
         if self._api == ApiKey.METADATA:
             return answer_metadata(self._handler, context)
-        items = self._items()
+        items = items_of(self._api, context.request) if self._api in OF_ITEMS else None
         if items is not None:
             return self._without_items(items)
         shape = BY_PARTITION.get(self._api)
@@ -436,14 +391,14 @@ class _Authorized:
             return self._without_partitions()
         return self._handled(context, self._filtered)
 
-    def _lacking(self, rights: Iterable[Right]) -> Right | None:
+    def _first_denied(self, rights: Iterable[Right]) -> Right | None:
         """Return the first right that is denied, or None."""
         denials, user = self._context.cluster.denials, self._context.user
         return next((right for right in rights if not denials.allows(user, *right)), None)
 
-    def _refused(self, lacking: Right) -> Answer:
+    def _refused(self, denied: Right) -> Answer:
         """Refuse the whole request."""
-        api, request, refusal = self._api, self._context.request, REFUSALS[lacking.type]
+        api, request, refusal = self._api, self._context.request, REFUSALS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
             return Outcome.CLOSE
         by_partition = api in _ALL_PARTITIONS_FAIL or (
@@ -455,52 +410,44 @@ class _Authorized:
                 top = {"error_code": refusal.error} if api == ApiKey.ELECT_LEADERS else {}
                 return failed_adder(shape, request, refusal.error)({shape.answers: [], **top})
         failed = failed_items(api, request, refusal.error) or {"error_code": refusal.error}
-        about = {"error_message": refusal.message, REASON: self._reason(lacking)}
+        about = {"error_message": refusal.message, REASON: self._reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
     def _without_partitions(self) -> Answer:
         context, operation = self._context, OF_PARTITIONS[self._api]
         shape = _refusing(self._api)
 
-        def is_out(item: Any, _: object) -> bool:
+        def is_denied(item: Any, _: object) -> bool:
             name = topic_name(item, self._name_of)
             right = Right(operation, ResourceType.TOPIC, name or "")
-            return name is not None and self._lacking((right,)) is not None
+            return name is not None and self._first_denied((right,)) is not None
 
-        rest = without(shape, context.request, is_out)
-        failed = without(shape, context.request, lambda item, one: not is_out(item, one))
+        rest, failed = split(shape, context.request, is_denied)
         if not getattr(failed, shape.topics):
             return self._handled(context, self._filtered)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return Outcome.CLOSE
         add = failed_adder(shape, failed, REFUSALS[ResourceType.TOPIC].error)
         if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
-            not_tried = failed_adder(shape, rest, ErrorCode.operation_not_attempted)
-            return add(not_tried({shape.answers: []}))
+            not_attempted = failed_adder(shape, rest, ErrorCode.operation_not_attempted)
+            return add(not_attempted({shape.answers: []}))
         if not getattr(rest, shape.topics):
             return add({shape.answers: []})
         if self._api == ApiKey.FETCH:
             rest = replace(rest, max_wait=timedelta(0))
         return self._handled(context._replace(request=rest), add)
 
-    def _items(self) -> ItemShape | None:
-        """Return how the request names the items that require rights, or None."""
-        if self._api not in OF_ITEMS:
-            return None
-        shapes = BY_ITEM[self._api]
-        request = self._context.request
-        return next((one for one in shapes if getattr(request, one.items, None)), None)
-
     def _without_items(self, shape: ItemShape) -> Answer:
-        context, rights = self._context, OF_ITEMS[self._api]
+        context = self._context
         allowed, refused = [], []
         for item in getattr(context.request, shape.items):
             topic = topic_name(item, self._name_of)
-            lacking = self._lacking(rights(context.request, item, topic))
-            if lacking is None:
+            rights = _item_rights(self._api, context.request, item, topic)
+            denied = self._first_denied(rights)
+            if denied is None:
                 allowed.append(item)
             else:
-                refused.append(self._refused_item(shape, item, lacking))
+                refused.append(self._refused_item(shape, item, denied))
 
         def add(values: Values) -> Values:
             filtered = self._filtered(values)
@@ -511,18 +458,18 @@ class _Authorized:
         rest = replace(context.request, **{shape.items: tuple(allowed)})
         return self._handled(context._replace(request=rest), add)
 
-    def _refused_item(self, shape: ItemShape, item: Any, lacking: Right) -> Values:
+    def _refused_item(self, shape: ItemShape, item: Any, denied: Right) -> Values:
         is_new = self._api == ApiKey.CREATE_TOPICS
-        error, own = REFUSALS[ResourceType.TOPIC if is_new else lacking.type]
+        error, own = REFUSALS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, own)
-        failed = failed_item(shape, item, error)
-        return {**failed, "error_message": message, REASON: self._reason(lacking)}
+        failed = shape.answer(item, error)
+        return {**failed, "error_message": message, REASON: self._reason(denied)}
 
-    def _reason(self, lacking: Right) -> str:
+    def _reason(self, denied: Right) -> str:
         """Return the reason of a refusal for the broker's log."""
         return (
-            f"User:{self._context.user} is denied {lacking.operation.label} on "
-            f"{lacking.type.value} {lacking.name}"
+            f"User:{self._context.user} is denied {denied.operation.label} on "
+            f"{denied.type.value} {denied.name}"
         )
 
     def _filtered(self, values: Values) -> Values:
@@ -533,8 +480,8 @@ class _Authorized:
     def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
         """Call the handler, and apply `change` to its answer, immediately or when it comes."""
         reply = context.reply
-        later = context._replace(reply=lambda values: reply(change(values)))
-        answer = self._handler.handle(later)
+        delayed = context._replace(reply=lambda values: reply(change(values)))
+        answer = self._handler.handle(delayed)
         return answer if isinstance(answer, Outcome) else change(answer)
 
     def _name_of(self, topic_id: UUID) -> str | None:

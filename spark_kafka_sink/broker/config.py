@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ANY = frozenset({"", "0.0.0.0", "::"})
 """Hosts that stand for all addresses of the machine; other machines cannot connect to them."""
 _LOOPBACK = "127.0.0.1"
-_ALWAYS = ("localhost", _LOOPBACK, "::1")
+_LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
 
 
 def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> None:
@@ -45,15 +45,15 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
         if host in _ANY:
             raise ConfigError(
                 f"host {host or chr(39) * 2} can't be announced to clients",
-                hint="Say with advertised_listeners (--advertised-listeners) what host:port "
-                "clients reach it at",
+                hint="Set advertised_listeners (--advertised-listeners) to the host:port that "
+                "clients connect to",
             )
         return
-    told = parse_addresses(advertised_listeners, "advertised_listeners")
-    if len(told) != nodes:
+    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
+    if len(addresses) != nodes:
         raise ConfigError(
-            f"advertised_listeners has {len(told)} addresses for {nodes} nodes",
-            hint="Give one host:port for each node, in their order, separated by commas",
+            f"advertised_listeners has {len(addresses)} addresses for {nodes} nodes",
+            hint="Give one host:port per node, in order of node ids, separated by commas",
         )
 
 
@@ -66,8 +66,8 @@ def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
     others = secured_protocols(advertised_listeners or "") - {protocol}
     if others:
         raise ConfigError(
-            f"advertised_listeners has {min(others)}, but the broker speaks {protocol}",
-            hint="Leave the protocols out, and say with tls and sasl what the broker speaks",
+            f"advertised_listeners has {min(others)}, but the broker's protocol is {protocol}",
+            hint="Remove the protocols; tls and sasl determine the broker's protocol",
         )
 
 
@@ -80,8 +80,8 @@ def advertised(
     """
     if advertised_listeners is None:
         return {node: (host, port) for node, port in ports.items()}
-    told = parse_addresses(advertised_listeners, "advertised_listeners")
-    return {node: _split(address) for node, address in zip(ports, told, strict=True)}
+    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
+    return {node: _split(address) for node, address in zip(ports, addresses, strict=True)}
 
 
 def reachable(host: str) -> str:
@@ -91,10 +91,10 @@ def reachable(host: str) -> str:
 
 def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str, ...]:
     """Return the hosts that clients may use for the nodes, which a certificate must contain."""
-    names = [*_ALWAYS, host]
+    names = [*_LOCAL_HOSTS, host]
     if advertised_listeners is not None:
-        told = parse_addresses(advertised_listeners, "advertised_listeners")
-        names += [_split(address)[0] for address in told]
+        addresses = parse_addresses(advertised_listeners, "advertised_listeners")
+        names += [_split(address)[0] for address in addresses]
     return tuple(dict.fromkeys(name for name in names if name not in _ANY))
 
 
@@ -106,7 +106,7 @@ def _split(address: str) -> tuple[str, int]:
 MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes of log overhead."""
 
-_LOWEST = {
+_MINIMUM = {
     "nodes": 1,
     "default_partitions": 1,
     "message_max_bytes": 61,
@@ -253,26 +253,29 @@ class BrokerConfig:
     denials: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name, lowest in _LOWEST.items():
+        for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
-            if value < lowest:
-                raise ConfigError(f"{name} is {value}", hint=f"It must be at least {lowest}")
-        self._check_copies()
+            if value < minimum:
+                raise ConfigError(f"{name} is {value}", hint=f"It must be at least {minimum}")
+        self._check_replication()
         if unknown := self.topic_configs.keys() - self.topics.keys():
             raise ConfigError(
-                f"there are configs of a topic that is not made: {', '.join(sorted(unknown))}",
-                hint="Name it among the topics to begin with",
+                f"topic_configs has topics that are not in topics: {', '.join(sorted(unknown))}",
+                hint="Add them to topics",
             )
         if self.storage != LOG and self.data_dir is not None:
             raise ConfigError(
-                "there are both data_dir and another storage than log", hint="Give one of them"
+                f"data_dir and storage={self.storage.partition(':')[0]} exclude each other",
+                hint="Remove one of them",
             )
         if self.transaction_version not in {0, 1, 2}:
             raise ConfigError(
-                f"transaction_version is {self.transaction_version}", hint="There are 0, 1 and 2"
+                f"transaction_version is {self.transaction_version}", hint="Set 0, 1 or 2"
             )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
-            raise ConfigError(f"port is {self.port}", hint="0 takes any free port")
+            raise ConfigError(
+                f"port is {self.port}", hint="Set a lower port, or 0 for any free port"
+            )
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)
         check_listeners(self.host, self.advertised_listeners, self.nodes)
@@ -314,7 +317,7 @@ class BrokerConfig:
         """The finalized level of transaction.version."""
         return self.transaction_version if self.has_transaction_version else 0
 
-    def _check_copies(self) -> None:
+    def _check_replication(self) -> None:
         factors = {"replication_factor": self.replication_factor} | {
             f"the replication factor of {topic}": number
             for topic, number in self.replication_factors.items()
@@ -322,7 +325,7 @@ class BrokerConfig:
         for name, number in factors.items():
             if not 1 <= number <= self.nodes:
                 raise ConfigError(
-                    f"{name} is {number}", hint=f"It must be 1 to {self.nodes}, the nodes there are"
+                    f"{name} is {number}", hint=f"It must be 1 to {self.nodes}, the number of nodes"
                 )
         for name in ("follower_lag_ms", "replica_lag_time_max_ms", "session_timeout_ms"):
             if getattr(self, name) < 0:

@@ -12,7 +12,7 @@ from spark_kafka_sink.broker.config import BrokerConfig, reachable
 from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.runtime import BrokerRuntime
-from spark_kafka_sink.broker.security.controls import SecurityControls
+from spark_kafka_sink.broker.security.server_security import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.common.text import did_you_mean
@@ -264,9 +264,9 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
         names = sorted(each.name for each in cluster.topics.all())
         shown = ", ".join(names[:_SHOWN_TOPICS]) + ("" if len(names) <= _SHOWN_TOPICS else " …")
         raise UnknownTopicError(
-            "there is no such topic",
+            "the topic does not exist",
             topic=topic,
-            hint=f"The broker has: {shown or 'no topic'}",
+            hint=f"Topics: {shown or 'none'}",
         )
     return list(found.partitions)
 
@@ -282,7 +282,7 @@ def _partition(cluster: Cluster, topic: str, index: int) -> Partition:
     partition = found.partition(index) if found else None
     if partition is None:
         raise UnknownTopicError(
-            "there is no such partition", topic=topic, partition=index, hint="Create it first"
+            "the partition does not exist", topic=topic, partition=index, hint="Create it first"
         )
     return partition
 

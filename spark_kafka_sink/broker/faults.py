@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.requests import (
+from spark_kafka_sink.broker.request_shapes import (
     BY_PARTITION,
     failed_adder,
     failed_items,
-    index_of,
+    split,
     topic_name,
-    without,
 )
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.connection import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.requests import PartitionShape
+    from spark_kafka_sink.broker.request_shapes import PartitionShape
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -136,11 +135,13 @@ class Fault:
     def __post_init__(self) -> None:
         if not 0 < self.probability <= 1:
             raise ConfigError(
-                f"a fault's probability is {self.probability}", hint="It lies above 0, up to 1"
+                f"a fault's probability is {self.probability}",
+                hint="Set a value above 0 and up to 1",
             )
         if self.value < 0 and self.effect not in {Effect.CLOCK, Effect.ERROR}:
             raise ConfigError(
-                f"{self.effect}={self.value}", hint="Only clock may jump back; others are positive"
+                f"the fault {self.effect}={self.value} is negative",
+                hint="Only clock may be negative",
             )
 
     def matches(self, request: RequestInfo) -> bool:
@@ -190,7 +191,7 @@ def parse_fault(text: str) -> Fault:
         key, _, value = word.partition("=")
         given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
     if "effect" not in given:
-        raise _wrong(text, f"an effect is missing: {', '.join(Effect)}")
+        raise _invalid(text, f"it needs an effect: {', '.join(Effect)}")
     return Fault(**given)
 
 
@@ -200,14 +201,14 @@ def _api(name: str, text: str) -> ApiKey | None:
     try:
         return ApiKey[name.upper().replace("-", "_")]
     except KeyError:
-        raise _wrong(text, f"{name} is no API; one is init_producer_id, * is all of them") from None
+        raise _invalid(text, f"{name} is not an API such as init_producer_id, or *") from None
 
 
 def _condition(key: str, value: str, text: str) -> dict[str, Any]:
     try:
         return {key: _CONDITIONS[key](value)}
     except ValueError:
-        raise _wrong(text, f"{key}={value} is not a number") from None
+        raise _invalid(text, f"{key}={value} is not a number") from None
 
 
 def _effect(key: str, value: str, text: str) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def _effect(key: str, value: str, text: str) -> dict[str, Any]:
         effect = Effect(key)
     except ValueError:
         known = [*_CONDITIONS, *Effect]
-        raise _wrong(text, f"{key} is not one of {', '.join(known)}") from None
+        raise _invalid(text, f"{key} is not one of {', '.join(known)}") from None
     if effect in _PLAIN or (effect in _OPTIONAL and not value):
         return {"effect": effect}
     if effect is Effect.ERROR:
@@ -223,7 +224,7 @@ def _effect(key: str, value: str, text: str) -> dict[str, Any]:
     try:
         return {"effect": effect, "value": int(value)}
     except ValueError:
-        raise _wrong(text, f"{key} needs a number, not '{value}'") from None
+        raise _invalid(text, f"{key} needs a number, not '{value}'") from None
 
 
 def _parse_code(value: str, text: str) -> int:
@@ -232,11 +233,11 @@ def _parse_code(value: str, text: str) -> int:
     try:
         return ErrorCode[value.lower()].value
     except KeyError:
-        raise _wrong(text, f"{value} is not the name of a Kafka error") from None
+        raise _invalid(text, f"{value} is not a Kafka error name") from None
 
 
-def _wrong(text: str, what: str) -> ConfigError:
-    return ConfigError(f"the fault '{text}' can't be read: {what}", hint=f"Write it as {EXAMPLE}")
+def _invalid(text: str, why: str) -> ConfigError:
+    return ConfigError(f"the fault '{text}' is invalid: {why}", hint=f"Example: {EXAMPLE}")
 
 
 def partitions_of(
@@ -251,7 +252,7 @@ def partitions_of(
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
         return tuple(RequestPartition(topic_name(item, name_of), None) for item in topics)
     return tuple(
-        RequestPartition(topic_name(item, name_of), index_of(shape, one))
+        RequestPartition(topic_name(item, name_of), shape.index_of(one))
         for item in getattr(request, shape.topics, None) or ()
         for one in getattr(item, shape.partitions)
     )
@@ -259,8 +260,6 @@ def partitions_of(
 
 class ActiveFault:
     """An armed fault; `hits` counts the requests that triggered it."""
-
-    __slots__ = ("_matched", "_rng", "fault", "hits")
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -288,8 +287,6 @@ class ActiveFault:
 
 class Faults:
     """All faults of a cluster; may be used from any thread."""
-
-    __slots__ = ("_armed", "_lock")
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -334,14 +331,12 @@ class Faults:
         return triggered
 
 
-_WHOLE_ANSWER_NEEDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+_ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 """APIs whose errors are added to the handler's response, because clients need the rest of it."""
 
 
 class FaultInjector:
     """Applies faults to requests before they reach their handlers."""
-
-    __slots__ = ("_cluster", "_faults")
 
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         self._cluster = cluster
@@ -368,13 +363,13 @@ class FaultInjector:
             partitions=partitions_of(channel.api, context.request, self._name_of),
         )
         triggered = self._faults.triggered_by(info)
-        late = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
-        if not late:
-            self._go_on(channel, context, triggered)
+        delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
+        if not delay_ms:
+            self._apply(channel, context, triggered)
             return
         self._cluster.purgatory.add(
             DelayedOperation(
-                deadline=self._cluster.clock.monotonic() + late / 1000,
+                deadline=self._cluster.clock.monotonic() + delay_ms / 1000,
                 try_complete=lambda: False,
                 on_complete=lambda: self._resume(channel, context, triggered),
                 is_abandoned=context.is_closed,
@@ -385,12 +380,12 @@ class FaultInjector:
         self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
     ) -> None:
         try:
-            self._go_on(channel, context, triggered)
+            self._apply(channel, context, triggered)
         except ProtocolError:
             channel.end()
-        channel.went_on()
+        channel.resume()
 
-    def _go_on(
+    def _apply(
         self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
     ) -> None:
         effects = {fault.effect for fault in triggered}
@@ -399,7 +394,7 @@ class FaultInjector:
         if context.is_closed() or Effect.LOSE_REQUEST in effects:
             return
         if Effect.CLOSE in effects:
-            raise ProtocolError("a fault ends the connection")
+            raise ProtocolError("a fault closes the connection")
         channel.lost = Effect.LOSE_RESPONSE in effects
         for fault in triggered:
             if fault.effect is Effect.CUT:
@@ -436,9 +431,9 @@ class FaultInjector:
                 pass
 
     def _move(self, partition: Partition, node: int) -> None:
-        living = self._cluster.node_states.active()
-        others = [n for n in (*partition.replicas, *living) if n in living]
-        leader = node or next((n for n in others if n != partition.leader), 0)
+        active = self._cluster.node_states.active()
+        candidates = [n for n in (*partition.replicas, *active) if n in active]
+        leader = node or next((n for n in candidates if n != partition.leader), 0)
         if leader:
             self._cluster.elections.move(partition, leader)
 
@@ -455,9 +450,9 @@ class FaultInjector:
         error, api, request = _code(fault.value), channel.api, context.request
         shape = BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
-            raise ProtocolError("a request without an answer fails, so the connection ends")
-        if api in _WHOLE_ANSWER_NEEDED:
-            channel.changes.append(lambda values: _overlaid(values, fault, error))
+            raise ProtocolError("a fault fails a request without a response")
+        if api in _ERRORS_ARE_ADDED:
+            channel.changes.append(lambda values: _with_error(values, fault, error))
             channel.handle(context)
         elif shape is not None and getattr(request, shape.topics, None):
             self._fail_partitions(channel, context, fault, shape)
@@ -471,13 +466,11 @@ class FaultInjector:
         fault: Fault,
         shape: PartitionShape,
     ) -> None:
-
-        def is_out(item: Any, one: Any) -> bool:
+        def is_failed(item: Any, one: Any) -> bool:
             name = topic_name(item, self._name_of)
-            return fault.covers(RequestPartition(name, index_of(shape, one)))
+            return fault.covers(RequestPartition(name, shape.index_of(one)))
 
-        rest = without(shape, context.request, is_out)
-        failed = without(shape, context.request, lambda item, one: not is_out(item, one))
+        rest, failed = split(shape, context.request, is_failed)
         add = failed_adder(shape, failed, _code(fault.value))
         if not getattr(rest, shape.topics):
             channel.send(add({shape.answers: []}))
@@ -499,12 +492,15 @@ def _code(number: int) -> ErrorCode:
         return cast("ErrorCode", UnknownErrorCode(number))
 
 
-def _overlaid(values: Values, fault: Fault, error: ErrorCode) -> Values:
+def _with_error(values: Values, fault: Fault, error: ErrorCode) -> Values:
     """Return Metadata in which the fault's topics or partition have the error."""
-    return {**values, "topics": [_marked(topic, fault, error) for topic in values["topics"]]}
+    return {
+        **values,
+        "topics": [_topic_with_error(topic, fault, error) for topic in values["topics"]],
+    }
 
 
-def _marked(topic: Values, fault: Fault, error: ErrorCode) -> Values:
+def _topic_with_error(topic: Values, fault: Fault, error: ErrorCode) -> Values:
     if fault.topic not in {None, topic["name"]}:
         return topic
     if fault.partition is None:

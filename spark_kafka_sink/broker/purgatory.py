@@ -44,16 +44,6 @@ class DelayedOperation:
 class DelayedOperationPurgatory:
     """All waiting operations; used by the thread that owns the cluster's state."""
 
-    __slots__ = (
-        "_all_changed",
-        "_by_deadline",
-        "_changed",
-        "_keyed",
-        "_keyless",
-        "_numbers",
-        "_purge_at",
-    )
-
     def __init__(self) -> None:
         self._keyed: dict[TopicPartition, dict[DelayedOperation, None]] = {}
         self._keyless: dict[DelayedOperation, None] = {}

@@ -93,8 +93,8 @@ def known_release(text: str) -> str:
     release = ".".join(text.split(".")[:2])
     if release not in releases():
         raise ConfigError(
-            f"nothing is known of the APIs of Kafka {text}",
-            hint=f"Releases to choose from: {', '.join(releases())}",
+            f"the API versions of Kafka {text} are unknown",
+            hint=f"Known releases: {', '.join(releases())}",
         )
     return release
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.clock import JumpingClock
-from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
-from spark_kafka_sink.broker.cluster.storage_backend import is_remote, open_backend
-from spark_kafka_sink.broker.config import advertised
+from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
+from spark_kafka_sink.broker.config import LOG, advertised
 from spark_kafka_sink.broker.faults import FaultInjector
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
 from spark_kafka_sink.broker.net.server import LoopSockets, Server
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.redis.storage import RedisBackend
 from spark_kafka_sink.broker.state_lock import StateLock
+from spark_kafka_sink.broker.storage.data_dir import DataDir
+from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.faults import Faults
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
+    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 STOP_SECONDS: Final = 10.0
@@ -50,7 +53,7 @@ class BrokerRuntime:
         bound = {node.id: node.bound for node in self.nodes}
         self._sockets = SocketServer(listeners, bound, security)
         self._requests: RequestHandler | None = None
-        if is_remote(config):
+        if config.storage != LOG:  # Requests that may wait for the storage get their own thread.
             self._requests = RequestHandler(StateLock())
         try:
             self.cluster = self._open_cluster(config, security.denials)
@@ -67,14 +70,18 @@ class BrokerRuntime:
         clock, purgatory = JumpingClock(SystemClock()), DelayedOperationPurgatory()
         lock = None if self._requests is None else self._requests.lock
 
-        def news(key: TopicPartition) -> None:
+        def on_replicated(key: TopicPartition) -> None:
             self.call_soon(lambda: purgatory.wake(key))
 
-        sockets = self._sockets
-        node_sockets = sockets if lock is None else LoopSockets(sockets, sockets.call_soon, lock)
-        backend = open_backend(config, clock, lock, news)
+        sockets: NodeSockets = self._sockets
+        backend: StorageBackend
+        if lock is not None:
+            sockets = LoopSockets(sockets, self._sockets.call_soon, lock)
+            backend = RedisBackend(config.storage, clock, lock, on_replicated)
+        else:
+            backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
         try:
-            return Cluster(config, self.nodes, clock, backend, purgatory, node_sockets, denials)
+            return Cluster(config, self.nodes, clock, backend, purgatory, sockets, denials)
         except BaseException:
             backend.abandon()
             raise
@@ -116,15 +123,15 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
             listener.close()
         raise BrokerUnavailableError(
             f"the embedded broker can't listen on {config.host}:{port}: {error.strerror}",
-            hint="Choose another port, or 0 for any free one",
+            hint="Set another port, or 0 for any free port",
         ) from error
     return listeners
 
 
 def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[Node, ...]:
     ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
-    told = advertised(config.host, config.advertised_listeners, ports)
+    addresses = advertised(config.host, config.advertised_listeners, ports)
     return tuple(
         Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
-        for node, (host, port) in told.items()
+        for node, (host, port) in addresses.items()
     )

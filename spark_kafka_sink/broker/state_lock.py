@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class StateLock:
     """Guards a `Cluster` and all state that belongs to it."""
 
-    __slots__ = ("_lock", "_owner")
-
     def __init__(self) -> None:
         self._lock = Lock()
         self._owner = 0

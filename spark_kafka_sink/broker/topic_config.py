@@ -147,7 +147,7 @@ class BatchRules:
     segment_bytes: int
     before_max_ms: int
     after_max_ms: int
-    least_in_sync: int
+    min_in_sync: int
     codec: Codec | None
     is_compacted: bool
     stamps_records: bool
@@ -162,7 +162,7 @@ class BatchRules:
             segment_bytes=int(config["internal.segment.bytes"]) or int(config["segment.bytes"]),
             before_max_ms=int(config["message.timestamp.before.max.ms"]),
             after_max_ms=int(config["message.timestamp.after.max.ms"]),
-            least_in_sync=int(config["min.insync.replicas"]),
+            min_in_sync=int(config["min.insync.replicas"]),
             codec=chosen,
             is_compacted="compact" in config["cleanup.policy"].split(","),
             stamps_records=config["message.timestamp.type"] == "LogAppendTime",
@@ -197,23 +197,27 @@ class TopicConfig:
 
     def default(self, key: str) -> str:
         """Return the value that applies if the topic does not set one."""
-        said = (layer.values[key] for layer in self.broker if key in layer.values)
-        return next(said, _ALL_KEYS[key].default)
+        found = (layer.values[key] for layer in self.broker if key in layer.values)
+        return next(found, _ALL_KEYS[key].default)
 
     def source(self, key: str) -> ConfigSource:
         """Return the source of the value."""
         if key in self.own:
             return ConfigSource.TOPIC
-        said = (layer.source for layer in self.broker if key in layer.values)
-        return next(said, ConfigSource.DEFAULT)
+        found = (layer.source for layer in self.broker if key in layer.values)
+        return next(found, ConfigSource.DEFAULT)
 
 
-def problem_with(configs: Mapping[str, str | None]) -> str | None:
-    """Return what is wrong with configs of a topic, or None."""
+def problem_with(
+    configs: Mapping[str, str | None],
+    keys: Mapping[str, ConfigKey] = _ALL_KEYS,
+    kind: str = "topic",
+) -> str | None:
+    """Return what is wrong with configs of a topic or group, or None."""
     for name, value in configs.items():
-        if name not in _ALL_KEYS:
-            return f"Unknown topic config name: {name}"
-        if value is None or not _ALL_KEYS[name].allowed(value):
+        if name not in keys:
+            return f"Unknown {kind} config name: {name}"
+        if value is None or not keys[name].allowed(value):
             return f"Invalid value {value} for configuration {name}"
     return None
 

@@ -16,18 +16,13 @@ from zlib import crc32
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.node_control import NodeControl
-from spark_kafka_sink.broker.cluster.node_states import NodeStates
+from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeStates
 from spark_kafka_sink.broker.cluster.replica_manager import Reassignments, ReplicaManager
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    ProducerIdManager,
     TransactionalOffsets,
-    TransactionConfig,
     TransactionCoordinator,
-    TransactionMarkerWriter,
-    TransactionStore,
 )
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigSource, Layer
 from spark_kafka_sink.common.errors import ConfigError
@@ -35,8 +30,7 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.broker.clock import JumpingClock
-    from spark_kafka_sink.broker.cluster.node_control import NodeSockets
+    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
@@ -44,6 +38,26 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.common.clock import Clock
+
+
+class JumpingClock:
+    """A clock whose wall time tests can change; its monotonic time is not affected."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset_ms = 0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return self._clock.monotonic()
+
+    def wall_ms(self) -> int:
+        """See `Clock`."""
+        return self._clock.wall_ms() + self._offset_ms
+
+    def jump(self, milliseconds: int) -> None:
+        """Move the wall time by `milliseconds`, which may be negative."""
+        self._offset_ms += milliseconds
 
 
 BROKER = "broker config"
@@ -58,8 +72,6 @@ class DynamicConfigs:
         config: what the broker was started with.
         journal: where values are stored across restarts.
     """
-
-    __slots__ = ("_config", "_journal", "_values")
 
     def __init__(self, config: BrokerConfig, journal: Journal) -> None:
         self._config = config
@@ -102,7 +114,7 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
 
 
 LOG = logging.getLogger(__name__)
-FLUSH_LOOK_MS: Final = 100
+FLUSH_CHECK_MS: Final = 100
 """Milliseconds between checks for logs whose flush.ms has passed."""
 
 
@@ -115,38 +127,36 @@ class LogManager:
         retention_ms: log.retention.check.interval.ms.
     """
 
-    __slots__ = ("_clock", "_flushed", "_logs", "_retained", "_retention_ms")
-
     def __init__(
         self, logs: Callable[[], Iterable[UnifiedLog]], clock: Clock, retention_ms: int
     ) -> None:
         self._logs = logs
         self._clock = clock
         self._retention_ms = retention_ms
-        self._flushed = self._retained = clock.wall_ms()
+        self._flush_checked = self._retention_checked = clock.wall_ms()
 
     def tick(self) -> None:
         """Flush logs and delete expired segments when their check is due."""
         now = self._clock.wall_ms()
-        if now - self._flushed >= FLUSH_LOOK_MS:
-            self._flushed = now
+        if now - self._flush_checked >= FLUSH_CHECK_MS:
+            self._flush_checked = now
             for log in self._logs():
                 _attempt(log.storage.flush_if_due, now)
-        if now - self._retained >= self._retention_ms:
-            self._retained = now
+        if now - self._retention_checked >= self._retention_ms:
+            self._retention_checked = now
             for log in self._logs():
                 _attempt(log.storage.expire, now)
 
 
 def _attempt(step: Callable[[int], None], now: int) -> None:
-    """One log's step; its failure keeps nothing else from being done, and it is due again."""
+    """Maintain one log; errors are logged and do not affect other logs."""
     try:
         step(now)
     except OSError as error:
-        LOG.warning("a log can't be flushed or shortened: %s", error)
+        LOG.warning("can't flush a log or delete its old segments: %s", error)
 
 
-_CORRECT = "Correct its name, its number of partitions or its configs"
+_INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,32 +215,15 @@ class Cluster:
         self.log_manager = LogManager(self.topics.logs, clock, config.retention_check_ms)
         self.elections = Elections(self.node_states, self.topics, purgatory)
         self.node_control = NodeControl(
-            self.node_states, self.elections, sockets, clock, self._nodes_changed
+            self.node_states, sockets, clock, self._node_lost, self._node_started
         )
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)
         self.reassignments = Reassignments(self.topics, self.elections)
         self.group_coordinator = GroupCoordinator(self.journal)
-        self._producer_id_manager = ProducerIdManager(self.journal)
-        self.transactional_offsets = TransactionalOffsets(self.journal)
-        self.marker_writer = TransactionMarkerWriter(
-            self.topics.named,
-            self.group_coordinator,
-            self.transactional_offsets,
-            purgatory,
-            clock,
-        )
-        transaction_config = TransactionConfig(
-            max_timeout_ms=config.transaction_max_timeout_ms,
-            id_expiration_ms=config.transactional_id_expiration_ms,
-            ends_bump=config.transaction_level > 1,
-        )
+        self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
         self.transaction_coordinator = TransactionCoordinator(
-            transaction_config,
-            TransactionStore(self.journal),
-            clock,
-            self.new_producer_id,
-            self.marker_writer,
+            config, self.journal, clock, self.topics.named, self.transactional_offsets, purgatory
         )
         self._create_configured_topics()
 
@@ -254,8 +247,8 @@ class Cluster:
         except TopicError as error:
             is_storage = error.error is ErrorCode.kafka_storage_error
             raise ConfigError(
-                f"the topic {new.name!r} can't be made: {error.message}",
-                hint=None if is_storage else _CORRECT,
+                f"the topic {new.name!r} can't be created: {error.message}",
+                hint=None if is_storage else _INVALID_TOPIC_HINT,
             ) from error
 
     @property
@@ -264,17 +257,21 @@ class Cluster:
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
-        living = self.node_states.active()
-        self.nodes = {node: self._all_nodes[node] for node in living}
-        self.topics.set_nodes(living)
+        active = self.node_states.active()
+        self.nodes = {node: self._all_nodes[node] for node in active}
+        self.topics.set_nodes(active)
+
+    def _node_lost(self, node: int) -> None:
+        self._nodes_changed()
+        self.elections.node_lost(node)
+
+    def _node_started(self) -> None:
+        self._nodes_changed()
+        self.elections.node_started()
 
     def node(self, node_id: int) -> Node:
         """Return a node, active or not."""
         return self._all_nodes[node_id]
-
-    def new_producer_id(self) -> int:
-        """Allocate a new producer id."""
-        return self._producer_id_manager.next()
 
     def coordinator(self, key: str) -> Node:
         """Return the node that coordinates a group or transactional id.

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.node_states import NodeStates
+    from spark_kafka_sink.broker.cluster.nodes import NodeStates
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
@@ -23,8 +23,6 @@ class Elections:
     A new leader has only the records that it replicated. As in Kafka, records that only the former
     leader had are lost; they were never acknowledged to a producer with acks=all.
     """
-
-    __slots__ = ("_nodes", "_purgatory", "_topics")
 
     def __init__(
         self, nodes: NodeStates, topics: Topics, purgatory: DelayedOperationPurgatory
@@ -44,7 +42,7 @@ class Elections:
                 partition.in_sync = [n for n in partition.in_sync if n != node]
             self._wake(partition)
 
-    def node_back(self) -> None:
+    def node_started(self) -> None:
         """Elect leaders for the partitions that have none."""
         for partition in self._partitions():
             if partition.leader == NO_LEADER:
@@ -98,7 +96,7 @@ class Elections:
         if node not in self._nodes or not self._nodes[node].is_active:
             raise KafkaProdError(
                 f"node {node} can't lead {partition.topic}-{partition.index}",
-                hint=f"The nodes that live are {self._nodes.active()}",
+                hint=f"Active nodes: {self._nodes.active()}",
             )
         if node == partition.leader:
             return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.broker.cluster.elections import Elections
-    from spark_kafka_sink.broker.cluster.node_states import NodeStates
+    from spark_kafka_sink.broker.cluster.nodes import NodeStates
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
@@ -33,8 +33,6 @@ class ReplicaManager:
 
     A follower that has not caught up for `max_lag` seconds leaves the in-sync replicas.
     """
-
-    __slots__ = ("_max_lag", "_nodes", "_purgatory", "_topics")
 
     def __init__(
         self,
@@ -112,17 +110,17 @@ class ReplicaManager:
         return caught_up and status.is_active and status.fetches
 
     def _raise_watermark(self, partition: Partition) -> None:
-        if len(partition.in_sync) < self.least_in_sync(partition):
+        if len(partition.in_sync) < self.min_in_sync(partition):
             return
         states = partition.replica_states
         ends = [states.end(node) for node in partition.in_sync if node != partition.leader]
         lowest = min([partition.log.end_offset, *ends])
         states.high_watermark = max(states.high_watermark, lowest)
 
-    def least_in_sync(self, partition: Partition) -> int:
+    def min_in_sync(self, partition: Partition) -> int:
         """Return the topic's min.insync.replicas, limited to the number of replicas."""
         topic = self._topics.named(partition.topic)
-        least = topic.config.batch_rules.least_in_sync if topic else 1
+        least = topic.config.batch_rules.min_in_sync if topic else 1
         return min(least, len(partition.replicas))
 
     def next_deadline(self) -> float | None:
@@ -139,8 +137,6 @@ class ReplicaManager:
 
 class Reassignments:
     """The ongoing reassignments, by topic and partition index."""
-
-    __slots__ = ("_elections", "_ongoing", "_topics")
 
     def __init__(self, topics: Topics, elections: Elections) -> None:
         self._topics = topics
@@ -180,7 +176,7 @@ class Reassignments:
         original = [node for node in partition.replicas if node not in partition.adding]
         if not set(original) & set(partition.in_sync):
             raise TopicError(
-                ErrorCode.invalid_replica_assignment, "None of the former replicas is in sync."
+                ErrorCode.invalid_replica_assignment, "None of the original replicas is in sync."
             )
         self._end(topic, partition, original)
 

@@ -140,8 +140,6 @@ class TopicStore:
         journal: stores names, ids, configs and leaders.
     """
 
-    __slots__ = ("_backend", "_journal")
-
     def __init__(self, backend: StorageBackend, journal: Journal) -> None:
         self._backend = backend
         self._journal = journal
@@ -196,7 +194,9 @@ class TopicStore:
         try:
             self._clear_remains(topic)
         except OSError as error:
-            LOG.warning("data of the topic %s is left, to be deleted later: %s", topic, error)
+            LOG.warning(
+                "can't delete all data of the topic %s, trying again later: %s", topic, error
+            )
 
     def save(self, topic: Topic) -> None:
         """Store the id, configs, replicas and leaders of a topic."""
@@ -274,8 +274,6 @@ def _close(logs: Sequence[UnifiedLog]) -> None:
 class Topics:
     """All topics, by name and by id."""
 
-    __slots__ = ("_broker_layers", "_brokers", "_by_id", "_by_name", "_config", "store")
-
     def __init__(
         self,
         config: BrokerConfig,
@@ -308,6 +306,11 @@ class Topics:
         """Return the topic with a name, or None if it does not exist."""
         return self._by_name.get(name) if name is not None else None
 
+    def partition(self, name: str | None, index: int) -> Partition | None:
+        """Return a partition of the topic with a name, or None if it does not exist."""
+        topic = self.named(name)
+        return topic.partition(index) if topic else None
+
     def with_id(self, topic_id: UUID | None) -> Topic | None:
         """Return the topic with an id, or None if it does not exist."""
         return self._by_id.get(topic_id) if topic_id is not None else None
@@ -322,7 +325,7 @@ class Topics:
         if not is_topic_name(new.name):
             raise TopicError(
                 ErrorCode.invalid_topic_exception,
-                f"Topic name '{new.name}' must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
+                f"Topic name '{new.name}' must have 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
             )
         if new.name in self._by_name:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
@@ -472,12 +475,12 @@ def _misassigned(new: NewTopic, brokers: Brokers) -> TopicError | None:
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(
             ErrorCode.invalid_request,
-            "Assignments were given, but the partitions or the replication factor are not -1.",
+            "With assignments, the partition count and the replication factor must be -1.",
         )
     if sorted(new.assignments) != list(range(len(new.assignments))):
         return TopicError(
             ErrorCode.invalid_replica_assignment,
-            "The assignments must be those of consecutive partitions from 0.",
+            "Assignments must be for consecutive partitions from 0.",
         )
     size = len(new.assignments[0])
     for replicas in new.assignments.values():

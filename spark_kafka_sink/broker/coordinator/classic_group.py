@@ -94,7 +94,7 @@ class GroupMember:
         """True while a request of the member is unanswered; its session does not expire then."""
         return self.join is not None or self.sync is not None
 
-    def seen(self, now: float) -> None:
+    def extend_session(self, now: float) -> None:
         """Restart the member's session."""
         self.expires = now + self.joined.session_timeout
 
@@ -127,6 +127,14 @@ class CommittedOffset:
     metadata: str | None = ""
     order: int = field(default_factory=count().__next__, compare=False)
 
+    def to_json(self) -> dict[str, int | str | None]:
+        """Return the fields that are stored in the journal."""
+        return {
+            "offset": self.offset,
+            "leader_epoch": self.leader_epoch,
+            "metadata": self.metadata,
+        }
+
 
 class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
     """Committed offsets by topic and partition, stored so that they survive a restart.
@@ -135,8 +143,6 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
         journal: where the offsets are stored.
         group_id: the group that committed them.
     """
-
-    __slots__ = ("_group_id", "_journal", "_offsets")
 
     def __init__(self, journal: Journal, group_id: str) -> None:
         self._journal = journal
@@ -151,12 +157,7 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
         return self._offsets[topic_partition]
 
     def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
-        value = {
-            "offset": offset.offset,
-            "leader_epoch": offset.leader_epoch,
-            "metadata": offset.metadata,
-        }
-        self._journal.put(KIND, (self._group_id, *topic_partition), value)
+        self._journal.put(KIND, (self._group_id, *topic_partition), offset.to_json())
         self._offsets[topic_partition] = offset
 
     def __delitem__(self, topic_partition: tuple[str, int]) -> None:
@@ -207,19 +208,19 @@ class ClassicGroup:
         `reply` is called when the rebalance completes, or immediately if no rebalance is needed or
         the request fails.
         """
-        if error := self._refusal(joining):
+        if error := self._check_join(joining):
             reply({"error_code": error, "member_id": joining.member_id})
         elif joining.member_id in self.members:
-            self._join_again(self.members[joining.member_id], joining, reply, now)
+            self._rejoin(self.members[joining.member_id], joining, reply, now)
         elif former := self.instance(joining.instance_id):
             self._replace(former, joining, reply, now)
         elif joining.member_id or not joining.needs_known_id or joining.instance_id is not None:
             self._admit(joining, reply, now)
             self._rebalance(now)
         else:
-            self._give_id(joining, reply, now)
+            self._assign_id(joining, reply, now)
 
-    def _refusal(self, joining: JoinRequest) -> ErrorCode:
+    def _check_join(self, joining: JoinRequest) -> ErrorCode:
         offers = [m.joined.protocols for m in self.members.values()]
         common = set(joining.protocols).intersection(*offers)
         type_fits = not offers or joining.protocol_type == self.protocol_type
@@ -229,7 +230,7 @@ class ClassicGroup:
             return ErrorCode.none
         return self.identify(joining.member_id, joining.instance_id)
 
-    def _give_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
+    def _assign_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         """Assign an id to a new client; it becomes a member when it joins with that id.
 
         If the response is lost, no member that never joined is left behind (KIP-394).
@@ -243,17 +244,15 @@ class ClassicGroup:
         self.pending.pop(member_id, None)
         self.protocol_type = joining.protocol_type
         member = GroupMember(id=member_id, joined=joining, expires=now, join=reply)
-        member.seen(now)
+        member.extend_session(now)
         self.members[member_id] = member
 
-    def _join_again(
-        self, member: GroupMember, joining: JoinRequest, reply: Reply, now: float
-    ) -> None:
+    def _rejoin(self, member: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
         same = list(member.joined.protocols.items()) == list(joining.protocols.items())
         leads = member.id == self.leader
         member.joined = joining
         member.join = reply
-        member.seen(now)
+        member.extend_session(now)
         if same and (
             self.state is ClassicGroupState.COMPLETING_REBALANCE
             or (self.state is ClassicGroupState.STABLE and not leads)
@@ -269,7 +268,7 @@ class ClassicGroup:
         leader = self.leader
         new = GroupMember(id=_new_id(joining), joined=joining, expires=now, join=reply)
         new.assignment = former.assignment
-        new.seen(now)
+        new.extend_session(now)
         self.members = {m.id: m for m in (new if m is former else m for m in self.members.values())}
         self.unsynced.discard(former.id)
         if leader == former.id:
@@ -302,10 +301,10 @@ class ClassicGroup:
         return max((m.joined.rebalance_timeout for m in self.members.values()), default=0.0)
 
     def _finish_join(self, now: float) -> None:
-        late = [m for m in self.members.values() if m.join is None]
-        if (late or self.pending) and now < self.rebalance_deadline:
+        absent = [m for m in self.members.values() if m.join is None]
+        if (absent or self.pending) and now < self.rebalance_deadline:
             return
-        for member in late:
+        for member in absent:
             if member.joined.instance_id is None:
                 del self.members[member.id]
         if self.members and not self._elect():
@@ -336,7 +335,7 @@ class ClassicGroup:
         self.unsynced = set(self.members)
         self.sync_deadline = now + self._longest_rebalance()
         for member in self.members.values():
-            member.seen(now)
+            member.extend_session(now)
             member.answer_join(self._joined(shows_members=member.id == self.leader))
 
     def _vote(self) -> str:
@@ -382,8 +381,10 @@ class ClassicGroup:
         """Return True if a member subscribes to the topic, or if a subscription is not readable."""
         if not self.members or not self.protocol:
             return bool(self.members)
-        told = [subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()]
-        return any(topics is None or topic in topics for topics in told)
+        subscriptions = [
+            subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()
+        ]
+        return any(topics is None or topic in topics for topics in subscriptions)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
         """Return an error unless a member belongs to the current generation."""
@@ -417,7 +418,7 @@ class ClassicGroup:
     def heartbeat(self, member_id: str, now: float) -> ErrorCode:
         """Extend a member's session; return REBALANCE_IN_PROGRESS if the member should rejoin."""
         if member_id in self.members:
-            self.members[member_id].seen(now)
+            self.members[member_id].extend_session(now)
         preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
 
@@ -429,7 +430,7 @@ class ClassicGroup:
                 return ErrorCode.unknown_member_id
             member_id = found.id
         elif self.pending.pop(member_id, None) is not None:
-            self._pending_gone(now)
+            self._pending_removed(now)
             return ErrorCode.none
         elif error := self.identify(member_id, instance_id):
             return error
@@ -438,15 +439,15 @@ class ClassicGroup:
 
     def remove(self, member_ids: Iterable[str], now: float) -> None:
         """Remove members and rebalance the others."""
-        gone = [self.members.pop(i) for i in list(member_ids) if i in self.members]
-        for member in gone:
+        removed = [self.members.pop(i) for i in list(member_ids) if i in self.members]
+        for member in removed:
             self.unsynced.discard(member.id)
             for answer in (member.answer_join, member.answer_sync):
                 answer({"error_code": ErrorCode.unknown_member_id})
-        if gone:
+        if removed:
             self._rebalance(now)
 
-    def _pending_gone(self, now: float) -> None:
+    def _pending_removed(self, now: float) -> None:
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             self._finish_join(now)
 
@@ -454,11 +455,11 @@ class ClassicGroup:
         """Remove expired and unsynced members, and end a rebalance whose timeout has passed."""
         for member_id in [i for i, expires in self.pending.items() if expires <= now]:
             del self.pending[member_id]
-            self._pending_gone(now)
-        late = [m.id for m in self.members.values() if m.expires <= now and not m.waits]
+            self._pending_removed(now)
+        expired = [m.id for m in self.members.values() if m.expires <= now and not m.waits]
         if self.unsynced and self.sync_deadline <= now:
-            late += self.unsynced
-        self.remove(late, now)
+            expired += self.unsynced
+        self.remove(expired, now)
         if self.state is ClassicGroupState.PREPARING_REBALANCE and self.rebalance_deadline <= now:
             self._finish_join(now)
 

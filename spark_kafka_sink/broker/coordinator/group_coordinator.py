@@ -57,8 +57,6 @@ class GroupCoordinator:
         journal: has the offsets that were committed before a restart.
     """
 
-    __slots__ = ("_cached_deadline", "_deadline_is_stale", "_groups", "_journal")
-
     def __init__(self, journal: Journal | None = None) -> None:
         self._groups: dict[str, ClassicGroup] = {}
         self._deadline_is_stale = True
@@ -92,13 +90,6 @@ class GroupCoordinator:
     def delete(self, group_id: str) -> None:
         """Delete a group and its offsets."""
         self._groups.pop(group_id).offsets.clear()
-
-    def forget_topic(self, name: str) -> None:
-        """Delete the offsets of all groups for a deleted topic."""
-        for group in self._groups.values():
-            for topic, partition in list(group.offsets):
-                if topic == name:
-                    del group.offsets[topic, partition]
 
     def tick(self, now: float) -> None:
         """Call `ClassicGroup.tick` on every group once the next deadline has passed."""

@@ -1,20 +1,20 @@
 """The APIs that the broker serves: one handler function per API, grouped by subject.
 
 A handler is a function ``(context: RequestContext) -> Answer``. It returns the response's fields,
-named as in the newest version of the response. A `Handler` constant below the function registers it
-with its API key and versions. Each module docstring lists the versions and behaviors served.
+named as in the newest version of the response. Each module docstring lists the versions and
+behaviors served.
 
-To add an API, define the function and its `Handler` constant in the module of its subject, add the
-constant to `_SERVED` in `registry`, and add its row to `spark_kafka_sink.broker.releases`.
-ApiVersions announces everything in `_SERVED`.
+To add an API, define its function in the module of its subject, and add it to `_SERVED` in
+`registry` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces everything
+in `_SERVED`.
 
 In reading order:
 
-- `request_context`: `RequestContext`, `Handler`, `Answer`, and lookups that handlers share
+- `request_context`: `RequestContext`, `Handler`, `Answer`, and the loops over the parts of requests
 - `registry`: all handlers by API key, also limited to the versions of a Kafka release
-- `api_versions`: ApiVersions
-- `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, and authorized
-  operations
+- `api_versions`: ApiVersions, and SASL requests outside of authentication
+- `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,
+  and authorized operations
 - `produce`: Produce, including requests that wait for acks=all
 - `fetch`: Fetch
 - `list_offsets`: ListOffsets and OffsetForLeaderEpoch
@@ -22,13 +22,8 @@ In reading order:
 - `consumer_groups`: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat,
   DescribeGroups, ListGroups and DeleteGroups
 - `group_offsets`: OffsetCommit, OffsetFetch and OffsetDelete
-- `transactions`: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn and
-  WriteTxnMarkers
-- `describe_transactions`: DescribeTransactions, ListTransactions and DescribeProducers
-- `config_resources`: resources that have configs: topics, brokers, groups and loggers
-- `describe_configs`: DescribeConfigs and ListConfigResources
-- `alter_configs`: AlterConfigs and IncrementalAlterConfigs
+- `transactions`: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn,
+  WriteTxnMarkers, DescribeTransactions, ListTransactions and DescribeProducers
+- `configs`: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources
 - `reassignments`: AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders
-- `describe_log_dirs`: DescribeLogDirs
-- `sasl`: SaslHandshake and SaslAuthenticate outside of authentication
 """

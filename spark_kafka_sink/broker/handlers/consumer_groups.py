@@ -16,26 +16,19 @@ forever, while it fails immediately on UNSUPPORTED_VERSION.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
-from spark_kafka_sink.broker.handlers.metadata import NOT_ASKED, of_group
-from spark_kafka_sink.broker.handlers.request_context import (
-    Answer,
-    Handler,
-    Outcome,
-    RequestContext,
-)
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, of_group
+from spark_kafka_sink.broker.handlers.request_context import Answer, Outcome, RequestContext
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.protocol.messages import Values
-
-
-NO_GENERATION = -1
 
 
 def check_coordinator(context: RequestContext) -> ErrorCode:
@@ -43,8 +36,7 @@ def check_coordinator(context: RequestContext) -> ErrorCode:
     group_id = context.request.group_id
     if not group_id:
         return ErrorCode.invalid_group_id
-    here = context.cluster.coordinator(group_id).id == context.node
-    return ErrorCode.none if here else ErrorCode.not_coordinator
+    return ErrorCode.none if context.coordinates(group_id) else ErrorCode.not_coordinator
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
@@ -83,21 +75,13 @@ def may_commit(
     )
 
 
-KNOWN_ID_VERSION = 4
-SKIPPING_VERSION = 9
-
-
 def join_group(context: RequestContext) -> Answer:
     """Handle the JoinGroup API."""
     request = context.request
-    config = context.cluster.config
-    session = request.session_timeout.total_seconds()
+    config, session = context.cluster.config, request.session_timeout.total_seconds()
+    lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     error = check_coordinator(context)
-    if (
-        not config.group_min_session_timeout_ms
-        <= session * 1000
-        <= (config.group_max_session_timeout_ms)
-    ):
+    if not lowest <= session * 1000 <= highest:
         error = error or ErrorCode.invalid_session_timeout
     if error:
         return {"error_code": error, "generation_id": -1, "member_id": request.member_id}
@@ -110,20 +94,13 @@ def join_group(context: RequestContext) -> Answer:
         rebalance_timeout=context.get("rebalance_timeout", request.session_timeout).total_seconds(),
         protocol_type=request.protocol_type,
         protocols={protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
-        needs_known_id=context.version >= KNOWN_ID_VERSION,
-        may_skip_assignment=context.version >= SKIPPING_VERSION,
+        needs_known_id=context.version >= 4,
+        may_skip_assignment=context.version >= 9,
     )
     groups = context.cluster.group_coordinator
-    group = (
-        groups.peek(request.group_id)
-        if request.member_id
-        else groups.get_or_create(request.group_id)
-    )
-    group.join(joining, context.reply, context.cluster.clock.monotonic())
-    return Outcome.LATER
-
-
-JOIN_GROUP = Handler(api=ApiKey.JOIN_GROUP, versions=VersionRange(0, 9), handle=join_group)
+    find = groups.peek if request.member_id else groups.get_or_create
+    find(request.group_id).join(joining, context.reply, context.cluster.clock.monotonic())
+    return Outcome.DELAYED
 
 
 NAMED_VERSION = 5
@@ -134,21 +111,18 @@ def sync_group(context: RequestContext) -> Answer:
     request = context.request
     if error := check_coordinator(context):
         return {"error_code": error}
-    named = (context.get("protocol_type", None), context.get("protocol_name", None))
-    if context.version >= NAMED_VERSION and None in named:
+    expected = (context.get("protocol_type", None), context.get("protocol_name", None))
+    if context.version >= NAMED_VERSION and None in expected:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     group = context.cluster.group_coordinator.peek(request.group_id)
     if error := check_member(context, group, request.generation_id):
         return {"error_code": error}
-    if context.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):
+    if context.version >= NAMED_VERSION and expected != (group.protocol_type, group.protocol):
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
     if error := group.sync(request.member_id, assignments, context.reply):
         return {"error_code": error}
-    return Outcome.LATER
-
-
-SYNC_GROUP = Handler(api=ApiKey.SYNC_GROUP, versions=VersionRange(0, 5), handle=sync_group)
+    return Outcome.DELAYED
 
 
 def heartbeat(context: RequestContext) -> Answer:
@@ -161,9 +135,6 @@ def heartbeat(context: RequestContext) -> Answer:
     if not error:
         error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())
     return {"error_code": error}
-
-
-HEARTBEAT = Handler(api=ApiKey.HEARTBEAT, versions=VersionRange(0, 4), handle=heartbeat)
 
 
 def leave_group(context: RequestContext) -> Answer:
@@ -185,12 +156,9 @@ def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
     return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
 
 
-LEAVE_GROUP = Handler(api=ApiKey.LEAVE_GROUP, versions=VersionRange(0, 5), handle=leave_group)
-
-
-MESSAGE = (
-    "This broker has no consumer groups of the protocol KIP-848: set group.protocol=classic on "
-    "the consumer."
+NO_NEW_PROTOCOL = (
+    "This broker does not support the consumer group protocol of KIP-848: set "
+    "group.protocol=classic on the consumer."
 )
 
 
@@ -198,16 +166,9 @@ def consumer_group_heartbeat(context: RequestContext) -> Answer:
     """Handle the ConsumerGroupHeartbeat API."""
     return {
         "error_code": ErrorCode.unsupported_version,
-        "error_message": MESSAGE,
+        "error_message": NO_NEW_PROTOCOL,
         "member_id": context.request.member_id,
     }
-
-
-CONSUMER_GROUP_HEARTBEAT = Handler(
-    api=ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    versions=VersionRange(0, 1),
-    handle=consumer_group_heartbeat,
-)
 
 
 NOT_FOUND_VERSION = 6
@@ -215,26 +176,24 @@ NOT_FOUND_VERSION = 6
 
 def describe_groups(context: RequestContext) -> Answer:
     """Handle the DescribeGroups API."""
-    return {"groups": [_describe(context, group_id) for group_id in context.request.groups]}
+    return context.by_item(ApiKey.DESCRIBE_GROUPS, partial(_describe_group, context))
 
 
-def _describe(context: RequestContext, group_id: str) -> Values:
-    if context.cluster.coordinator(group_id).id != context.node:
-        return {"group_id": group_id, "error_code": ErrorCode.not_coordinator}
+def _describe_group(context: RequestContext, group_id: str) -> Values | ErrorCode:
+    if not context.coordinates(group_id):
+        return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
-    if group is None:
-        known = context.version < NOT_FOUND_VERSION
-        error = ErrorCode.none if known else ErrorCode.group_id_not_found
+    if group is None and context.version >= NOT_FOUND_VERSION:
         return {
-            "group_id": group_id,
             "group_state": "Dead",
-            "error_code": error,
-            "error_message": None if known else f"Group {group_id} not found.",
-            "authorized_operations": of_group(context, group_id) if known else NOT_ASKED,
+            "error_code": ErrorCode.group_id_not_found,
+            "error_message": f"Group {group_id} not found.",
+            "authorized_operations": NOT_REQUESTED,
         }
+    if group is None:
+        return {"group_state": "Dead", "authorized_operations": of_group(context, group_id)}
     stable = group.state is ClassicGroupState.STABLE
     return {
-        "group_id": group_id,
         "group_state": str(group.state),
         "protocol_type": group.protocol_type,
         "protocol_data": group.protocol if stable else "",
@@ -256,11 +215,6 @@ def _member(member: GroupMember, group: ClassicGroup) -> Values:
     }
 
 
-DESCRIBE_GROUPS = Handler(
-    api=ApiKey.DESCRIBE_GROUPS, versions=VersionRange(0, 6), handle=describe_groups
-)
-
-
 CLASSIC = "classic"
 
 
@@ -277,28 +231,20 @@ def list_groups(context: RequestContext) -> Answer:
                 "group_type": CLASSIC,
             }
             for group in context.cluster.group_coordinator.all()
-            if context.cluster.coordinator(group.id).id == context.node
+            if context.coordinates(group.id)
             and (not states or group.state.lower() in states)
             and (not types or CLASSIC in types)
         ]
     }
 
 
-LIST_GROUPS = Handler(api=ApiKey.LIST_GROUPS, versions=VersionRange(0, 5), handle=list_groups)
-
-
 def delete_groups(context: RequestContext) -> Answer:
     """Handle the DeleteGroups API."""
-    return {
-        "results": [
-            {"group_id": group_id, "error_code": _delete(context, group_id)}
-            for group_id in context.request.groups_names
-        ]
-    }
+    return context.by_item(ApiKey.DELETE_GROUPS, partial(_delete_group, context))
 
 
-def _delete(context: RequestContext, group_id: str) -> ErrorCode:
-    if context.cluster.coordinator(group_id).id != context.node:
+def _delete_group(context: RequestContext, group_id: str) -> ErrorCode:
+    if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
     if group is None:
@@ -307,6 +253,3 @@ def _delete(context: RequestContext, group_id: str) -> ErrorCode:
         return ErrorCode.non_empty_group
     context.cluster.group_coordinator.delete(group_id)
     return ErrorCode.none
-
-
-DELETE_GROUPS = Handler(api=ApiKey.DELETE_GROUPS, versions=VersionRange(0, 2), handle=delete_groups)

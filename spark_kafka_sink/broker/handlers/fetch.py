@@ -10,33 +10,26 @@ aborted transactions (KIP-98).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import (
     Answer,
-    Handler,
     RequestContext,
     current_leader,
-    endpoints,
-    id_of,
-    missing,
-    name_of,
-    reads_committed,
-    topic_of,
-    visible_end,
+    readable_end,
 )
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.protocol.frame import RecordBuffers
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.messages import Values
 
 
-NO_OFFSET = -1
 FULL_EPOCHS = frozenset({0, -1})
 """Session epochs of full fetch requests, which name all partitions; their session id is ignored."""
 INDEX_INTERVAL = 4096
@@ -47,18 +40,23 @@ INDEX_INTERVAL = 4096
 class PartitionFetch:
     """A requested partition, and its error if there is one."""
 
-    asked: Any
+    requested: Any
     partition: Partition | None
     error: ErrorCode
     committed: bool
 
-    def waiting_bytes(self, enough: int) -> int:
-        """Return the number of bytes that could be sent; counting may stop at `enough`."""
+    @property
+    def end(self) -> int:
+        """The offset up to which the client may read."""
+        assert self.partition is not None
+        return readable_end(self.partition, committed=self.committed)
+
+    @property
+    def available_bytes(self) -> int:
+        """Number of bytes that the client may read."""
         if self.partition is None or self.error:
             return 0
-        limit = min(enough, self.asked.partition_max_bytes)
-        end = visible_end(self.partition, committed=self.committed)
-        return self.partition.log.bytes_from(self.asked.fetch_offset, limit, end)
+        return self.partition.log.bytes_from(self.requested.fetch_offset, self.end)
 
 
 def fetch(context: RequestContext) -> Answer:
@@ -74,7 +72,7 @@ def fetch(context: RequestContext) -> Answer:
         for one in flat:
             if one.partition is not None and one.partition.leader != context.node:
                 return True
-            missing_bytes -= one.waiting_bytes(missing_bytes)
+            missing_bytes -= one.available_bytes
             if missing_bytes <= 0:
                 return True
         return False
@@ -94,81 +92,67 @@ def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[Partitio
     ]
 
 
-def _partition_fetch(context: RequestContext, item: Any, asked: Any) -> PartitionFetch:
-    topic = topic_of(context, item)
-    committed = reads_committed(context)
+def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> PartitionFetch:
+    topic = context.find_topic(item)
+    committed = context.reads_committed
     if topic is None:
-        return PartitionFetch(asked, None, missing(item), committed)
-    partition = topic.partition(asked.partition)
+        return PartitionFetch(requested, None, unknown_topic(item), committed)
+    partition = topic.partition(requested.partition)
     if partition is None:
-        return PartitionFetch(asked, None, ErrorCode.unknown_topic_or_partition, committed)
-    epoch = getattr(asked, "current_leader_epoch", -1)
+        return PartitionFetch(requested, None, ErrorCode.unknown_topic_or_partition, committed)
+    epoch = getattr(requested, "current_leader_epoch", -1)
     error = partition.leadership_error(context.node, epoch)
     log = partition.log
-    if not error and not log.start_offset <= asked.fetch_offset <= log.end_offset:
+    if not error and not log.start_offset <= requested.fetch_offset <= log.end_offset:
         error = ErrorCode.offset_out_of_range
-    return PartitionFetch(asked, partition, error, committed)
+    return PartitionFetch(requested, partition, error, committed)
 
 
 def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]) -> Values:
-    left = context.request.max_bytes
-    empty = True
-    leaders = set()
-    responses = []
+    left, is_first, shape = context.request.max_bytes, True, BY_PARTITION[ApiKey.FETCH]
+    leaders, responses = set(), []
     for item, some in fetches:
         partitions = []
         for one in some:
-            data, values = _served(one, left, first=empty)
+            data, values = _read(one, left, is_first=is_first)
             left -= sum(map(len, data))
-            empty = empty and not data
-            if one.partition is not None and one.error is ErrorCode.not_leader_or_follower:
-                leaders.add(one.partition.leader)
-            partitions.append(values)
+            is_first = is_first and not data
+            if "current_leader" in values:
+                leaders.add(values["current_leader"]["leader_id"])
+            values["records"] = RecordBuffers(data)
+            partitions.append(shape.answer(one.requested, values))
         responses.append(
             {"topic": name_of(item), "topic_id": id_of(item), "partitions": partitions}
         )
-    return {"responses": responses, "node_endpoints": endpoints(context, leaders)}
+    return {"responses": responses, "node_endpoints": context.endpoints(leaders)}
 
 
-def _served(one: PartitionFetch, left: int, *, first: bool) -> tuple[list[memoryview], Values]:
-    try:
-        data = [] if one.error or not (left > 0 or first) else _read(one, left, first=first)
-        return data, _partition(one, data)
-    except OSError:
-        return [], _partition(replace(one, error=ErrorCode.kafka_storage_error), [])
-
-
-def _read(one: PartitionFetch, left: int, *, first: bool) -> list[memoryview]:
-    if one.partition is None:
-        return []
-    limit = min(left, one.asked.partition_max_bytes)
-    end = visible_end(one.partition, committed=one.committed)
-    return one.partition.log.read(one.asked.fetch_offset, limit, at_least_one=first, end=end)
-
-
-def _partition(one: PartitionFetch, data: list[memoryview]) -> Values:
+def _read(
+    one: PartitionFetch, left: int, *, is_first: bool
+) -> tuple[list[memoryview], dict[str, Any]]:
+    """Return batches of a partition, and the other fields of its part of the response."""
     partition = one.partition
-    values: dict[str, Any] = {
-        "partition_index": one.asked.partition,
-        "error_code": one.error,
-        "high_watermark": NO_OFFSET,
-        "last_stable_offset": NO_OFFSET,
-        "log_start_offset": NO_OFFSET,
-        "aborted_transactions": [] if partition is None else None,
-        "preferred_read_replica": -1,
-        "records": RecordBuffers(data),
-    }
+    failed = {**BY_PARTITION[ApiKey.FETCH].failed, "error_code": one.error}
     if partition is None:
-        return values
+        return [], failed | {"aborted_transactions": []}
     if one.error is ErrorCode.not_leader_or_follower:
-        return values | {"current_leader": current_leader(partition)}
+        return [], failed | {"current_leader": current_leader(partition)}
     if one.error:
-        return values
-    return values | {
+        return [], failed
+    offset, limit = one.requested.fetch_offset, min(left, one.requested.partition_max_bytes)
+    data: list[memoryview] = []
+    try:
+        if left > 0 or is_first:
+            data = partition.log.read(offset, limit, at_least_one=is_first, end=one.end)
+        aborted = _aborted(one, partition, data) if one.committed else None
+    except OSError:
+        return [], failed | {"error_code": ErrorCode.kafka_storage_error}
+    return data, {
         "high_watermark": partition.high_watermark,
         "last_stable_offset": partition.last_stable_offset,
         "log_start_offset": partition.log.start_offset,
-        "aborted_transactions": _aborted(one, partition, data) if one.committed else None,
+        "aborted_transactions": aborted,
+        "preferred_read_replica": -1,
     }
 
 
@@ -177,7 +161,7 @@ def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) 
 
     As in Kafka, the list extends to the next index entry after the data.
     """
-    start, log = one.asked.fetch_offset, partition.log
+    start, log = one.requested.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):
         return []
     size = sum(map(len, data)) + INDEX_INTERVAL
@@ -191,6 +175,3 @@ def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) 
         {"producer_id": ended.producer_id, "first_offset": ended.first_offset}
         for ended in partition.transactions.aborted_between(start, end)
     ]
-
-
-FETCH = Handler(api=ApiKey.FETCH, versions=VersionRange(4, 17), handle=fetch)

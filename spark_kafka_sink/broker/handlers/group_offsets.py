@@ -15,27 +15,22 @@ type is not "consumer" fails with NON_EMPTY_GROUP.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
 from spark_kafka_sink.broker.handlers.consumer_groups import check_coordinator, may_commit
-from spark_kafka_sink.broker.handlers.request_context import (
-    Answer,
-    Handler,
-    RequestContext,
-    id_of,
-    missing,
-    name_of,
-    topic_of,
-)
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.broker.request_shapes import id_of, name_of, unknown_topic
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from uuid import UUID
 
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -46,46 +41,33 @@ MAX_METADATA = 4_096
 def offset_commit(context: RequestContext) -> Answer:
     """Handle the OffsetCommit API."""
     request = context.request
-    generation = request.generation_id_or_member_epoch
-    error = check_coordinator(context) or may_commit(context, generation)
+    error = check_coordinator(context) or may_commit(context, request.generation_id_or_member_epoch)
     groups = context.cluster.group_coordinator
     group = groups.peek(request.group_id) if error else groups.get_or_create(request.group_id)
     if not error and request.member_id:
         group.heartbeat(request.member_id, context.cluster.clock.monotonic())
-    return {
-        "topics": [
-            {
-                "name": name_of(item),
-                "topic_id": id_of(item),
-                "partitions": [_commit(context, group, item, p, error) for p in item.partitions],
-            }
-            for item in request.topics
-        ]
-    }
+
+    def commit(item: Any, requested: Any) -> ErrorCode:
+        topic, index = context.find_topic(item), requested.partition_index
+        if error or topic is None:
+            return error or unknown_topic(item)
+        if topic.partition(index) is None:
+            return ErrorCode.unknown_topic_or_partition
+        if len(requested.committed_metadata or "") > MAX_METADATA:
+            return ErrorCode.offset_metadata_too_large
+        group.offsets[topic.name, index] = committed_offset(requested)
+        return ErrorCode.none
+
+    return context.by_partition(ApiKey.OFFSET_COMMIT, commit)
 
 
-def _commit(
-    context: RequestContext, group: ClassicGroup, item: Any, asked: Any, error: ErrorCode
-) -> Values:
-    topic = topic_of(context, item)
-    if topic is None:
-        error = error or missing(item)
-    elif topic.partition(asked.partition_index) is None:
-        error = error or ErrorCode.unknown_topic_or_partition
-    elif len(asked.committed_metadata or "") > MAX_METADATA:
-        error = error or ErrorCode.offset_metadata_too_large
-    elif not error:
-        group.offsets[topic.name, asked.partition_index] = CommittedOffset(
-            offset=asked.committed_offset,
-            leader_epoch=getattr(asked, "committed_leader_epoch", -1),
-            metadata=asked.committed_metadata or "",
-        )
-    return {"partition_index": asked.partition_index, "error_code": error}
-
-
-OFFSET_COMMIT = Handler(
-    api=ApiKey.OFFSET_COMMIT, versions=VersionRange(2, 10), handle=offset_commit
-)
+def committed_offset(requested: Any) -> CommittedOffset:
+    """Return the offset in a partition of OffsetCommit or TxnOffsetCommit."""
+    return CommittedOffset(
+        offset=requested.committed_offset,
+        leader_epoch=getattr(requested, "committed_leader_epoch", -1),
+        metadata=requested.committed_metadata or "",
+    )
 
 
 GROUPS_VERSION = 8
@@ -94,67 +76,60 @@ GROUPS_VERSION = 8
 def offset_fetch(context: RequestContext) -> Answer:
     """Handle the OffsetFetch API."""
     if context.version >= GROUPS_VERSION:
-        return {"groups": [_group(context, item) for item in context.request.groups]}
-    return _group(context, context.request)
+        return context.by_item(ApiKey.OFFSET_FETCH, partial(_fetch_group, context))
+    return _fetch_group(context, context.request)
 
 
-def _group(context: RequestContext, item: Any) -> Values:
-    if context.cluster.coordinator(item.group_id).id != context.node:
-        return {"group_id": item.group_id, "error_code": ErrorCode.not_coordinator}
+def _fetch_group(context: RequestContext, item: Any) -> Values:
+    if not context.coordinates(item.group_id):
+        return {"error_code": ErrorCode.not_coordinator}
     group = context.cluster.group_coordinator.find(item.group_id)
     return {
-        "group_id": item.group_id,
         "topics": [
             {
                 "name": name,
                 "topic_id": topic_id,
-                "partitions": [_offset(context, group, (name, index)) for index in indexes],
+                "partitions": [_fetch_offset(context, group, name, index) for index in indexes],
             }
-            for name, topic_id, indexes in _asked(context, group, item.topics)
-        ],
+            for name, topic_id, indexes in _requested(context, group, item.topics)
+        ]
     }
 
 
-def _asked(
+def _requested(
     context: RequestContext, group: ClassicGroup | None, topics: Any
-) -> list[tuple[str | None, UUID | None, list[int]]]:
-    """Return the name, id and partition indexes of the requested topics.
+) -> Iterator[tuple[str | None, UUID | None, Iterable[int]]]:
+    """Yield the name, id and partition indexes of the requested topics.
 
     If the request names no topics, these are all topics with committed offsets. The name is None if
     a topic id is unknown.
     """
     if topics is not None:
-        return [
-            (
-                topic.name if (topic := topic_of(context, item)) else name_of(item),
-                id_of(item),
-                indexes,
-            )
-            for item in topics
-            for indexes in [list(item.partition_indexes)]
-        ]
+        for item in topics:
+            topic = context.find_topic(item)
+            yield topic.name if topic else name_of(item), id_of(item), item.partition_indexes
+        return
     committed: dict[str, list[int]] = {}
     for name, index in group.offsets if group else ():
         committed.setdefault(name, []).append(index)
-    known = ((name, context.cluster.topics.named(name)) for name in committed)
-    return [(name, topic.id if topic else None, committed[name]) for name, topic in known]
+    for name, indexes in committed.items():
+        topic = context.cluster.topics.named(name)
+        yield name, topic.id if topic else None, indexes
 
 
-def _offset(
-    context: RequestContext, group: ClassicGroup | None, asked: tuple[str | None, int]
+def _fetch_offset(
+    context: RequestContext, group: ClassicGroup | None, name: str | None, index: int
 ) -> Values:
-    name, index = asked
-    if name is None:
-        return _values(ErrorCode.unknown_topic_id, index, CommittedOffset())
+    error, found = ErrorCode.none, CommittedOffset()
     pending = context.cluster.transactional_offsets
-    stable = context.get("require_stable", False)
-    if group and stable and pending.is_unstable(group.id, (name, index)):
-        return _values(ErrorCode.unstable_offset_commit, index, CommittedOffset())
-    committed = group.offsets.get((name, index)) if group else None
-    return _values(ErrorCode.none, index, committed or CommittedOffset())
-
-
-def _values(error: ErrorCode, index: int, found: CommittedOffset) -> Values:
+    if name is None:
+        error = ErrorCode.unknown_topic_id
+    elif group is not None:
+        stable = context.get("require_stable", False)
+        if stable and pending.is_unstable(group.id, (name, index)):
+            error = ErrorCode.unstable_offset_commit
+        else:
+            found = group.offsets.get((name, index), found)
     return {
         "error_code": error,
         "partition_index": index,
@@ -162,9 +137,6 @@ def _values(error: ErrorCode, index: int, found: CommittedOffset) -> Values:
         "committed_leader_epoch": found.leader_epoch,
         "metadata": found.metadata,
     }
-
-
-OFFSET_FETCH = Handler(api=ApiKey.OFFSET_FETCH, versions=VersionRange(1, 10), handle=offset_fetch)
 
 
 CONSUMER = "consumer"
@@ -179,31 +151,14 @@ def offset_delete(context: RequestContext) -> Answer:
         return {"error_code": ErrorCode.group_id_not_found}
     if group.members and group.protocol_type != CONSUMER:
         return {"error_code": ErrorCode.non_empty_group}
-    return {
-        "topics": [
-            {
-                "name": item.name,
-                "partitions": [
-                    {
-                        "partition_index": asked.partition_index,
-                        "error_code": _delete(context, group, item.name, asked.partition_index),
-                    }
-                    for asked in item.partitions
-                ],
-            }
-            for item in context.request.topics
-        ]
-    }
 
+    def delete(item: Any, requested: Any) -> ErrorCode:
+        index = requested.partition_index
+        if context.cluster.topics.partition(item.name, index) is None:
+            return ErrorCode.unknown_topic_or_partition
+        if group.subscribes_to(item.name):
+            return ErrorCode.group_subscribed_to_topic
+        group.offsets.pop((item.name, index), None)
+        return ErrorCode.none
 
-def _delete(context: RequestContext, group: ClassicGroup, name: str, index: int) -> ErrorCode:
-    topic = context.cluster.topics.named(name)
-    if topic is None or topic.partition(index) is None:
-        return ErrorCode.unknown_topic_or_partition
-    if group.subscribes_to(name):
-        return ErrorCode.group_subscribed_to_topic
-    group.offsets.pop((name, index), None)
-    return ErrorCode.none
-
-
-OFFSET_DELETE = Handler(api=ApiKey.OFFSET_DELETE, versions=VersionRange(0, 0), handle=offset_delete)
+    return context.by_partition(ApiKey.OFFSET_DELETE, delete)

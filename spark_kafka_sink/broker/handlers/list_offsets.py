@@ -19,20 +19,14 @@ epoch is checked: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import (
-    Answer,
-    Handler,
-    RequestContext,
-    reads_committed,
-    topic_of,
-    visible_end,
-)
+from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, readable_end
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
@@ -49,34 +43,24 @@ NOTHING = TimedOffset(-1, -1)
 
 def list_offsets(context: RequestContext) -> Answer:
     """Handle the ListOffsets API."""
-    return {
-        "topics": [
-            {
-                "name": item.name,
-                "partitions": [_partition(context, item, p) for p in item.partitions],
-            }
-            for item in context.request.topics
-        ]
-    }
+    return context.by_partition(ApiKey.LIST_OFFSETS, partial(_list_offset, context))
 
 
-def _partition(context: RequestContext, item: Any, asked: Any) -> Values:
-    topic = topic_of(context, item)
-    partition = topic.partition(asked.partition_index) if topic else None
+def _list_offset(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+    partition = context.cluster.topics.partition(item.name, requested.partition_index)
     if partition is None:
-        return _error(asked, ErrorCode.unknown_topic_or_partition)
-    epoch = getattr(asked, "current_leader_epoch", -1)
+        return ErrorCode.unknown_topic_or_partition
+    epoch = getattr(requested, "current_leader_epoch", -1)
     if error := partition.leadership_error(context.node, epoch):
-        return _error(asked, error)
-    if asked.timestamp < _lowest(context.version):
-        return _error(asked, ErrorCode.unsupported_version)
-    end = visible_end(partition, committed=reads_committed(context))
+        return error
+    if requested.timestamp < _lowest(context.version):
+        return ErrorCode.unsupported_version
+    end = readable_end(partition, committed=context.reads_committed)
     try:
-        found = _find(partition.log, asked.timestamp, end)
+        found = _find(partition.log, requested.timestamp, end)
     except OSError:
-        return _error(asked, ErrorCode.kafka_storage_error)
+        return ErrorCode.kafka_storage_error
     return {
-        "partition_index": asked.partition_index,
         "timestamp": found.timestamp,
         "offset": found.offset,
         "leader_epoch": partition.leader_epoch if found.offset >= 0 else -1,
@@ -90,7 +74,7 @@ def _lowest(version: int) -> int:
 
 
 def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
-    """Return the offset for a timestamp; records at or above `end` are not visible."""
+    """Return the offset for a timestamp; records at or above `end` cannot be read yet."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
@@ -101,53 +85,16 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     return found if found is not None and found.offset < end else NOTHING
 
 
-def _error(asked: Any, error: ErrorCode) -> Values:
-    return {
-        "partition_index": asked.partition_index,
-        "error_code": error,
-        "timestamp": -1,
-        "offset": -1,
-        "leader_epoch": -1,
-    }
-
-
-LIST_OFFSETS = Handler(api=ApiKey.LIST_OFFSETS, versions=VersionRange(1, 10), handle=list_offsets)
-
-
 def offset_for_leader_epoch(context: RequestContext) -> Answer:
     """Handle the OffsetForLeaderEpoch API."""
-    return {"topics": [_topic(context, item) for item in context.request.topics]}
+    return context.by_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, partial(_epoch_end, context))
 
 
-def _topic(context: RequestContext, item: Any) -> Values:
-    partitions = [_end(context, item.topic, p) for p in item.partitions]
-    return {"topic": item.topic, "partitions": partitions}
-
-
-def _end(context: RequestContext, name: str, asked: Any) -> Values:
-    topic = context.cluster.topics.named(name)
-    partition = topic.partition(asked.partition) if topic else None
+def _epoch_end(context: RequestContext, item: Any, requested: Any) -> Values | ErrorCode:
+    partition = context.cluster.topics.partition(item.topic, requested.partition)
     if partition is None:
-        return _failed(asked, ErrorCode.unknown_topic_or_partition)
-    if error := partition.leadership_error(context.node, asked.current_leader_epoch):
-        return _failed(asked, error)
-    found = partition.log.epochs.end_of(asked.leader_epoch, partition.log.end_offset)
-    return {
-        "partition": asked.partition,
-        "leader_epoch": found.epoch,
-        "end_offset": found.offset,
-    }
-
-
-def _failed(asked: Any, error: ErrorCode) -> Values:
-    return {
-        "partition": asked.partition,
-        "error_code": error,
-        "leader_epoch": -1,
-        "end_offset": -1,
-    }
-
-
-OFFSET_FOR_LEADER_EPOCH = Handler(
-    api=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=VersionRange(2, 4), handle=offset_for_leader_epoch
-)
+        return ErrorCode.unknown_topic_or_partition
+    if error := partition.leadership_error(context.node, requested.current_leader_epoch):
+        return error
+    found = partition.log.epochs.end_of(requested.leader_epoch, partition.log.end_offset)
+    return {"leader_epoch": found.epoch, "end_offset": found.offset}

@@ -30,22 +30,14 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionSupportedOperation,
-    Writer,
-    verify,
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.request_context import (
     REASON,
     Answer,
-    Handler,
     Outcome,
     RequestContext,
     current_leader,
-    endpoints,
-    id_of,
-    missing,
-    name_of,
-    topic_of,
 )
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
@@ -53,8 +45,9 @@ from spark_kafka_sink.broker.partition.log_validator import (
     single_batch,
     transactional_header,
 )
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.protocol.codec import optional_timestamp
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
@@ -114,15 +107,15 @@ def _only(item: Any) -> TopicProduceData:
 def _chosen(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:
     if len(all_records) == 1:
         return PartitionProduceData(index=index, records=all_records[0])
-    good, refused = [], None
+    valid, refused = [], None
     for records in all_records:
         try:
             single_batch(records)
-            good.append(records)
+            valid.append(records)
         except RefusedBatchError as error:
             refused = error
-    chosen = good[-1] if good else all_records[-1]
-    return PartitionProduceData(index=index, records=chosen, refused=refused if good else None)
+    chosen = valid[-1] if valid else all_records[-1]
+    return PartitionProduceData(index=index, records=chosen, refused=refused if valid else None)
 
 
 class Unconfirmed(NamedTuple):
@@ -146,11 +139,9 @@ class Unconfirmed(NamedTuple):
 class DelayedProduce:
     """The unconfirmed partitions of one request."""
 
-    __slots__ = ("_least", "_waiting")
-
-    def __init__(self, waiting: list[Unconfirmed], least: Callable[[Partition], int]) -> None:
+    def __init__(self, waiting: list[Unconfirmed], min_in_sync: Callable[[Partition], int]) -> None:
         self._waiting = waiting
-        self._least = least
+        self._min_in_sync = min_in_sync
 
     @property
     def keys(self) -> tuple[tuple[str, int], ...]:
@@ -158,11 +149,11 @@ class DelayedProduce:
         return tuple(one.key for one in self._waiting)
 
     def try_complete(self) -> bool:
-        """Settle the partitions that are replicated or failed; return True if none is left."""
-        self._waiting = [one for one in self._waiting if not self._settled(one)]
+        """Drop the partitions that are replicated or failed; return True if none is left."""
+        self._waiting = [one for one in self._waiting if not self._is_done(one)]
         return not self._waiting
 
-    def _settled(self, one: Unconfirmed) -> bool:
+    def _is_done(self, one: Unconfirmed) -> bool:
         partition = one.partition
         if partition.leader != one.leader:
             one.response["error_code"] = ErrorCode.not_leader_or_follower
@@ -171,7 +162,7 @@ class DelayedProduce:
             return False
         if not partition.log.storage.request_replication(one.required_offset):
             return False
-        if len(partition.in_sync) < self._least(partition):
+        if len(partition.in_sync) < self._min_in_sync(partition):
             one.response["error_code"] = ErrorCode.not_enough_replicas_after_append
         return True
 
@@ -184,7 +175,7 @@ class DelayedProduce:
 
 NO_OFFSET = -1
 ABORTABLE_VERSION = 11
-ADDING_VERSION = 12
+IMPLICIT_ADD_VERSION = 12
 
 
 def produce(context: RequestContext) -> Answer:
@@ -198,59 +189,44 @@ def produce(context: RequestContext) -> Answer:
         context.cluster.purgatory.wake(one.key)
     if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
-        return Outcome.CLOSE if failed else Outcome.SILENT
+        return Outcome.CLOSE if failed else Outcome.NO_RESPONSE
     leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
-    values = {"responses": responses, "node_endpoints": endpoints(context, leaders)}
+    values = {"responses": responses, "node_endpoints": context.endpoints(leaders)}
     return values if context.request.acks == 1 else _when_replicated(context, unconfirmed, values)
 
 
 def _when_replicated(
     context: RequestContext, unconfirmed: list[Unconfirmed], values: Values
 ) -> Answer:
-    waiting = DelayedProduce(unconfirmed, context.cluster.replica_manager.least_in_sync)
+    waiting = DelayedProduce(unconfirmed, context.cluster.replica_manager.min_in_sync)
     if waiting.try_complete():
         return values
 
-    def late() -> Values:
+    def complete() -> Values:
         waiting.expire()
         return values
 
-    return context.wait(context.request.timeout, waiting.try_complete, late, waiting.keys)
+    return context.wait(context.request.timeout, waiting.try_complete, complete, waiting.keys)
 
 
 def _topic(
     context: RequestContext, one: TopicProduceData, unconfirmed: list[Unconfirmed]
 ) -> dict[str, Any]:
     """Append to the partitions of a topic; add those that were written to `unconfirmed`."""
-    topic = topic_of(context, one.item)
+    topic = context.find_topic(one.item)
     answers = []
     for data in one.partitions:
         answer = _partition(context, topic, one.item, data)
         answers.append(answer)
         partition = topic.partition(data.index) if topic else None
         if partition is not None and answer["error_code"] is ErrorCode.none:
-            unconfirmed.append(_unconfirmed(context, partition, data, answer))
+            end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
+            unconfirmed.append(Unconfirmed(partition, end, context.node, answer))
     return {
         "name": topic.name if topic else name_of(one.item),  # for the log even if ids are used
         "topic_id": id_of(one.item),
         "partition_responses": answers,
     }
-
-
-def _unconfirmed(
-    context: RequestContext,
-    partition: Partition,
-    data: PartitionProduceData,
-    answer: dict[str, Any],
-) -> Unconfirmed:
-    """Return appended records, which wait until the high watermark is above their last offset."""
-    last = answer["base_offset"] + last_offset_delta(data.records or b"")
-    return Unconfirmed(
-        partition=partition,
-        required_offset=int(last) + 1,
-        leader=context.node,
-        response=answer,
-    )
 
 
 def _partition(
@@ -259,7 +235,7 @@ def _partition(
     if context.request.acks not in {-1, 0, 1}:
         return _failed(data.index, ErrorCode.invalid_required_acks)
     if topic is None:
-        return _failed(data.index, missing(item))
+        return _failed(data.index, unknown_topic(item))
     partition = topic.partition(data.index)
     if partition is None:
         return _failed(data.index, ErrorCode.unknown_topic_or_partition)
@@ -268,7 +244,7 @@ def _partition(
         return error | {"current_leader": current_leader(partition)}
     if unverified := _verify(context, partition, data.records):
         return _failed(data.index, unverified)
-    if context.request.acks == -1 and _lacks_replicas(context, partition):
+    if context.request.acks == -1 and _has_too_few_replicas(context, partition):
         return _failed(data.index, ErrorCode.not_enough_replicas)
     answer = _append(context, topic, partition, data.records)
     return _refused(partition, data.refused) if data.refused else answer
@@ -284,26 +260,22 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    supported_operation = TransactionSupportedOperation.of(
-        context.version, generic_errors=ABORTABLE_VERSION, adding=ADDING_VERSION
+    supported = TransactionSupportedOperation.of(
+        context.version, generic_errors=ABORTABLE_VERSION, adding=IMPLICIT_ADD_VERSION
     )
     partition.transactions.verify(
-        header, starts_at_zero=supported_operation is TransactionSupportedOperation.ADD_PARTITION
+        header, starts_at_zero=supported is TransactionSupportedOperation.ADD_PARTITION
     )
     producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-    writer = Writer(
-        transactional_id=transactional_id,
-        producer=producer,
-        supported_operation=supported_operation,
+    error = context.cluster.transaction_coordinator.add_or_verify(
+        transactional_id, producer, (partition.topic, partition.index), supported
     )
-    topic_partition = (partition.topic, partition.index)
-    error = verify(context.cluster.transaction_coordinator, writer, topic_partition)
-    retried = error is ErrorCode.concurrent_transactions
-    return ErrorCode.not_enough_replicas if retried else error
+    is_retriable = error is ErrorCode.concurrent_transactions
+    return ErrorCode.not_enough_replicas if is_retriable else error
 
 
-def _lacks_replicas(context: RequestContext, partition: Partition) -> bool:
-    return len(partition.in_sync) < context.cluster.replica_manager.least_in_sync(partition)
+def _has_too_few_replicas(context: RequestContext, partition: Partition) -> bool:
+    return len(partition.in_sync) < context.cluster.replica_manager.min_in_sync(partition)
 
 
 def _append(
@@ -327,30 +299,19 @@ def _append(
 
 
 def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
-    bad = [
+    record_errors = [
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    refused = _failed(partition.index, error.error) | {"record_errors": bad, REASON: error.message}
-    if error.is_told:
+    refused = _failed(partition.index, error.error) | {
+        "record_errors": record_errors,
+        REASON: error.message,
+    }
+    if error.has_public_message:
         refused["error_message"] = error.message
     start = NO_OFFSET if error.is_early else partition.log.start_offset
     return refused | {"log_start_offset": start}
 
 
 def _failed(index: int, error: ErrorCode) -> dict[str, Any]:
-    return {
-        "index": index,
-        "error_code": error,
-        "base_offset": NO_OFFSET,
-        "log_append_time": None,
-        "log_start_offset": NO_OFFSET,
-    }
-
-
-PRODUCE = Handler(
-    api=ApiKey.PRODUCE,
-    versions=VersionRange(3, 13),
-    handle=produce,
-    announced=VersionRange(0, 13),
-)
+    return {"index": index, "error_code": error, **BY_PARTITION[ApiKey.PRODUCE].failed}

@@ -6,78 +6,83 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.handlers import (
-    alter_configs,
     api_versions,
+    configs,
     consumer_groups,
-    describe_configs,
-    describe_log_dirs,
-    describe_transactions,
     fetch,
     group_offsets,
     list_offsets,
     metadata,
     produce,
     reassignments,
-    sasl,
     topics,
     transactions,
 )
+from spark_kafka_sink.broker.handlers.request_context import Handler
 from spark_kafka_sink.broker.releases import releases
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.broker.handlers.request_context import Handler
-    from spark_kafka_sink.protocol.versions import VersionRange
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
 
+
+def _serve(
+    api: ApiKey, lowest: int, highest: int, handle: Callable[[RequestContext], Answer]
+) -> Handler:
+    return Handler(api, VersionRange(lowest, highest), handle)
+
+
+_API_VERSIONS = VersionRange(0, 4)
 _SERVED = [
-    produce.PRODUCE,
-    fetch.FETCH,
-    list_offsets.LIST_OFFSETS,
-    metadata.METADATA,
-    group_offsets.OFFSET_COMMIT,
-    group_offsets.OFFSET_FETCH,
-    metadata.FIND_COORDINATOR,
-    consumer_groups.JOIN_GROUP,
-    consumer_groups.HEARTBEAT,
-    consumer_groups.LEAVE_GROUP,
-    consumer_groups.SYNC_GROUP,
-    consumer_groups.DESCRIBE_GROUPS,
-    consumer_groups.LIST_GROUPS,
-    sasl.SASL_HANDSHAKE,
-    sasl.SASL_AUTHENTICATE,
-    topics.CREATE_TOPICS,
-    topics.DELETE_TOPICS,
-    transactions.INIT_PRODUCER_ID,
-    transactions.ADD_PARTITIONS_TO_TXN,
-    transactions.ADD_OFFSETS_TO_TXN,
-    transactions.END_TXN,
-    transactions.WRITE_TXN_MARKERS,
-    transactions.TXN_OFFSET_COMMIT,
-    describe_transactions.DESCRIBE_PRODUCERS,
-    describe_transactions.DESCRIBE_TRANSACTIONS,
-    describe_transactions.LIST_TRANSACTIONS,
-    describe_configs.DESCRIBE_CONFIGS,
-    consumer_groups.DELETE_GROUPS,
-    metadata.DESCRIBE_CLUSTER,
-    topics.CREATE_PARTITIONS,
-    topics.DELETE_RECORDS,
-    describe_log_dirs.DESCRIBE_LOG_DIRS,
-    metadata.DESCRIBE_TOPIC_PARTITIONS,
-    alter_configs.INCREMENTAL_ALTER_CONFIGS,
-    list_offsets.OFFSET_FOR_LEADER_EPOCH,
-    reassignments.ALTER_PARTITION_REASSIGNMENTS,
-    reassignments.ELECT_LEADERS,
-    reassignments.LIST_PARTITION_REASSIGNMENTS,
-    group_offsets.OFFSET_DELETE,
-    consumer_groups.CONSUMER_GROUP_HEARTBEAT,
-    alter_configs.ALTER_CONFIGS,
-    describe_configs.LIST_CONFIG_RESOURCES,
+    Handler(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
+    _serve(ApiKey.FETCH, 4, 17, fetch.fetch),
+    _serve(ApiKey.LIST_OFFSETS, 1, 10, list_offsets.list_offsets),
+    _serve(ApiKey.METADATA, 0, 13, metadata.metadata),
+    _serve(ApiKey.OFFSET_COMMIT, 2, 10, group_offsets.offset_commit),
+    _serve(ApiKey.OFFSET_FETCH, 1, 10, group_offsets.offset_fetch),
+    _serve(ApiKey.FIND_COORDINATOR, 0, 6, metadata.find_coordinator),
+    _serve(ApiKey.JOIN_GROUP, 0, 9, consumer_groups.join_group),
+    _serve(ApiKey.HEARTBEAT, 0, 4, consumer_groups.heartbeat),
+    _serve(ApiKey.LEAVE_GROUP, 0, 5, consumer_groups.leave_group),
+    _serve(ApiKey.SYNC_GROUP, 0, 5, consumer_groups.sync_group),
+    _serve(ApiKey.DESCRIBE_GROUPS, 0, 6, consumer_groups.describe_groups),
+    _serve(ApiKey.LIST_GROUPS, 0, 5, consumer_groups.list_groups),
+    _serve(ApiKey.SASL_HANDSHAKE, 0, 1, api_versions.sasl_handshake),
+    _serve(ApiKey.SASL_AUTHENTICATE, 0, 2, api_versions.sasl_authenticate),
+    _serve(ApiKey.CREATE_TOPICS, 2, 7, topics.create_topics),
+    _serve(ApiKey.DELETE_TOPICS, 1, 6, topics.delete_topics),
+    _serve(ApiKey.INIT_PRODUCER_ID, 0, 5, transactions.init_producer_id),
+    _serve(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, transactions.add_partitions_to_txn),
+    _serve(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, transactions.add_offsets_to_txn),
+    _serve(ApiKey.END_TXN, 0, 5, transactions.end_txn),
+    _serve(ApiKey.WRITE_TXN_MARKERS, 1, 2, transactions.write_txn_markers),
+    _serve(ApiKey.TXN_OFFSET_COMMIT, 0, 5, transactions.txn_offset_commit),
+    _serve(ApiKey.DESCRIBE_PRODUCERS, 0, 0, transactions.describe_producers),
+    _serve(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, transactions.describe_transactions),
+    _serve(ApiKey.LIST_TRANSACTIONS, 0, 2, transactions.list_transactions),
+    _serve(ApiKey.DESCRIBE_CONFIGS, 1, 4, configs.describe_configs),
+    _serve(ApiKey.DELETE_GROUPS, 0, 2, consumer_groups.delete_groups),
+    _serve(ApiKey.DESCRIBE_CLUSTER, 0, 2, metadata.describe_cluster),
+    _serve(ApiKey.CREATE_PARTITIONS, 0, 3, topics.create_partitions),
+    _serve(ApiKey.DELETE_RECORDS, 0, 2, topics.delete_records),
+    _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, metadata.describe_log_dirs),
+    _serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, metadata.describe_topic_partitions),
+    _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, configs.incremental_alter_configs),
+    _serve(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, list_offsets.offset_for_leader_epoch),
+    _serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, reassignments.alter_partition_reassignments),
+    _serve(ApiKey.ELECT_LEADERS, 0, 2, reassignments.elect_leaders),
+    _serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, reassignments.list_partition_reassignments),
+    _serve(ApiKey.OFFSET_DELETE, 0, 0, group_offsets.offset_delete),
+    _serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, consumer_groups.consumer_group_heartbeat),
+    _serve(ApiKey.ALTER_CONFIGS, 0, 2, configs.alter_configs),
+    _serve(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, configs.list_config_resources),
 ]
 
 HANDLERS: dict[int, Handler] = {
-    int(handler.api): handler for handler in (*_SERVED, api_versions.make(_SERVED))
+    int(handler.api): handler
+    for handler in (*_SERVED, api_versions.api_versions(_SERVED, _API_VERSIONS))
 }
 """All handlers, by API key."""
 
@@ -89,7 +94,7 @@ def handlers_of(release: str | None) -> Mapping[int, Handler]:
     spans = releases()[release]
     limited = [_limited(handler, spans.get(handler.api)) for handler in _SERVED]
     served = [handler for handler in limited if handler is not None]
-    announcing = api_versions.make(served, spans[ApiKey.API_VERSIONS])
+    announcing = api_versions.api_versions(served, spans[ApiKey.API_VERSIONS])
     return {int(handler.api): handler for handler in (*served, announcing)}
 
 

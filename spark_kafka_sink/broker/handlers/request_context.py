@@ -1,20 +1,25 @@
-"""The context that a handler receives, its possible results, and lookups that handlers share."""
+"""The context that a handler receives, its possible results, and what handlers share.
+
+`RequestContext.by_partition` and `by_item` are the loops over the parts of a request.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
+from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, id_of, items_of, name_of
 from spark_kafka_sink.protocol.messages import Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
@@ -25,9 +30,9 @@ if TYPE_CHECKING:
 class Outcome(Enum):
     """Results of a handler other than the fields of a response."""
 
-    LATER = "the answer follows through RequestContext.reply"
-    SILENT = "there is no answer"
-    CLOSE = "there is no answer, and the connection ends"
+    DELAYED = "the response is sent later with RequestContext.reply"
+    NO_RESPONSE = "the request has no response"
+    CLOSE = "the request has no response, and its connection is closed"
 
 
 REASON: Final = "reason"
@@ -48,7 +53,7 @@ class RequestContext(NamedTuple):
         client_id: the client id, "" if the client has none.
         client_host: the client's address.
         user: the authenticated user, ANONYMOUS without authentication.
-        reply: sends the response of a handler that returned LATER.
+        reply: sends the response of a handler that returned DELAYED.
         is_closed: returns True if the client has disconnected.
     """
 
@@ -65,6 +70,10 @@ class RequestContext(NamedTuple):
     def get(self, field: str, default: Any) -> Any:
         """Return a field of the request, or `default` if its version does not have the field."""
         return getattr(self.request, field, default)
+
+    def coordinates(self, key: str) -> bool:
+        """Return True if the node that received the request coordinates a group or transaction."""
+        return self.cluster.coordinator(key).id == self.node
 
     def wait(
         self,
@@ -87,10 +96,55 @@ class RequestContext(NamedTuple):
                 keys=keys,
             )
         )
-        return Outcome.LATER
+        return Outcome.DELAYED
+
+    @property
+    def reads_committed(self) -> bool:
+        """True if it is read_committed; versions without an isolation level are not."""
+        return int(self.get("isolation_level", 0)) == 1
+
+    def check_transaction_coordinator(self, transactional_id: str) -> ErrorCode:
+        """Return an error unless the node that received the request coordinates the id."""
+        here = not transactional_id or self.coordinates(transactional_id)
+        return ErrorCode.none if here else ErrorCode.not_coordinator
+
+    def by_partition(
+        self, api: ApiKey, handle: Callable[[Any, Any], Values | ErrorCode]
+    ) -> dict[str, Any]:
+        """Return a response with what `handle` returns for each partition of the request.
+
+        `handle` receives a topic's item and a partition.
+        """
+        shape = BY_PARTITION[api]
+        items = getattr(self.request, shape.topics)
+        return {shape.answers: [shape.answer_topic(item, partial(handle, item)) for item in items]}
+
+    def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
+        """Return a response with what `handle` returns for each item, or its TopicError."""
+        shape = items_of(api, self.request) or BY_ITEM[api][0]
+
+        def answer(item: Any) -> Values:
+            try:
+                return shape.answer(item, handle(item))
+            except TopicError as error:
+                message = {"error_message": error.message or None}
+                return {**shape.answer(item, error.error), **message}
+
+        return {shape.answers: [answer(item) for item in getattr(self.request, shape.items)]}
+
+    def find_topic(self, item: Any) -> Topic | None:
+        """Return the topic that an item of a request names or, in newer versions, has the id of."""
+        topics = self.cluster.topics
+        return topics.with_id(id_of(item)) or topics.named(name_of(item))
+
+    def endpoints(self, node_ids: set[int]) -> list[Values]:
+        """Return the addresses of nodes that a response refers clients to (KIP-951)."""
+        active = self.cluster.nodes
+        nodes = (active[node_id] for node_id in sorted(node_ids) if node_id in active)
+        return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Handler:
     """The versions of an API, and the function that handles its requests.
 
@@ -103,45 +157,7 @@ class Handler:
     announced: VersionRange | None = None
 
 
-def topic_of(context: RequestContext, item: Any) -> Topic | None:
-    """Return the topic that an item of a request names or, in newer versions, identifies by id."""
-    if hasattr(item, "topic_id"):
-        found = context.cluster.topics.with_id(item.topic_id)
-        if found is not None:
-            return found
-    return context.cluster.topics.named(name_of(item))
-
-
-def name_of(item: Any) -> str | None:
-    """Return the topic name in an item; Fetch calls the field `topic`."""
-    name: str | None = getattr(item, "name", getattr(item, "topic", None))
-    return name
-
-
-def id_of(item: Any) -> UUID | None:
-    """Return the topic id in an item, or None in versions that use the name."""
-    found: UUID | None = getattr(item, "topic_id", None)
-    return found
-
-
-def missing(item: Any) -> ErrorCode:
-    """Return the error for an item whose topic does not exist."""
-    by_id = id_of(item) is not None
-    return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-
-
-def check_transaction_coordinator(context: RequestContext, transactional_id: str) -> ErrorCode:
-    """Return an error unless the node that received the request coordinates a transactional id."""
-    here = not transactional_id or context.cluster.coordinator(transactional_id).id == context.node
-    return ErrorCode.none if here else ErrorCode.not_coordinator
-
-
-def reads_committed(context: RequestContext) -> bool:
-    """Return True if the request is read_committed; versions without an isolation level are not."""
-    return int(context.get("isolation_level", 0)) == 1
-
-
-def visible_end(partition: Partition, *, committed: bool) -> int:
+def readable_end(partition: Partition, *, committed: bool) -> int:
     """Return the offset up to which a consumer may read a partition."""
     return partition.last_stable_offset if committed else partition.high_watermark
 
@@ -149,12 +165,3 @@ def visible_end(partition: Partition, *, committed: bool) -> int:
 def current_leader(partition: Partition) -> Values:
     """Return the fields that tell a client the current leader (KIP-951)."""
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
-
-
-def endpoints(context: RequestContext, node_ids: set[int]) -> list[Values]:
-    """Return the addresses of nodes that a response refers clients to (KIP-951)."""
-    if not node_ids:
-        return []
-    living = context.cluster.nodes
-    nodes = (living[node_id] for node_id in sorted(node_ids) if node_id in living)
-    return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]

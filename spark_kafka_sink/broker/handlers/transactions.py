@@ -1,4 +1,4 @@
-"""InitProducerId, the transaction APIs of producers, and WriteTxnMarkers.
+"""InitProducerId, the transaction APIs of producers, WriteTxnMarkers, and descriptions.
 
 InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98). With one, its
 producer id at the next epoch, which fences older producers. A transaction that they left open is
@@ -26,49 +26,62 @@ WriteTxnMarkers 1-2: write transaction markers to partitions that the node leads
 coordinator writes markers directly; this API serves `kafka-transactions abort`, which ends hanging
 transactions (KIP-664). Since version 2 a marker carries the transaction version: with transactions
 V2 its epoch must be newer than that of the records (KIP-1228).
+
+ListTransactions 0-2: the transactional ids that the node coordinates which received the request.
+Filters by state and producer id; since version 1 by how long transactions have been open (KIP-994);
+since version 2 by a regular expression that must match the whole id (KIP-1152).
+
+DescribeTransactions 0 returns the state of transactional ids, DescribeProducers 0 the producers of
+partitions that have a replica on the node (KIP-664).
 """
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     OFFSETS_PARTITION,
     TransactionSupportedOperation,
-    Writer,
-    verify,
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import (
     NO_EPOCH,
     NO_ID,
     ProducerIdAndEpoch,
 )
-from spark_kafka_sink.broker.handlers.consumer_groups import (
-    NO_GENERATION,
-    check_coordinator,
-    may_commit,
-)
-from spark_kafka_sink.broker.handlers.request_context import (
-    Answer,
-    Handler,
-    RequestContext,
-    check_transaction_coordinator,
-)
-from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.broker.handlers.consumer_groups import check_coordinator, may_commit
+from spark_kafka_sink.broker.handlers.group_offsets import MAX_METADATA, committed_offset
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.protocol.codec import timestamp
+from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.messages import Values
 
 
-_INIT_FENCED_VERSION = 4
-"""The first version whose clients handle PRODUCER_FENCED."""
+_FENCED_SINCE = {
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 2,
+    ApiKey.ADD_OFFSETS_TO_TXN: 2,
+    ApiKey.END_TXN: 2,
+}
+"""The first version of each API whose clients handle PRODUCER_FENCED."""
+
+
+def _for_client(error: ErrorCode, context: RequestContext, api: ApiKey) -> ErrorCode:
+    """Return the error for a client, which may be too old for PRODUCER_FENCED."""
+    fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[api]
+    return ErrorCode.invalid_producer_epoch if fenced else error
 
 
 def init_producer_id(context: RequestContext) -> Answer:
@@ -77,39 +90,28 @@ def init_producer_id(context: RequestContext) -> Answer:
         context.get("producer_id", NO_ID), context.get("producer_epoch", NO_EPOCH)
     )
     if (expected.producer_id == NO_ID) != (expected.epoch == NO_EPOCH):
-        return _refused(ErrorCode.invalid_request)
+        return _producer_fields(ErrorCode.invalid_request)
     transactional_id = context.request.transactional_id
     if transactional_id is None:
-        return {"producer_id": context.cluster.new_producer_id(), "producer_epoch": 0}
-    named = _initialize(context, None if expected.producer_id == NO_ID else expected)
-    if isinstance(named, ProducerIdAndEpoch):
-        return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
-    if named is ErrorCode.producer_fenced and context.version < _INIT_FENCED_VERSION:
-        return _refused(ErrorCode.invalid_producer_epoch)
-    return _refused(named)
-
-
-def _initialize(context: RequestContext, expected: ProducerIdAndEpoch | None) -> ProducerIdOrError:
-    transactional_id = context.request.transactional_id
-    if error := check_transaction_coordinator(context, transactional_id):
-        return error
+        producer_id = context.cluster.transaction_coordinator.producer_ids.next()
+        return {"producer_id": producer_id, "producer_epoch": 0}
+    if error := context.check_transaction_coordinator(transactional_id):
+        return _producer_fields(error)
     timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
-    return context.cluster.transaction_coordinator.initialize(
-        transactional_id, expected, timeout_ms
+    result = context.cluster.transaction_coordinator.initialize(
+        transactional_id, None if expected.producer_id == NO_ID else expected, timeout_ms
     )
+    if isinstance(result, ErrorCode):
+        result = _for_client(result, context, ApiKey.INIT_PRODUCER_ID)
+    return _producer_fields(result)
 
 
-def _refused(error: ErrorCode) -> Answer:
-    return {"error_code": error, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
+def _producer_fields(result: ProducerIdOrError) -> Answer:
+    if isinstance(result, ProducerIdAndEpoch):
+        return {"producer_id": result.producer_id, "producer_epoch": result.epoch}
+    return {"error_code": result, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
 
 
-INIT_PRODUCER_ID = Handler(
-    api=ApiKey.INIT_PRODUCER_ID, versions=VersionRange(0, 5), handle=init_producer_id
-)
-
-
-_ADD_PARTITIONS_FENCED_VERSION = 2
-"""The first version whose clients handle PRODUCER_FENCED."""
 BATCHED_VERSION = 4
 
 
@@ -117,139 +119,94 @@ def add_partitions_to_txn(context: RequestContext) -> Answer:
     """Handle the AddPartitionsToTxn API."""
     request = context.request
     if context.version >= BATCHED_VERSION:
-        results = [_transaction(context, item) for item in request.transactions]
+        results = [_add_transaction(context, item) for item in request.transactions]
         return {"results_by_transaction": results}
-    transactional_id = request.v3_and_below_transactional_id
     producer = ProducerIdAndEpoch(
         request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
     )
-    topic_partitions = _topic_partitions(request.v3_and_below_topics)
-
-    def add() -> dict[TopicPartition, ErrorCode]:
-        error = context.cluster.transaction_coordinator.add(
-            transactional_id, producer, topic_partitions
-        )
-        if error is ErrorCode.producer_fenced and context.version < _ADD_PARTITIONS_FENCED_VERSION:
-            error = ErrorCode.invalid_producer_epoch
-        return dict.fromkeys(topic_partitions, error)
-
-    errors = _unservable(context, transactional_id, topic_partitions) or add()
-    return {"results_by_topic_v3_and_below": _results(request.v3_and_below_topics, errors)}
+    topics, name = request.v3_and_below_topics, request.v3_and_below_transactional_id
+    errors = _add_partitions(context, name, producer, topics, verify_only=False)
+    return {"results_by_topic_v3_and_below": _partition_errors(topics, errors)}
 
 
-def _transaction(context: RequestContext, item: Any) -> Values:
+def _add_transaction(context: RequestContext, item: Any) -> Values:
     producer = ProducerIdAndEpoch(item.producer_id, item.producer_epoch)
-    topic_partitions = _topic_partitions(item.topics)
-    errors = _unservable(context, item.transactional_id, topic_partitions)
-    if not errors and item.verify_only:
-        verify = context.cluster.transaction_coordinator.verify
-        errors = {
-            topic_partition: verify(item.transactional_id, producer, topic_partition)
-            for topic_partition in topic_partitions
-        }
-    elif not errors:
-        error = context.cluster.transaction_coordinator.add(
-            item.transactional_id, producer, topic_partitions
-        )
-        errors = dict.fromkeys(topic_partitions, error)
-    return {
-        "transactional_id": item.transactional_id,
-        "topic_results": _results(item.topics, errors),
-    }
+    name = item.transactional_id
+    errors = _add_partitions(context, name, producer, item.topics, verify_only=item.verify_only)
+    return {"transactional_id": name, "topic_results": _partition_errors(item.topics, errors)}
 
 
-def _topic_partitions(topics: Any) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in topics for index in topic.partitions]
-
-
-def _unservable(
-    context: RequestContext, transactional_id: str, topic_partitions: list[TopicPartition]
+def _add_partitions(
+    context: RequestContext,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    topics: Any,
+    *,
+    verify_only: bool,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the errors if the partitions cannot be added; empty if they can."""
-    found = {name: context.cluster.topics.named(name) for name, _ in topic_partitions}
-    missing = {
-        (name, index)
-        for name, index in topic_partitions
-        if (topic := found[name]) is None or topic.partition(index) is None
-    }
-    if missing:
-        return {
-            topic_partition: ErrorCode.unknown_topic_or_partition
-            if topic_partition in missing
-            else ErrorCode.operation_not_attempted
-            for topic_partition in topic_partitions
-        }
-    error = check_transaction_coordinator(context, transactional_id)
-    return dict.fromkeys(topic_partitions, error) if error else {}
+    """Add partitions to a transaction, or check that they are part of it; return the errors."""
+    partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
+    unknown = {key for key in partitions if context.cluster.topics.partition(*key) is None}
+    if unknown:
+        others = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
+        return others | dict.fromkeys(unknown, ErrorCode.unknown_topic_or_partition)
+    coordinator = context.cluster.transaction_coordinator
+    error = context.check_transaction_coordinator(transactional_id)
+    if not error and verify_only:
+        return {key: coordinator.verify(transactional_id, producer, key) for key in partitions}
+    error = error or coordinator.add(transactional_id, producer, partitions)
+    return dict.fromkeys(partitions, _for_client(error, context, ApiKey.ADD_PARTITIONS_TO_TXN))
 
 
-def _results(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[Values]:
-    return [
-        {
-            "name": topic.name,
-            "results_by_partition": [
-                {"partition_index": index, "partition_error_code": errors[topic.name, index]}
-                for index in topic.partitions
-            ],
-        }
-        for topic in topics
-    ]
+def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[Values]:
+    shape = BY_PARTITION[ApiKey.ADD_PARTITIONS_TO_TXN]
 
+    def error(name: str, index: int) -> ErrorCode:
+        return errors[name, index]
 
-ADD_PARTITIONS_TO_TXN = Handler(
-    api=ApiKey.ADD_PARTITIONS_TO_TXN, versions=VersionRange(0, 5), handle=add_partitions_to_txn
-)
-
-
-_ADD_OFFSETS_FENCED_VERSION = 2
-"""The first version whose clients handle PRODUCER_FENCED."""
+    return [shape.answer_topic(topic, partial(error, topic.name)) for topic in topics]
 
 
 def add_offsets_to_txn(context: RequestContext) -> Answer:
     """Handle the AddOffsetsToTxn API."""
     request = context.request
-    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    error = check_transaction_coordinator(context, request.transactional_id)
+    error = context.check_transaction_coordinator(request.transactional_id)
     error = error or context.cluster.transaction_coordinator.add(
-        request.transactional_id, producer, [OFFSETS_PARTITION]
+        request.transactional_id, _producer(context), [OFFSETS_PARTITION]
     )
-    if error is ErrorCode.producer_fenced and context.version < _ADD_OFFSETS_FENCED_VERSION:
-        error = ErrorCode.invalid_producer_epoch
-    return {"error_code": error}
-
-
-ADD_OFFSETS_TO_TXN = Handler(
-    api=ApiKey.ADD_OFFSETS_TO_TXN, versions=VersionRange(0, 4), handle=add_offsets_to_txn
-)
+    return {"error_code": _for_client(error, context, ApiKey.ADD_OFFSETS_TO_TXN)}
 
 
 ABORTABLE_VERSION = 4
-ADDING_VERSION = 5
-MAX_METADATA = 4096
-"""Kafka's offset.metadata.max.bytes, which counts characters."""
+IMPLICIT_ADD_VERSION = 5
 
 
 def txn_offset_commit(context: RequestContext) -> Answer:
     """Handle the TxnOffsetCommit API."""
     exists = {
-        (item.name, p.partition_index)
+        key
         for item in context.request.topics
-        if (topic := context.cluster.topics.named(item.name)) is not None
         for p in item.partitions
-        if topic.partition(p.partition_index) is not None
+        if context.cluster.topics.partition(*(key := (item.name, p.partition_index))) is not None
     }
     error = _join_transaction(context) if exists else ErrorCode.none
-    return {
-        "topics": [
-            {
-                "name": item.name,
-                "partitions": [
-                    _commit(context, item.name, p, exists, error) for p in item.partitions
-                ],
-            }
-            for item in context.request.topics
-        ]
-    }
+
+    def commit(item: Any, requested: Any) -> ErrorCode:
+        key = (item.name, requested.partition_index)
+        if key not in exists:
+            return ErrorCode.unknown_topic_or_partition
+        if error:
+            return error
+        if len(requested.committed_metadata or "") > MAX_METADATA:
+            return ErrorCode.offset_metadata_too_large
+        group_id = context.request.group_id
+        context.cluster.group_coordinator.get_or_create(group_id)
+        context.cluster.transactional_offsets.add(
+            _producer(context), group_id, key, committed_offset(requested)
+        )
+        return ErrorCode.none
+
+    return context.by_partition(ApiKey.TXN_OFFSET_COMMIT, commit)
 
 
 def _producer(context: RequestContext) -> ProducerIdAndEpoch:
@@ -265,75 +222,39 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
     producer = _producer(context)
     error = check_coordinator(context)
     if not error and not offsets.is_ongoing(producer):
-        writer = Writer(
-            transactional_id=context.request.transactional_id,
-            producer=producer,
-            supported_operation=TransactionSupportedOperation.of(
-                context.version, generic_errors=ABORTABLE_VERSION, adding=ADDING_VERSION
+        error = context.cluster.transaction_coordinator.add_or_verify(
+            context.request.transactional_id,
+            producer,
+            OFFSETS_PARTITION,
+            TransactionSupportedOperation.of(
+                context.version, generic_errors=ABORTABLE_VERSION, adding=IMPLICIT_ADD_VERSION
             ),
         )
-        error = verify(context.cluster.transaction_coordinator, writer, OFFSETS_PARTITION)
-    generation = context.get("generation_id", NO_GENERATION)
-    error = (
-        error
-        or may_commit(context, generation, in_transaction=True)
-        or offsets.check_epoch(producer)
-    )
+    generation = context.get("generation_id", -1)
+    error = error or may_commit(context, generation, in_transaction=True)
+    error = error or offsets.check_epoch(producer)
     if not error:
         offsets.begin(producer)
     return error
 
 
-def _commit(
-    context: RequestContext, name: str, asked: Any, exists: set[tuple[str, int]], error: ErrorCode
-) -> Values:
-    topic_partition = (name, asked.partition_index)
-    if topic_partition not in exists:
-        error = ErrorCode.unknown_topic_or_partition
-    elif not error and len(asked.committed_metadata or "") > MAX_METADATA:
-        error = ErrorCode.offset_metadata_too_large
-    if not error:
-        offset = CommittedOffset(
-            offset=asked.committed_offset,
-            leader_epoch=getattr(asked, "committed_leader_epoch", -1),
-            metadata=asked.committed_metadata,
-        )
-        context.cluster.group_coordinator.get_or_create(context.request.group_id)
-        context.cluster.transactional_offsets.add(
-            _producer(context), context.request.group_id, topic_partition, offset
-        )
-    return {"partition_index": asked.partition_index, "error_code": error}
-
-
-TXN_OFFSET_COMMIT = Handler(
-    api=ApiKey.TXN_OFFSET_COMMIT, versions=VersionRange(0, 5), handle=txn_offset_commit
-)
-
-
-_END_TXN_FENCED_VERSION = 2
-"""The first version whose clients handle PRODUCER_FENCED."""
 BUMPING_VERSION = 5
 
 
 def end_txn(context: RequestContext) -> Answer:
     """Handle the EndTxn API."""
     request = context.request
-    named = check_transaction_coordinator(
-        context, request.transactional_id
+    result = context.check_transaction_coordinator(
+        request.transactional_id
     ) or context.cluster.transaction_coordinator.end(
         request.transactional_id,
-        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        _producer(context),
         commit=request.committed,
         bumps=context.version >= BUMPING_VERSION,
     )
-    if isinstance(named, ProducerIdAndEpoch):
-        return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
-    if named is ErrorCode.producer_fenced and context.version < _END_TXN_FENCED_VERSION:
-        named = ErrorCode.invalid_producer_epoch
-    return {"error_code": named, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
-
-
-END_TXN = Handler(api=ApiKey.END_TXN, versions=VersionRange(0, 5), handle=end_txn)
+    if isinstance(result, ErrorCode):
+        result = _for_client(result, context, ApiKey.END_TXN)
+    return _producer_fields(result)
 
 
 TRANSACTIONS_V2 = 2
@@ -352,44 +273,20 @@ def _write_marker(context: RequestContext, item: Any) -> Values:
         coordinator_epoch=item.coordinator_epoch,
     )
     is_v2 = getattr(item, "transaction_version", 0) >= TRANSACTIONS_V2
-    return {
-        "producer_id": item.producer_id,
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "partition_index": index,
-                        "error_code": _write_to_partition(
-                            context, (topic.name, index), marker, is_v2=is_v2
-                        ),
-                    }
-                    for index in topic.partition_indexes
-                ],
-            }
-            for topic in item.topics
-        ],
-    }
+    coordinator = context.cluster.transaction_coordinator
 
+    def write(name: str, index: int) -> ErrorCode:
+        partition = context.cluster.topics.partition(name, index)
+        if partition is None:
+            return ErrorCode.unknown_topic_or_partition
+        error = partition.leadership_error(context.node, -1)
+        error = error or _check_marker(partition, marker, is_v2=is_v2)
+        if not error and not coordinator.write_marker((name, index), marker):
+            return ErrorCode.kafka_storage_error
+        return error
 
-def _write_to_partition(
-    context: RequestContext,
-    topic_partition: TopicPartition,
-    marker: EndTransactionMarker,
-    *,
-    is_v2: bool,
-) -> ErrorCode:
-    topic_name, index = topic_partition
-    topic = context.cluster.topics.named(topic_name)
-    partition = topic.partition(index) if topic else None
-    if partition is None:
-        return ErrorCode.unknown_topic_or_partition
-    error = partition.leadership_error(context.node, -1) or _check_marker(
-        partition, marker, is_v2=is_v2
-    )
-    if not error and not context.cluster.marker_writer.write(topic_partition, marker):
-        return ErrorCode.kafka_storage_error
-    return error
+    topics = [MARKER_TOPICS.answer_topic(one, partial(write, one.name)) for one in item.topics]
+    return {"producer_id": item.producer_id, "topics": topics}
 
 
 def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: bool) -> ErrorCode:
@@ -403,6 +300,81 @@ def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: 
     return ErrorCode.transaction_coordinator_fenced if fenced else ErrorCode.none
 
 
-WRITE_TXN_MARKERS = Handler(
-    api=ApiKey.WRITE_TXN_MARKERS, versions=VersionRange(1, 2), handle=write_txn_markers
-)
+def describe_transactions(context: RequestContext) -> Answer:
+    """Handle the DescribeTransactions API."""
+    describe = partial(_describe_transaction, context)
+    return context.by_item(ApiKey.DESCRIBE_TRANSACTIONS, describe)
+
+
+def _describe_transaction(context: RequestContext, name: str) -> Values | ErrorCode:
+    error = context.check_transaction_coordinator(name) if name else ErrorCode.invalid_request
+    txn = context.cluster.transaction_coordinator.find(name)
+    if error or txn is None:
+        return error or ErrorCode.transactional_id_not_found
+    partitions: dict[str, list[int]] = {}
+    for topic, index in sorted(txn.partitions):
+        partitions.setdefault(topic, []).append(index)
+    return {
+        "transaction_state": str(txn.state),
+        "transaction_timeout": timedelta(milliseconds=txn.timeout_ms),
+        "transaction_start_time": timestamp(txn.started_ms),
+        "producer_id": txn.producer_id,
+        "producer_epoch": txn.epoch,
+        "topics": [{"topic": topic, "partitions": some} for topic, some in partitions.items()],
+    }
+
+
+def list_transactions(context: RequestContext) -> Answer:
+    """Handle the ListTransactions API."""
+    try:
+        pattern = re.compile(context.get("transactional_id_pattern", None) or ".*", re.DOTALL)
+    except re.error:
+        return {"error_code": ErrorCode.invalid_regular_expression}
+    request, now_ms = context.request, context.cluster.clock.wall_ms()
+    found = [
+        txn
+        for txn in context.cluster.transaction_coordinator.all()
+        if context.coordinates(txn.id)
+        and pattern.fullmatch(txn.id)
+        and (not request.state_filters or txn.state in request.state_filters)
+        and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)
+        and now_ms - txn.started_ms > context.get("duration_filter", -1)
+    ]
+    known = set(TransactionState) - {TransactionState.UNKNOWN}
+    return {
+        "unknown_state_filters": [state for state in request.state_filters if state not in known],
+        "transaction_states": [
+            {
+                "transactional_id": txn.id,
+                "producer_id": txn.producer_id,
+                "transaction_state": str(txn.state),
+            }
+            for txn in found
+        ],
+    }
+
+
+def describe_producers(context: RequestContext) -> Answer:
+    """Handle the DescribeProducers API."""
+    return context.by_partition(ApiKey.DESCRIBE_PRODUCERS, partial(_describe_producers, context))
+
+
+def _describe_producers(context: RequestContext, item: Any, index: int) -> Values | ErrorCode:
+    partition = context.cluster.topics.partition(item.name, index)
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition
+    if context.node not in partition.replicas:
+        return ErrorCode.not_leader_or_follower
+    return {
+        "active_producers": [
+            {
+                "producer_id": producer_id,
+                "producer_epoch": entry.epoch,
+                "last_sequence": entry.last_sequence,
+                "last_timestamp": entry.last_timestamp,
+                "coordinator_epoch": entry.coordinator_epoch,
+                "current_txn_start_offset": partition.transactions.ongoing.get(producer_id, -1),
+            }
+            for producer_id, entry in partition.producers.entries.items()
+        ]
+    }

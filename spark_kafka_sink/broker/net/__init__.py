@@ -9,6 +9,6 @@ In reading order:
 - `socket_server`: listeners and connections of all nodes, selector, timers
 - `connection`: one client connection: frame assembly, response channel, error log
 - `tls_socket`: a non-blocking TLS socket
-- `sasl_gate`: SASL authentication in front of the request handlers
-- `dispatcher`: decoding of requests and their dispatch; `RequestHandler`, the thread for requests
+- `dispatcher`: decoding of requests and their dispatch, SASL authentication before it, and
+  `RequestHandler`, the thread for requests
 """

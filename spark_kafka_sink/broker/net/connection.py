@@ -24,9 +24,9 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
-from spark_kafka_sink.broker.requests import BY_PARTITION
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION
+from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.broker.security.authenticator import MAX_RECEIVE_BYTES
-from spark_kafka_sink.broker.security.server_security import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
 from spark_kafka_sink.protocol.messages import (
@@ -58,8 +58,6 @@ class FrameBuffer:
     A frame's buffer grows with the bytes received: the frame size, which any client can claim,
     causes an allocation of a few MiB at most, and the system provides those page by page.
     """
-
-    __slots__ = ("_at", "_frame", "_reader", "_size")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._reader = FrameReader(limit)
@@ -126,29 +124,13 @@ class Connection:
     order of the requests even if one is delayed.
     """
 
-    __slots__ = (
-        "_frames",
-        "_outgoing",
-        "authenticator",
-        "backlog",
-        "busy",
-        "closed",
-        "ending",
-        "is_encrypted",
-        "node",
-        "peer",
-        "unsent",
-        "user",
-        "watched",
-    )
-
     def __init__(self, node: int, peer: str) -> None:
         self.node = node
         self.peer = peer
         self.backlog: deque[memoryview] = deque()
         self.busy = False
         self.closed = False
-        self.ending = False
+        self.is_ending = False
         self.unsent = 0
         self.watched = 0
         self.is_encrypted = False
@@ -197,16 +179,16 @@ class Connection:
     @property
     def is_finished(self) -> bool:
         """True if the connection was to end after its last response, and that was sent."""
-        return self.ending and not self.unsent
+        return self.is_ending and not self.unsent
 
     @property
-    def may_go_on(self) -> bool:
+    def can_serve(self) -> bool:
         """True if a pending request may be served now, which no socket event announces."""
         return not self.busy and not self.closed and self.unsent < MAX_UNSENT
 
     def take_request(self) -> memoryview | None:
         """Return the request to serve now, if any; the next one waits until it is answered."""
-        if not self.backlog or not self.may_go_on:
+        if not self.backlog or not self.can_serve:
             return None
         self.busy = True
         return self.backlog.popleft()
@@ -235,13 +217,15 @@ class Connection:
 
 
 QUIET_SECONDS: Final = 10.0
-MOST_KINDS: Final = 1000
+MAX_KINDS: Final = 1000
 
 
 @dataclass(slots=True)
-class _Said:
-    at: float
-    more: int = 0
+class _Repeated:
+    """When a message was logged, and how often it was suppressed since then."""
+
+    logged_at: float
+    suppressed: int = 0
 
 
 class RepeatLog:
@@ -252,26 +236,24 @@ class RepeatLog:
         now: returns the seconds of a monotonic clock.
     """
 
-    __slots__ = ("_log", "_now", "_said")
-
     def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._now = now
-        self._said: dict[Hashable, _Said] = {}
+        self._last: dict[Hashable, _Repeated] = {}
 
     def log(self, level: int, kind: Hashable, message: str, *args: object) -> None:
         """Log a message with its arguments, unless one of its kind was logged recently."""
         if not self._log.isEnabledFor(level):
             return
-        now, said = self._now(), self._said.get(kind)
-        if said is not None and now - said.at < QUIET_SECONDS:
-            said.more += 1
+        now, last = self._now(), self._last.get(kind)
+        if last is not None and now - last.logged_at < QUIET_SECONDS:
+            last.suppressed += 1
             return
-        more = f" (and {said.more:,} more like it)" if said is not None and said.more else ""
-        if len(self._said) >= MOST_KINDS:
-            self._said.clear()
-        self._said[kind] = _Said(now)
-        self._log.log(level, message + more, *args)
+        repeated = f" (repeated {last.suppressed:,} times)" if last and last.suppressed else ""
+        if len(self._last) >= MAX_KINDS:
+            self._last.clear()
+        self._last[kind] = _Repeated(now)
+        self._log.log(level, message + repeated, *args)
 
 
 EXPECTED_ERRORS: Final = frozenset(
@@ -298,8 +280,6 @@ _RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinato
 class ErrorLog:
     """Logs the error codes in responses before they are sent."""
 
-    __slots__ = ("_log",)
-
     def __init__(self, log: RepeatLog) -> None:
         self._log = log
 
@@ -313,9 +293,9 @@ class ErrorLog:
             self._log.log(
                 level,
                 (api, subject, name),
-                "%s%s of %s was refused: %s%s",
+                "%s request%s from %s failed: %s%s",
                 ApiKey(api).name,
-                f" at {subject}" if subject else "",
+                f" for {subject}" if subject else "",
                 connection.peer,
                 name,
                 f": {reason}" if reason else "",
@@ -324,8 +304,7 @@ class ErrorLog:
     def disconnected(self, connection: Connection, why: object) -> None:
         """Log that a connection is closed because its requests cannot be served."""
         kind = ("disconnected", type(why), str(why))
-        text = "%s is disconnected: %s"
-        self._log.log(logging.WARNING, kind, text, connection.peer, why)
+        self._log.log(logging.WARNING, kind, "closing connection %s: %s", connection.peer, why)
 
 
 def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
@@ -338,13 +317,10 @@ def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
         return
     for topic in values.get(shape.answers) or ():
         for part in topic.get(shape.answer_partitions) or ():
-            if part.get(shape.error, ErrorCode.none) is not ErrorCode.none:
+            code = part.get(shape.error, ErrorCode.none)
+            if code is not ErrorCode.none:
                 name = topic.get("name") or topic.get("topic") or topic.get("topic_id")
-                yield f"{name}-{part.get(shape.answer_index)}", _with_error_code(part, shape.error)
-
-
-def _with_error_code(part: Values, error: str) -> Values:
-    return part if error == "error_code" else {**part, "error_code": part[error]}
+                yield f"{name}-{part.get(shape.answer_index)}", {**part, "error_code": code}
 
 
 def _item_errors(values: Values) -> Iterator[tuple[str, Values]]:
@@ -385,21 +361,6 @@ class ResponseChannel:
     connection serves no more requests.
     """
 
-    __slots__ = (
-        "_answered",
-        "_connection",
-        "_correlation_id",
-        "_deliver",
-        "_error_log",
-        "_handler",
-        "_let_go",
-        "_version",
-        "api",
-        "changes",
-        "cut",
-        "lost",
-    )
-
     def __init__(
         self,
         handler: Handler,
@@ -413,10 +374,8 @@ class ResponseChannel:
         self._version = version
         self._correlation_id = correlation_id
         self._connection = connection
-        self._answered = network.answered
-        self._deliver = network.deliver
-        self._error_log = network.error_log
-        self._let_go = False
+        self._network = network
+        self._is_released = False
         self.changes: list[Callable[[Values], Values]] = []
         self.cut: int | None = None
         self.lost = False
@@ -432,55 +391,46 @@ class ResponseChannel:
         else:
             answer = self._handler.handle(context)
         if answer is Outcome.CLOSE:
-            raise ProtocolError("a request without an answer failed, so the connection ends")
-        if answer is Outcome.SILENT and not self._let_go:
-            self._deliver(lambda: self._connection.answered(()))
+            raise ProtocolError("a request without a response failed")
+        if answer is Outcome.NO_RESPONSE and not self._is_released:
+            self._network.deliver(lambda: self._connection.answered(()))
         elif not isinstance(answer, Outcome):
             self.send(answer)
 
     def reply(self, values: Values) -> None:
-        """Send the response of a handler that returned LATER."""
+        """Send the response of a handler that returned DELAYED."""
         self.send(values)
-        self.went_on()
+        self.resume()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let the connection continue before the request is handled, as it has no response."""
-        self._let_go = True
+        self._is_released = True
         self._connection.answered(())
 
-    def went_on(self) -> None:
+    def resume(self) -> None:
         """Let the connection continue, outside of its turn."""
-        self._deliver(lambda: self._answered(self._connection))
+        self._network.deliver(lambda: self._network.answered(self._connection))
 
     def end(self) -> None:
         """Close the connection once everything is sent."""
-        self._deliver(self._end)
-
-    def _end(self) -> None:
-        self._connection.ending = True
+        self._network.deliver(lambda: setattr(self._connection, "is_ending", True))
 
     def send(self, values: Values) -> None:
         """Queue the response."""
         if self._connection.closed or self.lost:
             return
-        self._error_log.log_errors(self.api, self._connection, values)
+        self._network.error_log.log_errors(self.api, self._connection, values)
         for change in self.changes:
             values = change(values)
         parts = self._parts(values)
         if self.cut is not None:
-            parts = _first_bytes(parts, self.cut)
+            parts = [memoryview(b"".join(parts))[: self.cut]]
             self.end()
-        self._deliver(lambda: self._connection.answered(parts))
+        self._network.deliver(lambda: self._connection.answered(parts))
 
     def _parts(self, values: Values) -> list[bytes | memoryview]:
         kind = response_type(self.api, self._version)
-        plain = None
-        if self.api == ApiKey.PRODUCE:
-            plain = plain_produce_response(self._version, values)
-        if plain is not None:
+        is_produce = self.api == ApiKey.PRODUCE
+        if is_produce and (plain := plain_produce_response(self._version, values)) is not None:
             return [framed(response_header(kind, self._correlation_id), plain)]
         return response_parts(build(kind, values), self._correlation_id)
-
-
-def _first_bytes(parts: Sequence[bytes | memoryview], count: int) -> list[bytes | memoryview]:
-    return [memoryview(b"".join(parts))[:count]]

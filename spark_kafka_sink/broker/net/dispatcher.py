@@ -1,5 +1,7 @@
 """Decode request frames and dispatch them to handlers, on the event loop or on a second thread.
 
+`SaslGate` authenticates connections before their requests reach the handlers.
+
 The second thread, `RequestHandler`, is used with a remote storage such as Redis, as Kafka's
 KafkaRequestHandler threads work next to its network Processor threads. It handles the requests
 that may wait for the storage one after the other. The event loop meanwhile serves the sockets and
@@ -15,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.broker.handlers.registry import handlers_of
-from spark_kafka_sink.broker.handlers.request_context import RequestContext
+from spark_kafka_sink.broker.handlers.request_context import REASON, RequestContext
 from spark_kafka_sink.broker.net.connection import ResponseChannel
-from spark_kafka_sink.broker.net.sasl_gate import SaslGate
-from spark_kafka_sink.broker.security.server_security import ANONYMOUS
+from spark_kafka_sink.broker.security.acl import ANONYMOUS
+from spark_kafka_sink.broker.security.authenticator import Moment
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
@@ -26,12 +28,15 @@ from spark_kafka_sink.protocol.produce_request import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import Handler
     from spark_kafka_sink.broker.net.connection import Connection, Network
+    from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.protocol.messages import Values
 
 
 _WITHOUT_STORAGE: Final = frozenset(
@@ -50,13 +55,121 @@ def expects_no_response(api: int, context: RequestContext) -> bool:
     return api == ApiKey.PRODUCE and context.request.acks == 0
 
 
-class RequestInterceptor(Protocol):
+class SaslGate:
+    """Authenticates connections that have an authenticator.
+
+    Args:
+        handlers: handlers of the supported APIs, by API key.
+        network: receives responses.
+        clock: the brokers' clock.
+        failure_delay: seconds before a failed authentication is answered, against password guessing
+            (connection.failed.authentication.delay.ms).
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        network: Network,
+        clock: Clock,
+        failure_delay: float,
+    ) -> None:
+        self._handlers = handlers
+        self._network = network
+        self._clock = clock
+        self._failure_delay = failure_delay
+
+    def admits(self, frame: memoryview, connection: Connection) -> bool:
+        """Return True if a request may be passed to its handler; answer all others here.
+
+        Raises:
+            ProtocolError: the connection must be closed.
+        """
+        authenticator = connection.authenticator
+        if authenticator is None:
+            return True
+        if authenticator.takes_tokens:
+            self._answer_token(authenticator, frame, connection)
+            return False
+        api, version, _ = read_request_start(frame)
+        if authenticator.admits(api, self._clock.monotonic()):
+            return True
+        authenticator.check(api)
+        if api == ApiKey.API_VERSIONS:
+            if version in self._handlers[api].versions:
+                authenticator.sent_versions()
+            return True
+        self._answer(authenticator, frame, connection)
+        return False
+
+    def _answer(
+        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
+    ) -> None:
+        header = read_request_header(frame)
+        handler = self._handlers[header.api_key]
+        if header.version not in handler.versions:
+            raise ProtocolError(f"{handler.api.name} version {header.version} is not supported")
+        kind = request_type(header.api_key, header.version)
+        request = decode(kind, frame, header.body_offset)[0]
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
+            values = authenticator.handshake(request.mechanism, header.version)
+        else:
+            values = authenticator.authenticate(bytes(request.auth_bytes), self._moment())
+        channel = ResponseChannel(
+            handler, header.version, header.correlation_id, connection, self._network
+        )
+        self._send(authenticator, connection, channel, values)
+
+    def _send(
+        self,
+        authenticator: SaslServerAuthenticator,
+        connection: Connection,
+        channel: ResponseChannel,
+        values: Values,
+    ) -> None:
+        if authenticator.has_failed:
+            failed = {**values, REASON: authenticator.refusal}
+
+            def refuse() -> None:
+                channel.send(failed)
+                channel.end()
+                channel.resume()
+
+            self._network.call_later(self._failure_delay, refuse)
+            return
+        self._store_user(authenticator, connection)
+        channel.send(values)
+
+    def _answer_token(
+        self, authenticator: SaslServerAuthenticator, frame: memoryview, connection: Connection
+    ) -> None:
+        """Answer a SASL message without a request header (SaslHandshake version 0)."""
+        challenge = authenticator.token(bytes(frame), self._moment())
+        if challenge is None:
+
+            def refuse() -> None:
+                connection.is_ending = True
+                self._network.answered(connection)
+
+            self._network.call_later(self._failure_delay, refuse)
+            return
+        self._store_user(authenticator, connection)
+        connection.answered([len(challenge).to_bytes(4, "big") + challenge])
+
+    @staticmethod
+    def _store_user(authenticator: SaslServerAuthenticator, connection: Connection) -> None:
+        if authenticator.is_complete and authenticator.user is not None:
+            connection.authenticated(authenticator.user)
+
+    def _moment(self) -> Moment:
+        return Moment(monotonic=self._clock.monotonic(), wall_ms=self._clock.wall_ms())
+
+
+class RequestInjector(Protocol):
     """Receives requests ahead of their handlers; implemented by fault injection."""
 
     @property
     def is_active(self) -> bool:
         """True if it may do anything other than forward requests."""
-        ...
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
         """Handle a request with `ResponseChannel.handle`, or do something else with it.
@@ -64,7 +177,6 @@ class RequestInterceptor(Protocol):
         Raises:
             ProtocolError: the connection must be closed.
         """
-        ...
 
 
 class Dispatcher:
@@ -73,16 +185,14 @@ class Dispatcher:
     Args:
         cluster: the state that handlers work on.
         network: receives responses.
-        interceptor: receives every request before its handler.
+        injector: applies faults to requests before their handlers.
     """
 
-    __slots__ = ("_cluster", "_gate", "_handlers", "_interceptor", "_network")
-
-    def __init__(self, cluster: Cluster, network: Network, interceptor: RequestInterceptor) -> None:
+    def __init__(self, cluster: Cluster, network: Network, injector: RequestInjector) -> None:
         self._cluster = cluster
         self._handlers = handlers_of(cluster.config.release)
         self._network = network
-        self._interceptor = interceptor
+        self._injector = injector
         delay = cluster.config.security.failure_delay_ms / 1000
         self._gate = SaslGate(self._handlers, network, cluster.clock, delay)
 
@@ -129,7 +239,7 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection must be closed.
         """
-        self._interceptor.serve(channel, context)
+        self._injector.serve(channel, context)
 
     def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
         """Return True if a request may wait for the storage.
@@ -137,7 +247,7 @@ class Dispatcher:
         Requests for cluster metadata never do, except for Metadata requests that name unknown
         topics (they may create them).
         """
-        if channel.api not in _WITHOUT_STORAGE or self._interceptor.is_active:
+        if channel.api not in _WITHOUT_STORAGE or self._injector.is_active:
             return True
         topics = self._cluster.topics
         asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None
@@ -151,18 +261,17 @@ def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:
 
 def _unsupported_message(api: int, version: int, handler: Handler | None) -> str:
     if handler is None:
-        return f"a request of API {api} version {version} is not served here"
-    text = f"a request of {handler.api.name} version {version} is not served here, "
-    text += f"only versions {handler.versions}"
+        return f"API {api} is not supported"
+    text = f"{handler.api.name} version {version} is not supported, only {handler.versions}"
     if version > handler.versions.highest:
-        return f"{text}: the client does not ask for ApiVersions, or ignores the answer"
-    return f"{text}: the client is too old for Kafka 4, or is set to an old version"
+        return f"{text}: the client does not request ApiVersions, or ignores the response"
+    return f"{text}: the client is too old for Kafka 4, or is configured for an old version"
 
 
 LOG = logging.getLogger(__name__)
-LONGEST_WAIT: Final = 0.1
+MAX_WAIT_SECONDS: Final = 0.1
 STOP_SECONDS: Final = 10.0
-MOST_WAITING: Final = 64
+MAX_QUEUED: Final = 64
 """Queue length (requests) from which acks=0 requests also wait; limits memory use."""
 
 
@@ -172,8 +281,6 @@ class RequestHandler:
     Args:
         lock: the lock on the cluster's state.
     """
-
-    __slots__ = ("_queue", "_stopping", "_thread", "lock")
 
     def __init__(self, lock: StateLock) -> None:
         self.lock = lock
@@ -191,7 +298,7 @@ class RequestHandler:
     @property
     def has_room(self) -> bool:
         """True if connections may continue before their acks=0 requests are handled."""
-        return self._queue.qsize() < MOST_WAITING
+        return self._queue.qsize() < MAX_QUEUED
 
     def submit(self, job: Callable[[], None]) -> None:
         """Run a function after those that were submitted before."""
@@ -213,7 +320,7 @@ class RequestHandler:
 
     def _next(self, cluster: Cluster) -> Callable[[], None]:
         deadline = cluster.next_deadline()
-        wait = LONGEST_WAIT
+        wait = MAX_WAIT_SECONDS
         if deadline is not None:
             wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
         try:
@@ -226,4 +333,4 @@ class RequestHandler:
         try:
             job()
         except Exception:
-            LOG.exception("the broker goes on after an error")
+            LOG.exception("error on the broker's request thread")

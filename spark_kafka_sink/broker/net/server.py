@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.cluster.node_control import NodeSockets
+    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.connection import Connection, ResponseChannel
-    from spark_kafka_sink.broker.net.dispatcher import RequestHandler, RequestInterceptor
+    from spark_kafka_sink.broker.net.dispatcher import RequestHandler, RequestInjector
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock
 
 
-LONGEST_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 10.0
 
 
 class LoopSockets:
@@ -41,8 +41,6 @@ class LoopSockets:
         on_loop: runs a function on the loop's thread.
         lock: the lock on the cluster's state; released while waiting, as the loop may need it.
     """
-
-    __slots__ = ("_lock", "_on_loop", "_sockets")
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class LoopSockets:
 
         self._on_loop(run)
         with self._lock.released():
-            done.result(LONGEST_SECONDS)
+            done.result(WAIT_SECONDS)
 
 
 LOG = logging.getLogger(__name__)
@@ -102,7 +100,7 @@ class Server:
         sockets: the sockets of all nodes.
         requests: the thread for requests that may wait for a storage; None to handle all requests
             on the loop's thread.
-        interceptor: receives every request before its handler.
+        injector: applies faults to requests before their handlers.
     """
 
     def __init__(
@@ -110,7 +108,7 @@ class Server:
         cluster: Cluster,
         sockets: SocketServer,
         requests: RequestHandler | None,
-        interceptor: RequestInterceptor,
+        injector: RequestInjector,
     ) -> None:
         self._cluster = cluster
         self._sockets = sockets
@@ -124,7 +122,7 @@ class Server:
                 call_later=sockets.timers.add,
                 error_log=sockets.error_log,
             ),
-            interceptor,
+            injector,
         )
         self._thread = 0
         self._stopping = False
@@ -155,7 +153,7 @@ class Server:
         try:
             self._turn()
         except Exception:
-            LOG.exception("the broker's loop goes on after an error")
+            LOG.exception("error in the broker's event loop")
             time.sleep(TICK_SECONDS)
 
     def _turn(self) -> None:
@@ -186,7 +184,7 @@ class Server:
             return
         if served:
             sockets.flush(connection)
-            if connection.backlog and connection.may_go_on:
+            if connection.backlog and connection.can_serve:
                 sockets.resume(connection)
         else:
             sockets.close(connection)
@@ -213,13 +211,13 @@ class Server:
             self._dispatcher.serve(channel, context)
         elif self._dispatcher.may_wait_for_storage(channel, context):
             if expects_no_response(channel.api, context) and requests.has_room:
-                channel.let_go()
-            requests.submit(lambda: self._serve_beside(connection, channel, context))
+                channel.release()
+            requests.submit(lambda: self._serve_on_thread(connection, channel, context))
         else:
             with requests.lock:
                 self._dispatcher.serve(channel, context)
 
-    def _serve_beside(
+    def _serve_on_thread(
         self, connection: Connection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         """Serve a request on the thread for requests; resume or close its connection afterwards."""
@@ -235,6 +233,6 @@ class Server:
         if isinstance(error, ProtocolError):
             self._error_log.disconnected(connection, error)
         elif isinstance(error, OSError):
-            self._error_log.disconnected(connection, f"the storage failed its request: {error}")
+            self._error_log.disconnected(connection, f"storage error: {error}")
         else:
-            LOG.error("a request of %s failed", connection.peer, exc_info=error)
+            LOG.error("error in a request of %s", connection.peer, exc_info=error)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from spark_kafka_sink.broker.net.connection import Connection, ErrorLog, RepeatLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
-from spark_kafka_sink.broker.security.server_security import ANONYMOUS
+from spark_kafka_sink.broker.security.acl import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 class Timers:
     """Functions by due time, for use by one thread, which calls `run` often enough."""
-
-    __slots__ = ("_heap", "_now", "_number")
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -56,9 +54,9 @@ RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
 """Pause of accepting connections after the process ran out of file descriptors (seconds)."""
-FAREWELL_SECONDS: Final = 1.0
+ALERT_SECONDS: Final = 1.0
 """Time for a client whose handshake failed to read the reason (seconds)."""
-_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -114,7 +112,7 @@ class SocketServer:
         try:
             self._wake_in.send(b"\0")
         except OSError:  # Full: it is awake anyway. Closed: the loop has ended.
-            LOG.debug("the broker's loop needs no waking")
+            LOG.debug("the event loop is already awake, or has ended")
 
     @property
     def open_connections(self) -> int:
@@ -202,10 +200,10 @@ class SocketServer:
     def _check_secured(self, connection: Connection) -> None:
         client, authenticator = self._sockets.get(connection), connection.authenticator
         if isinstance(client, TlsSocket) and not client.is_ready:
-            self.error_log.disconnected(connection, "its TLS handshake took too long")
+            self.error_log.disconnected(connection, "TLS handshake timed out")
             self.close(connection)
         elif client is not None and authenticator is not None and authenticator.user is None:
-            self.error_log.disconnected(connection, "it did not authenticate in time")
+            self.error_log.disconnected(connection, "authentication timed out")
             self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
@@ -213,11 +211,11 @@ class SocketServer:
         self._log.log(
             logging.WARNING,
             ("accept", error.errno),
-            "a connection was not accepted: %s (%d are open)",
+            "can't accept a connection: %s (%d are open)",
             error.strerror,
             len(self._sockets),
         )
-        if error.errno in _NO_ROOM:
+        if error.errno in _OUT_OF_RESOURCES:
             self._selector.unregister(self._listeners[node])
             self._paused_until[node] = time.monotonic() + ACCEPT_PAUSE_SECONDS
 
@@ -243,10 +241,10 @@ class SocketServer:
             return False
         except TlsError as error:
             self.error_log.disconnected(connection, error)
-            self._dismiss(connection, cast("TlsSocket", client))
+            self._close_later(connection, cast("TlsSocket", client))
             return True
         except OSError as error:
-            LOG.debug("%s has gone: %s", connection.peer, error)
+            LOG.debug("lost connection %s: %s", connection.peer, error)
             return False
         return count > 0
 
@@ -260,10 +258,10 @@ class SocketServer:
             connection.received(room, count)
         return count
 
-    def _dismiss(self, connection: Connection, client: TlsSocket) -> None:
+    def _close_later(self, connection: Connection, client: TlsSocket) -> None:
         """Let a client read why it is rejected: closing with unread input discards the alert."""
         client.refuse()
-        self.timers.add(FAREWELL_SECONDS, lambda: self.close(connection))
+        self.timers.add(ALERT_SECONDS, lambda: self.close(connection))
 
     def is_served(self, connection: Connection) -> bool:
         """Return True if a connection is open and its node is not paused."""
@@ -289,7 +287,7 @@ class SocketServer:
         except BlockingIOError:
             return True
         except OSError as error:
-            LOG.debug("%s has gone: %s", connection.peer, error)
+            LOG.debug("lost connection %s: %s", connection.peer, error)
             return False
         return True
 

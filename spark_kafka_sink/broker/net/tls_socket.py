@@ -11,7 +11,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.server_security import peer_principal
+from spark_kafka_sink.broker.security.certificates import peer_principal
 from spark_kafka_sink.common.errors import TlsError
 
 if TYPE_CHECKING:
@@ -31,19 +31,6 @@ class TlsSocket:
         context: the listener's TLS context.
         shared: receive buffer for encrypted bytes; only used during a call.
     """
-
-    __slots__ = (
-        "_accepted",
-        "_incoming",
-        "_is_refused",
-        "_outbox",
-        "_outgoing",
-        "_shared",
-        "_socket",
-        "_tls",
-        "is_ready",
-        "principal",
-    )
 
     def __init__(self, client: socket.socket, context: ssl.SSLContext, shared: memoryview) -> None:
         self._socket = client
@@ -114,7 +101,7 @@ class TlsSocket:
             self._push()
             raise BlockingIOError from None
         except ssl.SSLEOFError:
-            raise ConnectionResetError("it left in the middle of the TLS handshake") from None
+            raise ConnectionResetError("the client disconnected during the TLS handshake") from None
         except ssl.SSLError as error:
             if not self._outgoing.pending:
                 self._outgoing.write(_ALERT)

@@ -4,7 +4,7 @@
 ProduceRequest and LogValidator), then its records (`check_records`). Records are read as columns
 (records/decoder.py), and errors name the rejected records (KIP-467).
 
-`as_topic_wants` recompresses a batch for a topic with its own compression.type, whatever codec the
+`recompress` recompresses a batch for a topic with its own compression.type, whatever codec the
 producer used. Only topics with a codec other than "producer" have this cost, once per batch.
 
 Differences from Kafka: Kafka reports a failed decompression as an error of the broker
@@ -62,7 +62,7 @@ class RefusedBatchError(Exception):
         records: what is wrong with individual records, by their index in the batch (KIP-467).
 
     Attributes:
-        is_told: True if Kafka sends the message to the client.
+        has_public_message: True if Kafka sends the message to the client.
         is_early: True if Kafka rejects the batch before it accesses the log; the response then has
             no log start offset.
     """
@@ -73,7 +73,7 @@ class RefusedBatchError(Exception):
         self.message = message
         self.records = records or {}
         self.is_early = error in _EARLY
-        self.is_told = bool(records)
+        self.has_public_message = bool(records)
 
     @classmethod
     def early(cls, message: str) -> RefusedBatchError:
@@ -127,45 +127,46 @@ def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
 
 
 def _check_fields(fields: FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
-    if _has_to_be_numbered(header, options):
+    if _must_have_ordered_deltas(header, options):
         expected = np.arange(len(fields.offset_deltas))
-        _check_numbers(in_order=bool((fields.offset_deltas == expected).all()))
+        _check_order(in_order=bool((fields.offset_deltas == expected).all()))
     deltas = fields.time_deltas
     span = header.base_timestamp + int(deltas.min()), header.base_timestamp + int(deltas.max())
     if span != (as_int64(span[0]), as_int64(span[1])):
         times = header.base_timestamp + deltas
         span = int(times.min()), int(times.max())
-    if options.config.batch_rules.is_compacted or not _all_timely(span, options):
+    if options.config.batch_rules.is_compacted or not _all_in_time_limits(span, options):
         _check_each(header.base_timestamp + deltas, fields.key_sizes, options)
     return max(span[1], NO_TIMESTAMP)
 
 
 def _check_only(record: RecordFields, header: BatchHeader, options: AppendOptions) -> int:
     """Check a single record like `_check_fields`, without the overhead of columns."""
-    if _has_to_be_numbered(header, options):
-        _check_numbers(in_order=record.offset_delta == 0)
+    if _must_have_ordered_deltas(header, options):
+        _check_order(in_order=record.offset_delta == 0)
     time = as_int64(header.base_timestamp + record.time_delta)
-    if options.config.batch_rules.is_compacted or not _all_timely((time, time), options):
+    if options.config.batch_rules.is_compacted or not _all_in_time_limits((time, time), options):
         times = header.base_timestamp + np.array([record.time_delta])
         _check_each(times, np.array([record.key_size]), options)
     return max(time, NO_TIMESTAMP)
 
 
-def _has_to_be_numbered(header: BatchHeader, options: AppendOptions) -> bool:
+def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bool:
     """Return True if Kafka checks offset deltas: if compressed records are appended unchanged."""
     codec = header.codec
     return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
 
 
-def _check_numbers(*, in_order: bool) -> None:
+def _check_order(*, in_order: bool) -> None:
     """Reject compressed records not numbered from 0, for which Kafka gives no reason."""
     if not in_order:
         raise RefusedBatchError(
-            ErrorCode.unknown_server_error, "Compressed records that are not numbered from 0"
+            ErrorCode.unknown_server_error,
+            "The offset deltas of compressed records do not start at 0",
         )
 
 
-def _all_timely(span: tuple[int, int], options: AppendOptions) -> bool:
+def _all_in_time_limits(span: tuple[int, int], options: AppendOptions) -> bool:
     """Return True if the smallest and the largest timestamp are within KIP-937's limits."""
     limits, (lowest, largest) = options.config.batch_rules, span
     if limits.stamps_records:
@@ -176,34 +177,34 @@ def _all_timely(span: tuple[int, int], options: AppendOptions) -> bool:
 
 def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> None:
     keyless = (key_sizes < 0) & options.config.batch_rules.is_compacted
-    untimely = _untimely(times, options) & ~keyless
-    if keyless.any() or untimely.any():
-        raise _refused_records(keyless, untimely, options)
+    late_or_early = _outside_time_limits(times, options) & ~keyless
+    if keyless.any() or late_or_early.any():
+        raise _refused_records(keyless, late_or_early, options)
 
 
-def _untimely(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
+def _outside_time_limits(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
     """Return a mask of the records outside KIP-937's limits; no timestamp (-1) is always valid."""
     limits = options.config.batch_rules
     if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
     ahead = times - options.now_ms
     late = (ahead > limits.after_max_ms) | (-ahead > limits.before_max_ms)
-    untimely: NDArray[np.bool_] = (times != NO_TIMESTAMP) & late
-    return untimely
+    late_or_early: NDArray[np.bool_] = (times != NO_TIMESTAMP) & late
+    return late_or_early
 
 
 def _refused_records(
-    keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], options: AppendOptions
+    keyless: NDArray[np.bool_], late_or_early: NDArray[np.bool_], options: AppendOptions
 ) -> RefusedBatchError:
     limits = options.config.batch_rules
     bad = dict.fromkeys(
-        np.flatnonzero(untimely).tolist(),
+        np.flatnonzero(late_or_early).tolist(),
         "Timestamp out of range: it must be within "
         f"[{options.now_ms - limits.before_max_ms}, {options.now_ms + limits.after_max_ms}]",
     ) | dict.fromkeys(
         np.flatnonzero(keyless).tolist(), "Compacted topic cannot accept message without key"
     )
-    error = ErrorCode.invalid_timestamp if untimely.any() else ErrorCode.invalid_record
+    error = ErrorCode.invalid_timestamp if late_or_early.any() else ErrorCode.invalid_record
     return RefusedBatchError(
         error, "One or more records have been rejected", dict(sorted(bad.items()))
     )
@@ -229,7 +230,7 @@ _LEVELS = {
 }
 
 
-def as_topic_wants(
+def recompress(
     batch: memoryview | bytes, header: BatchHeader, config: TopicConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """Return the batch in the topic's codec; unchanged if the producer used that codec.
@@ -303,7 +304,7 @@ def validate(
             f"The batch of {header.size} bytes exceeds the segment size of {segment}",
         )
     if checksum(records) != header.crc:
-        raise RefusedBatchError(ErrorCode.corrupt_message, "The batch fails its CRC-32C")
+        raise RefusedBatchError(ErrorCode.corrupt_message, "The CRC-32C of the batch is wrong")
     _check_header(header)
     return with_largest_time(records, header, check_records(records, header, options))
 
@@ -333,20 +334,20 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
         )
     if _is_older(records):
         raise RefusedBatchError.early(
-            f"Messages of format {records[_MAGIC_AT]} are not taken, only batches of format 2: "
-            "the client is older than Kafka 0.11, or is set to such a version"
+            f"Message format {records[_MAGIC_AT]} is not supported, only format 2: the client is "
+            "older than Kafka 0.11, or is configured for such a version"
         )
     if len(records) < HEADER_SIZE:
-        raise RefusedBatchError.early(f"No record batch fits into {len(records)} bytes")
+        raise RefusedBatchError.early(f"{len(records)} bytes are too few for a record batch")
     header = BatchHeader.parse(records)
     if header.length < _SMALLEST_LENGTH or not 0 <= header.magic <= MAGIC:
         refused = RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
-        refused.is_told = True
+        refused.has_public_message = True
         raise refused
     if header.size > len(records):
-        raise RefusedBatchError.early(f"A batch of {header.size} bytes in {len(records)}")
+        raise RefusedBatchError.early(f"The batch has {len(records)} of {header.size} bytes")
     if header.size < len(records):
-        raise _too_many(records[header.size :])
+        raise _extra_bytes(records[header.size :])
     return header
 
 
@@ -357,12 +358,12 @@ def _is_older(records: memoryview | bytes) -> bool:
     return int.from_bytes(records[_LENGTH], signed=True) >= _SMALLEST_LENGTH
 
 
-def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
+def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
     """Return the error for bytes after a batch: a second batch, or anything else."""
     header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
     if header is not None and header.length >= _SMALLEST_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")
-    return RefusedBatchError(ErrorCode.corrupt_message, "A batch with something behind it")
+    return RefusedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
 
 
 def _codec(header: BatchHeader) -> Codec:
@@ -378,8 +379,7 @@ def _check_header(header: BatchHeader) -> None:
     if header.base_offset != 0:
         raise _invalid(f"The base offset must be 0, not {header.base_offset}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise _invalid(
-            f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
-        )
+        delta = header.last_offset_delta
+        raise _invalid(f"{header.record_count} records, but the last offset delta is {delta}")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"Sequence {header.base_sequence} with a producer id")
+        raise _invalid(f"Producer id with the invalid sequence {header.base_sequence}")

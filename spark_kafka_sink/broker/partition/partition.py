@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RefusedBatchError,
-    as_topic_wants,
+    recompress,
     validate,
 )
 from spark_kafka_sink.broker.partition.producer_state import (
@@ -44,8 +44,6 @@ MAX_STEPS = 10_000
 
 class ReplicaStates:
     """Positions of the followers by node id; all times are monotonic seconds."""
-
-    __slots__ = ("_caught_up", "_steps", "ends", "high_watermark", "seen_end")
 
     def __init__(self) -> None:
         self.ends: dict[int, int] = {}
@@ -206,11 +204,11 @@ class Partition:
             return ErrorCode.invalid_txn_state
         if verdict:
             return verdict
-        noted = self.transactions.verifying.get(header.producer_id)
-        if noted is not None and not noted.admits(header, self.producers):
+        pending = self.transactions.verifying.get(header.producer_id)
+        if pending is not None and not pending.admits(header, self.producers):
             return ErrorCode.out_of_order_sequence_number
-        beside = not header.is_transactional and header.producer_id in self.transactions.ongoing
-        return ErrorCode.invalid_txn_state if beside else ErrorCode.none
+        is_mixed = not header.is_transactional and header.producer_id in self.transactions.ongoing
+        return ErrorCode.invalid_txn_state if is_mixed else ErrorCode.none
 
     def _remember(self, header: BatchHeader, result: AppendResult) -> None:
         time = header.max_timestamp if result.append_time == NO_TIME else result.append_time
@@ -285,7 +283,7 @@ class Partition:
     def _append(
         self, records: memoryview | bytes, header: BatchHeader, options: AppendOptions
     ) -> AppendResult:
-        records, header = as_topic_wants(records, header, options.config)
+        records, header = recompress(records, header, options.config)
         time = options.now_ms if options.config.batch_rules.stamps_records else None
         stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
         try:

@@ -63,8 +63,6 @@ class ProducerStateEntry:
 class ProducerStateManager:
     """The producer ids of one partition."""
 
-    __slots__ = ("entries",)
-
     def __init__(self) -> None:
         self.entries: dict[int, ProducerStateEntry] = {}
 
@@ -116,14 +114,6 @@ class ProducerStateManager:
             entry.batches.clear()
         return entry
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop the batches from an offset on, and producers left without batches."""
-        for producer_id, entry in list(self.entries.items()):
-            kept = [batch for batch in entry.batches if batch.base_offset < end_offset]
-            entry.batches = deque(kept, maxlen=REMEMBERED)
-            if not kept:
-                del self.entries[producer_id]
-
 
 def _unless(in_order: bool) -> ErrorCode:
     return ErrorCode.none if in_order else ErrorCode.out_of_order_sequence_number
@@ -171,8 +161,6 @@ class Verification:
 
 class PartitionTransactions:
     """Open transactions by producer id, with the offsets of their first records."""
-
-    __slots__ = ("_aborted", "_unreplicated", "ongoing", "verifying")
 
     def __init__(self) -> None:
         self.ongoing: dict[int, int] = {}

@@ -29,14 +29,7 @@ UNDEFINED = -1
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch and its start offset."""
-
-    epoch: int
-    offset: int
-
-
-class EpochEnd(NamedTuple):
-    """A leader epoch and the start offset of the next one; both -1 if unknown."""
+    """A leader epoch and its start offset, or its end offset."""
 
     epoch: int
     offset: int
@@ -44,8 +37,6 @@ class EpochEnd(NamedTuple):
 
 class LeaderEpochCache:
     """The leader epochs of one log; epochs and offsets are both ascending."""
-
-    __slots__ = ("_starts",)
 
     def __init__(self) -> None:
         self._starts: list[EpochEntry] = []
@@ -71,18 +62,19 @@ class LeaderEpochCache:
         while self._starts and self._starts[-1].offset >= offset:
             self._starts.pop()
 
-    def end_of(self, epoch: int, end_offset: int) -> EpochEnd:
-        """Return the end of an epoch, or of the newest below it; the log ends at `end_offset`."""
+    def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
+        """Return the end of an epoch, or of the newest below it; epoch and offset -1 if unknown.
+
+        The log ends at `end_offset`.
+        """
         if epoch == self.latest:
-            return EpochEnd(epoch, end_offset)
+            return EpochEntry(epoch, end_offset)
         after = bisect_right(self._starts, epoch, key=lambda start: start.epoch)
         if epoch == UNDEFINED or after == len(self._starts):
-            return EpochEnd(UNDEFINED, UNDEFINED)
+            return EpochEntry(UNDEFINED, UNDEFINED)
         found = self._starts[after - 1].epoch if after else epoch
-        return EpochEnd(found, self._starts[after].offset)
+        return EpochEntry(found, self._starts[after].offset)
 
-
-__all__ = ["Stamp", "StoredBatch", "TimedOffset", "UnifiedLog"]
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -114,8 +106,6 @@ class UnifiedLog:
         storage: stores the batches; in memory by default.
         epochs: the leader epochs of the batches in the storage.
     """
-
-    __slots__ = ("_start_offset", "end_offset", "epochs", "storage")
 
     def __init__(
         self, storage: LogStorage | None = None, epochs: LeaderEpochCache | None = None
@@ -172,9 +162,8 @@ class UnifiedLog:
         found = self.storage.read(offset, end, max(max_bytes, 0))
         return found if found or not at_least_one else self.storage.read(offset, end, -1)
 
-    def bytes_from(self, offset: int, enough: int, end: int = END) -> int:
-        """Return the bytes a reader at `offset` would get; counting may stop at `enough`."""
-        del enough
+    def bytes_from(self, offset: int, end: int = END) -> int:
+        """Return the number of bytes that a reader at `offset` may read."""
         return self.storage.bytes_between(offset, end)
 
     def first_at(self, timestamp: int) -> TimedOffset | None:

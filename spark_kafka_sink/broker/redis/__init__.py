@@ -2,8 +2,8 @@
 
 In reading order:
 
-- `backend`: `RedisBackend`, the `StorageBackend`, and the broker's journal as a Redis hash
-- `log_storage`: `RedisLogStorage`, the `LogStorage` of one partition
+- `storage`: `RedisBackend`, the `StorageBackend`, the broker's journal as a Redis hash, and
+  `RedisLogStorage`, the `LogStorage` of one partition
 - `streams`: the two streams of a partition (records and batch headers), batches built from their
   entries, and waiting for Redis replicas (WAIT)
 - `entries`: conversion of records to stream entries and back, and of offsets to entry ids

@@ -59,8 +59,8 @@ class RedisLocation:
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES:
             raise ConfigError(
-                f"the storage {parts.scheme or url!r} is not known",
-                hint="Give log, or redis://host:port/db?prefix=name",
+                f"unknown storage {parts.scheme or url!r}",
+                hint="Set log, or redis://host:port/db?prefix=name",
             )
         query = dict(parse_qsl(parts.query))
         prefix = query.pop("prefix", DEFAULT_PREFIX)
@@ -104,7 +104,7 @@ class RedisLocation:
 
 def _number(name: str, text: str) -> int:
     if not text.isdecimal():
-        raise ConfigError(f"{name}={text} in the storage URL is no number", hint="Give a number")
+        raise ConfigError(f"{name}={text} in the storage URL is not a number", hint="Set a number")
     return int(text)
 
 
@@ -152,20 +152,6 @@ class RedisConnection:
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
     """
-
-    __slots__ = (
-        "_address",
-        "_connection",
-        "_errors",
-        "_is_changed",
-        "_is_failing",
-        "_is_open",
-        "_location",
-        "_lock",
-        "_name",
-        "_owned",
-        "_resting_until",
-    )
 
     def __init__(self, location: RedisLocation, lock: StateLock | None = None) -> None:
         self._lock = lock or StateLock()
@@ -227,7 +213,7 @@ class RedisConnection:
             RedisFailedError: not all replies were received.
         """
         if time.monotonic() < self._resting_until:
-            raise RedisFailedError(f"{self._address} did not answer in time a moment ago")
+            raise RedisFailedError(f"{self._address} timed out less than {REST_SECONDS} s ago")
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
             with self._lock.released():
@@ -236,7 +222,7 @@ class RedisConnection:
         except timeout as error:
             self._disconnect()
             self._resting_until = time.monotonic() + REST_SECONDS
-            raise self._failed("does not answer in time") from error
+            raise self._failed("timed out") from error
         except (OtherBrokerError, ChangedDataError) as error:
             self._disconnect()
             if isinstance(error, ChangedDataError) and not self._is_changed:
@@ -263,9 +249,8 @@ class RedisConnection:
         *replies, owner = self._exchange([*commands, ("HGET", self._owned, OWNER_FIELD)])
         if owner != json.dumps(self._name).encode():
             raise ChangedDataError(
-                f"the data with the prefix {self._location.prefix!r} of {self._address} is not "
-                "this broker's any more: it was deleted, or another broker has used it. Restart "
-                "the broker"
+                f"the data with the prefix {self._location.prefix!r} of {self._address} was "
+                "deleted or used by another broker. Restart the broker"
             )
         return replies
 
@@ -314,7 +299,7 @@ class RedisConnection:
             self._is_failing = False
             return done
         why = next((one for one in replies if isinstance(one, Exception)), done)
-        raise self._failed(f"refused: {why}")
+        raise self._failed(f"rejected a transaction: {why}")
 
     def _reply(self) -> Any:
         try:
@@ -344,7 +329,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
                 f"from {one['addr']}"
             )
             error.hint = (
-                "Stop it, or give this one another prefix. If its machine is gone, end its "
+                "Stop that broker, or set another prefix. If its machine is lost, close its "
                 f"connection: redis-cli CLIENT KILL ID {one['id']}"
             )
             raise error

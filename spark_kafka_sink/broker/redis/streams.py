@@ -1,7 +1,7 @@
 """The two Redis Streams of a partition, batches built from them, and Redis replication.
 
 One stream holds the records of a partition, one entry each. The second one holds one entry per
-batch with the batch header (`BatchNote`): producer, sequence, leader epoch, transaction. Both are
+batch with the batch header (`BatchEntry`): producer, sequence, leader epoch, transaction. Both are
 written in one Redis transaction, so a batch is stored completely or not at all. `build_batches`
 restores record batches from the entries of both streams, for consumers to fetch.
 
@@ -41,7 +41,7 @@ _CODEC_BITS = 0x07
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchNote:
+class BatchEntry:
     """An entry of the second stream: one batch, with the id of its first record.
 
     Args:
@@ -56,7 +56,7 @@ class BatchNote:
 
     @classmethod
     def of(cls, header: BatchHeader, section: memoryview) -> Self:
-        """Return the note of a batch with these uncompressed records."""
+        """Return the entry of a batch with these uncompressed records."""
         return cls(
             header=header,
             size=HEADER_SIZE + len(section),
@@ -65,14 +65,14 @@ class BatchNote:
 
     @classmethod
     def read(cls, fields: list[bytes]) -> Self:
-        """Return the note in the fields of an entry.
+        """Return the entry with the fields of an entry.
 
         Raises:
             ValueError: they do not describe a batch.
         """
         found = dict(zip(fields[::2], fields[1::2], strict=True))
         if len(found.get(_HEADER, b"")) != HEADER_SIZE:
-            raise ValueError("a note without a batch header")
+            raise ValueError("an entry without a batch header")
         header = BatchHeader.parse(found[_HEADER])
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
@@ -98,47 +98,47 @@ class BatchNote:
 
 
 def build_batches(
-    notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
+    batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> list[memoryview]:
-    """Return one batch per note, with the entries in its range; other entries are ignored.
+    """Return one batch per batch entry, with the records in its range; others are ignored.
 
     Args:
-        notes: batches in order.
+        batch_entries: batches in order.
         entries: [id, fields] each, in order.
         ids: the mapping of ids and offsets.
 
     Raises:
         ValueError: an id or a timestamp is not in this broker's format.
     """
-    sections = _sections([note for note in notes if note.records is None], entries, ids)
+    sections = _sections([one for one in batch_entries if one.records is None], entries, ids)
     return [
-        note.batch(*next(sections))
-        if note.records is None
-        else note.batch(note.records, note.header.record_count)
-        for note in notes
+        one.batch(*next(sections))
+        if one.records is None
+        else one.batch(one.records, one.header.record_count)
+        for one in batch_entries
     ]
 
 
 def _sections(
-    notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
+    batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> Iterator[tuple[memoryview | bytes, int]]:
     """Yield the records of each batch and their number; all batches are encoded together."""
     offsets = np.fromiter((ids.read(one[0]) for one in entries), np.int64, len(entries))
-    bases = np.array([note.header.base_offset for note in notes], np.int64)
-    lasts = np.array([note.header.last_offset for note in notes], np.int64)
+    bases = np.array([one.header.base_offset for one in batch_entries], np.int64)
+    lasts = np.array([one.header.last_offset for one in batch_entries], np.int64)
     owners = np.searchsorted(bases, offsets, "right") - 1
     kept = np.flatnonzero((owners >= 0) & (offsets <= lasts.take(owners, mode="clip")))
     if not len(kept):
-        yield from ((b"", 0) for _ in notes)
+        yield from ((b"", 0) for _ in batch_entries)
         return
     owners = owners[kept]
     columns = read_columns([entries[number][1] for number in kept.tolist()])
-    times = np.array([note.base_timestamp for note in notes], np.int64)
+    times = np.array([one.base_timestamp for one in batch_entries], np.int64)
     assert columns.timestamps is not None
     deltas = (offsets[kept] - bases[owners]).astype(np.int32)
     encoded = encode_records(columns, deltas, columns.timestamps - times[owners])
     start = 0
-    for end in np.searchsorted(owners, np.arange(len(notes)), "right").tolist():
+    for end in np.searchsorted(owners, np.arange(len(batch_entries)), "right").tolist():
         yield slice_records(encoded, start, end), end - start
         start = end
 
@@ -175,15 +175,13 @@ class RedisStreams:
     Every method raises RedisFailedError, an OSError, if Redis fails.
     """
 
-    __slots__ = ("_connection", "_ids", "_unsure", "keys", "reserved")
-
     def __init__(self, connection: RedisConnection, ids: EntryIds, keys: StreamKeys) -> None:
         self._connection = connection
         self._ids = ids
         self.keys = keys
         self.reserved = 0
         """The smallest offset whose id Redis still accepts."""
-        self._unsure: OffsetSpan | None = None
+        self._uncertain: OffsetSpan | None = None
 
     def check_vacant(self) -> None:
         """Check that neither stream exists.
@@ -195,7 +193,7 @@ class RedisStreams:
             if kind != "none":
                 raise RedisFailedError(
                     f"the key {key} exists ({kind}), but the broker's journal does not list it. "
-                    "Rename or delete it, or give the topic another name"
+                    "Rename or delete it, or choose another topic name"
                 )
 
     def _types(self) -> dict[str, str]:
@@ -214,7 +212,7 @@ class RedisStreams:
         except RedisFailedError:
             self._connection.call("UNWATCH")
             raise
-        self._make(self.keys.both)
+        self._create_streams(self.keys.both)
 
     def reopen(self) -> None:
         """Create the streams that are missing.
@@ -230,12 +228,12 @@ class RedisStreams:
             elif kind != "stream":
                 raise ConfigError(
                     f"the key {key} is a {kind}, but the broker's journal lists it as a stream",
-                    hint="Nothing was changed. Rename or delete the key, or give another prefix",
+                    hint="Nothing was changed. Rename or delete the key, or set another prefix",
                 )
         if missing:
-            self._make(missing)
+            self._create_streams(missing)
 
-    def _make(self, keys: Sequence[str]) -> None:
+    def _create_streams(self, keys: Sequence[str]) -> None:
         commands: list[Command] = []
         for key in keys:
             # Creating a group creates its stream; no other command creates an empty one.
@@ -251,24 +249,24 @@ class RedisStreams:
         streams = [key for key, kind in types.items() if kind == "stream"]
         for key in types.keys() - set(streams):
             if types[key] != "none":
-                LOG.warning("%s is kept: it is a %s, not a stream", key, types[key])
+                LOG.warning("not deleting %s: it is a %s, not a stream", key, types[key])
         if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
             streams = []
         # This also ends WATCH; if another client changed a stream meanwhile, nothing is deleted.
         self._connection.transaction([("DEL", key) for key in streams])
 
-    def notes(self) -> Iterator[BatchNote]:
+    def batch_entries(self) -> Iterator[BatchEntry]:
         """Yield every batch's header, in order."""
         after = 0
         while True:
             words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", PAGE)
-            page = _read_notes(self._connection.call(*words))
+            page = _read_batches(self._connection.call(*words))
             yield from page
             if not page:
                 return
             after = page[-1].header.last_offset + 1
 
-    def learn(self) -> bool:
+    def find_reserved(self) -> bool:
         """Determine the smallest unused id; return True if anything was ever dropped."""
         dropped = False
         for key in self.keys.both:
@@ -288,17 +286,17 @@ class RedisStreams:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
             # If only the reply was lost, the outcome is unknown.
-            self._unsure = span
+            self._uncertain = span
             if not self._resolve(span):
                 raise
-            self._unsure = None
+            self._uncertain = None
             return
         try:
             _check_added(self.keys.records, replies)
         except RedisFailedError:
             self._withdraw(commands, replies)
             if None not in replies:
-                self.learn()
+                self.find_reserved()
             raise
 
     def _withdraw(self, commands: list[Command], replies: list[Any]) -> None:
@@ -316,10 +314,10 @@ class RedisStreams:
         try:
             kept = self._fence(span)
         except RedisFailedError as error:
-            LOG.debug("whether %s has a batch is not known: %s", self.keys.records, error)
+            LOG.debug("can't check whether %s has a batch: %s", self.keys.records, error)
             return False
         if not kept:
-            self._unsure = None
+            self._uncertain = None
         return kept
 
     def _fence(self, span: OffsetSpan) -> bool:
@@ -336,10 +334,10 @@ class RedisStreams:
 
     def settle(self) -> None:
         """If the outcome of the last write is unknown, make sure that its batch does not exist."""
-        if self._unsure is not None:
-            if self._fence(self._unsure):
-                self.delete(self._unsure)
-            self._unsure = None
+        if self._uncertain is not None:
+            if self._fence(self._uncertain):
+                self.delete(self._uncertain)
+            self._uncertain = None
 
     def delete(self, span: OffsetSpan) -> None:
         """Delete the entries in a span."""
@@ -358,9 +356,9 @@ class RedisStreams:
         """Return the batches in a span, one memoryview each."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys.both]
-        entries, notes = _checked(self._connection.pipeline(commands))
+        entries, batch_entries = _checked(self._connection.pipeline(commands))
         try:
-            return build_batches(_read_notes(notes), entries, self._ids)
+            return build_batches(_read_batches(batch_entries), entries, self._ids)
         except ValueError as error:
             raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
 
@@ -374,23 +372,23 @@ def _check_added(name: str, replies: list[Any]) -> None:
     """Check that all entries of a batch were added; RedisFailedError if a stream is missing."""
     if any(reply is None for reply in _checked(replies)):
         raise RedisFailedError(
-            f"the stream {name}, or that of its batches, was deleted. Restart the broker to begin "
-            "it again"
+            f"the stream {name}, or that of its batches, was deleted. Restart the broker to "
+            "create it again"
         )
 
 
 def _checked(replies: list[Any]) -> list[Any]:
     for reply in replies:
         if isinstance(reply, Exception):
-            raise RedisFailedError(f"Redis refused: {reply}")
+            raise RedisFailedError(f"Redis rejected a command: {reply}")
     return replies
 
 
-def _read_notes(entries: list[Any]) -> list[BatchNote]:
+def _read_batches(entries: list[Any]) -> list[BatchEntry]:
     try:
-        return [BatchNote.read(fields) for _, fields in entries]
+        return [BatchEntry.read(fields) for _, fields in entries]
     except (ValueError, KeyError) as error:
-        raise RedisFailedError(f"the headers of batches can't be read: {error}") from error
+        raise RedisFailedError(f"batch headers can't be read: {error}") from error
 
 
 WAIT_MS = 100
@@ -406,7 +404,7 @@ class RedisReplicas:
         connection: a connection for this object only.
         journal: the key of the broker's journal, for a counter: WAIT only waits for writes.
         replicas: the number of replicas that must have a record.
-        news: called with a partition, on this class's thread, when its replicas have more.
+        on_replicated: called with a partition, on this class's thread, when its replicas have more.
     """
 
     def __init__(
@@ -414,15 +412,15 @@ class RedisReplicas:
         connection: RedisConnection,
         journal: str,
         replicas: int,
-        news: Callable[[TopicPartition], None],
+        on_replicated: Callable[[TopicPartition], None],
     ) -> None:
         self._connection = connection
         self._journal = journal
         self._replicas = replicas
-        self._news = news
+        self._on_replicated = on_replicated
         self._changed = threading.Condition()
         # Guarded by `_changed`:
-        self._asked: dict[TopicPartition, int] = {}
+        self._requested: dict[TopicPartition, int] = {}
         self._reached: dict[TopicPartition, int] = {}
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -435,7 +433,7 @@ class RedisReplicas:
         with self._changed:
             if self._reached.get(topic_partition, 0) >= offset:
                 return True
-            self._asked[topic_partition] = max(offset, self._asked.get(topic_partition, 0))
+            self._requested[topic_partition] = max(offset, self._requested.get(topic_partition, 0))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="kafkaprod-redis-wait", daemon=True
@@ -454,43 +452,31 @@ class RedisReplicas:
         self._connection.close()
 
     def _run(self) -> None:
-        while (asked := self._next()) is not None:
+        while (requested := self._next()) is not None:
             if not self._wait():
                 continue
             with self._changed:
-                for topic_partition, offset in asked.items():
+                for topic_partition, offset in requested.items():
                     self._reached[topic_partition] = max(
                         offset, self._reached.get(topic_partition, 0)
                     )
-                    if self._asked.get(topic_partition, 0) <= offset:
-                        self._asked.pop(topic_partition, None)
-            for topic_partition in asked:
-                self._news(topic_partition)
+                    if self._requested.get(topic_partition, 0) <= offset:
+                        self._requested.pop(topic_partition, None)
+            for topic_partition in requested:
+                self._on_replicated(topic_partition)
 
     def _next(self) -> dict[TopicPartition, int] | None:
         """Wait for requests and return them; None after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._asked)
-            return None if self._stopping else dict(self._asked)
+            self._changed.wait_for(lambda: self._stopping or self._requested)
+            return None if self._stopping else dict(self._requested)
 
     def _wait(self) -> bool:
         try:
             self._connection.call("HINCRBY", self._journal, _COUNTER, 1)
             return int(self._connection.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
         except RedisFailedError as error:
-            LOG.debug("the replicas can't be asked: %s", error)
+            LOG.debug("WAIT failed: %s", error)
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)
             return False
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionReplicas:
-    """The state of the replicas for one partition."""
-
-    replicas: RedisReplicas
-    topic_partition: TopicPartition
-
-    def request(self, offset: int) -> bool:
-        """See `RedisReplicas.request`."""
-        return self.replicas.request(self.topic_partition, offset)

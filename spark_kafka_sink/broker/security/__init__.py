@@ -5,13 +5,11 @@ No module here does network I/O; only PEM and password files are read and writte
 In reading order:
 
 - `settings`: the security settings of a broker, validated
-- `certificates`: a certificate authority for tests, and PEM files
-- `credentials`: the users and their password verifiers; no password is stored
-- `mechanism`: the interface of SASL mechanisms, and PLAIN
-- `scram`: SCRAM-SHA-256 and SCRAM-SHA-512
+- `certificates`: TLS of the listeners, a certificate authority for tests, and PEM files
+- `plain_and_scram`: PLAIN and SCRAM, the users and their password verifiers; no password is stored
 - `oauthbearer`: OAUTHBEARER and the validation of bearer tokens
-- `authenticator`: the authentication states of one connection
+- `authenticator`: the authentication states of one connection; the interface of SASL mechanisms
 - `acl`: denials, the broker's only ACLs
-- `server_security`: TLS contexts, users and denials put together for the listeners
-- `controls`: the security methods of `EmbeddedBroker`, and the matching client options
+- `server_security`: certificates, users and denials of a broker, the methods of `EmbeddedBroker`
+  that change them, and the matching client options
 """

@@ -14,6 +14,8 @@ from typing import Final
 from spark_kafka_sink.common.errors import ConfigError
 
 ANYBODY: Final = "*"
+ANONYMOUS: Final = "ANONYMOUS"
+"""Kafka's name for a client that is not authenticated."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """Kafka's name of the only resource of the type Cluster."""
 _USER: Final = "User:"
@@ -51,7 +53,7 @@ class Operation(IntEnum):
             if one.name.replace("_", "") == wanted:
                 return one
         raise ConfigError(
-            f"there is no operation {text}", hint=f"There are {', '.join(o.label for o in cls)}"
+            f"unknown operation {text}", hint=f"Operations: {', '.join(o.label for o in cls)}"
         )
 
 
@@ -95,8 +97,6 @@ class Denial:
 
 class Denials:
     """The denials of a broker; read by the loop's thread, changed by any thread (atomically)."""
-
-    __slots__ = ("_by_type",)
 
     def __init__(self) -> None:
         self._by_type: dict[ResourceType, tuple[Denial, ...]] = {}
@@ -156,7 +156,7 @@ def denial_of(
     }
     given = [(type_, name) for type_, name in named.items() if name is not None]
     if len(given) > 1:
-        raise ConfigError("a denial is about one resource", hint="Make one for each")
+        raise ConfigError("a denial has one resource", hint="Add one denial per resource")
     type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
     parsed = Operation.parse(operation)
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)
@@ -174,7 +174,7 @@ def parse_denial(text: str) -> Denial:
     known = {"topic", "group", "transactional_id"}
     if not (user and operation) or (resource and not (kind in known and equals and name)):
         raise ConfigError(
-            f"{text} is no denial",
+            f"{text} is not a denial",
             hint="Write it as user:operation:topic=name, with group or transactional_id instead, "
             "or without a resource for the cluster",
         )

@@ -1,5 +1,7 @@
 """Authentication of a connection: the states of Kafka's SaslServerAuthenticator, without I/O.
 
+`SaslServer` is the interface of the server's side of SASL mechanisms (RFC 4422).
+
 The client may first send ApiVersions, then SaslHandshake, then SaslAuthenticate requests or, after
 SaslHandshake version 0, tokens without a request header (KIP-43, KIP-152). When its session
 expires, the client authenticates again on the same connection (KIP-368).
@@ -10,17 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
-from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.broker.security.mechanism import SaslServer
 
 MAX_RECEIVE_BYTES: Final = 524_288
 """Kafka's sasl.server.max.receive.size: maximum frame size before authentication (bytes)."""
@@ -28,6 +28,40 @@ MIN_REAUTH_SECONDS: Final = 1.0
 """As KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS."""
 _LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
 """Maximum session lifetime: limit of the response's type if connections.max.reauth.ms is larger."""
+
+
+class SaslServerError(AuthenticationError):
+    """Authentication failed; the client does not receive the reason (Kafka's SaslException).
+
+    The reason could reveal which users exist.
+    """
+
+
+class SaslAuthenticationError(SaslServerError):
+    """Authentication failed, and the client receives the reason (Kafka's class of that name)."""
+
+
+class SaslServer(Protocol):
+    """One SASL exchange; `user` and `expires_at_ms` are valid once it is complete."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the client is authenticated."""
+
+    @property
+    def user(self) -> str:
+        """The name of the authenticated user."""
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """When the credential expires, in milliseconds since 1970; None if it does not."""
+
+    def evaluate(self, response: bytes) -> bytes:
+        """Return the response to a client message; it may be empty.
+
+        Raises:
+            SaslServerError: authentication failed, or the message is invalid.
+        """
 
 
 class Stage(Enum):
@@ -86,25 +120,13 @@ class SaslServerAuthenticator:
         servers: the mechanisms of the listener.
     """
 
-    __slots__ = (
-        "_began_again_at",
-        "_lifetime_ms",
-        "_mechanism",
-        "_server",
-        "_servers",
-        "_session",
-        "_stage",
-        "refusal",
-        "takes_tokens",
-    )
-
     def __init__(self, servers: SaslServers) -> None:
         self._servers = servers
         self._stage = Stage.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
         self._server: SaslServer | None = None
         self._session: _Session | None = None
-        self._began_again_at: float | None = None
+        self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
         self.refusal: str | None = None
         """Why authentication failed; the client may not have been sent this reason."""
@@ -137,17 +159,17 @@ class SaslServerAuthenticator:
         expires_at = self._session.expires_at if self._session is not None else None
         if expires_at is None:
             return True
-        if api == ApiKey.SASL_HANDSHAKE and self._begins_again(now):
+        if api == ApiKey.SASL_HANDSHAKE and self._reauthenticates(now):
             return False
         if now > expires_at:
-            raise ProtocolError("its session has ended and it did not authenticate again")
+            raise ProtocolError("its session expired without re-authentication")
         return True
 
-    def _begins_again(self, now: float) -> bool:
-        last = self._began_again_at
+    def _reauthenticates(self, now: float) -> bool:
+        last = self._reauthenticated_at
         if last is not None and now - last < MIN_REAUTH_SECONDS:
             return False
-        self._began_again_at = now
+        self._reauthenticated_at = now
         self._stage, self.takes_tokens = Stage.HANDSHAKE, False
         return True
 
@@ -163,7 +185,7 @@ class SaslServerAuthenticator:
         during = "authentication" if self._stage is Stage.AUTHENTICATE else "handshake"
         raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
 
-    def told_versions(self) -> None:
+    def sent_versions(self) -> None:
         """Record that ApiVersions was answered: it is not allowed again."""
         self._stage = Stage.HANDSHAKE
 
@@ -182,11 +204,12 @@ class SaslServerAuthenticator:
         """Return the response to SaslAuthenticate."""
         try:
             challenge = self._evaluate(message, now)
-        except RefusedError as error:
+        except SaslServerError as error:
             self._stage, self.refusal = Stage.FAILED, error.message
+            is_public = isinstance(error, SaslAuthenticationError)
             return {
                 "error_code": ErrorCode.sasl_authentication_failed,
-                "error_message": error.message if error.is_told else self._hidden_reason(),
+                "error_message": error.message if is_public else self._hidden_reason(),
                 "auth_bytes": b"",
             }
         lifetime = self._lifetime_ms if self._stage is Stage.COMPLETE else 0
@@ -204,14 +227,14 @@ class SaslServerAuthenticator:
         """
         try:
             return self._evaluate(message, now)
-        except RefusedError as error:
+        except SaslServerError as error:
             self._stage, self.refusal = Stage.FAILED, error.message
             return None
 
     def _evaluate(self, message: bytes, now: Moment) -> bytes:
         server, before = self._server, self._session
         if server is None:
-            raise ProtocolError("SaslAuthenticate came without a SaslHandshake")
+            raise ProtocolError("SaslAuthenticate without SaslHandshake")
         if before is not None and before.mechanism != self._mechanism:
             raise ProtocolError(
                 f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
@@ -225,7 +248,7 @@ class SaslServerAuthenticator:
     def _complete(self, server: SaslServer, now: Moment) -> None:
         before = self._session
         if before is not None and before.user != server.user:
-            raise ToldRefusedError(
+            raise SaslAuthenticationError(
                 "Cannot change principals during re-authentication from "
                 f"User.{before.user}: User.{server.user}"
             )

@@ -1,4 +1,4 @@
-"""Certificates for tests: a certificate authority, what it signs (RFC 5280), and PEM files.
+"""TLS of the listeners; a certificate authority for tests, its certificates (RFC 5280), PEM files.
 
 Keys are on the curve P-256, which every client supports; generating and using one takes a
 fraction of a millisecond.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import shutil
+import ssl
 import tempfile
 import weakref
 from dataclasses import dataclass, field
@@ -21,6 +22,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles, of_this_process
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,8 +72,6 @@ class CertificateAuthority:
     Args:
         name: the authority's common name.
     """
-
-    __slots__ = ("_certificate", "_key")
 
     def __init__(self, name: str = "kafkaprod test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -182,3 +185,99 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     ).decode()
+
+
+_VERIFY = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+class ServerTls:
+    """The server's certificate, and the authority that clients need to trust.
+
+    The context is read by the loop's thread and replaced as a whole by any other thread; open
+    connections keep the one they started with.
+
+    Args:
+        files: files of a certificate; None to have the broker create one.
+        hosts: host names and addresses for a certificate that the broker creates.
+        client_auth: whether clients need certificates.
+
+    Raises:
+        ConfigError: a file cannot be read, or has the wrong content.
+    """
+
+    def __init__(
+        self, files: TlsFiles | None, hosts: Iterable[str], client_auth: ClientAuth
+    ) -> None:
+        self.authority = CertificateAuthority()
+        """Signs clients' certificates, and the server's unless files are given."""
+        self.files = PemFiles()
+        self._client_auth = client_auth
+        self.hosts = tuple(hosts)
+        if files is None:
+            self.issue(self.hosts)
+        else:
+            self.use(files)
+
+    def issue(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> None:
+        """Create a certificate for new connections."""
+        made = self.authority.server(hosts, expires_in)
+        certificate, key = self.files.write_pair(made.certificate, made.key)
+        own = self.authority.certificate
+        context = self._new_context(own)
+        context.load_cert_chain(certificate, key)
+        self.context, self.ca_certificate = context, own
+
+    def use(self, files: TlsFiles) -> None:
+        """Load a certificate from files for new connections.
+
+        Raises:
+            ConfigError: a file cannot be read, or has the wrong content.
+        """
+        trusted = _read(files.ca)
+        clients = _read(files.client_ca or files.ca)
+        context = self._new_context(clients + self.authority.certificate)
+        password = None
+        if files.key_password is not None:
+            password = of_this_process(Secret(files.key_password, "key_password"))
+        try:
+            context.load_cert_chain(files.certificate, files.key, password=password or "")
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"the broker's certificate {files.certificate} can't be used with the key "
+                f"{files.key}: {error}",
+                hint="Both must be matching PEM files; set key_password if the key is encrypted",
+            ) from None
+        self.context, self.ca_certificate = context, trusted
+
+    def _new_context(self, client_authorities: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.verify_mode = _VERIFY[self._client_auth]
+        if self._client_auth is not ClientAuth.NONE:
+            try:
+                context.load_verify_locations(cadata=client_authorities)
+            except ssl.SSLError as error:
+                raise ConfigError(
+                    f"the certificates of the client authorities can't be read: {error}",
+                    hint="Set client_ca (or ca) to a PEM file of certificates",
+                ) from None
+        return context
+
+
+def peer_principal(certificate: bytes | None) -> str | None:
+    """Return Kafka's principal name of a client's DER certificate; None without one."""
+    return None if certificate is None else subject_of(certificate)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the broker's PEM file {path} can't be read: {error}", hint="Check the path"
+        ) from None

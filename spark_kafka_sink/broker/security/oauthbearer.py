@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
+from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.extras import install_command
 
@@ -104,7 +104,7 @@ class JwksValidator:
             JWTClaimsRegistry(**options).validate(claims)
         except (JoseError, ValueError, TypeError) as error:
             # TypeError: joserfc iterates over the header crit, whatever its type is.
-            raise AuthenticationError(f"the token is not valid: {error}") from error
+            raise AuthenticationError(f"the token is invalid: {error}") from error
         return _token(claims, self.principal_claim)
 
 
@@ -113,9 +113,9 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     if not isinstance(principal, str) or not principal or not _is_unicode(principal):
         raise AuthenticationError(f"the token has no claim {principal_claim}")
     if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # Also NaN.
-        raise AuthenticationError("the token has no claim exp that is a time")
+        raise AuthenticationError("the token's claim exp is missing or not a time")
     if ends <= time.time():
-        raise AuthenticationError("the token has ended")
+        raise AuthenticationError("the token has expired")
     return BearerToken(principal=principal, expires_at_ms=int(ends * 1000))
 
 
@@ -127,7 +127,7 @@ def _is_unicode(text: str) -> bool:
 def _parts(token: str) -> tuple[str, str, str]:
     parts = token.split(".")
     if len(parts) != 3:
-        raise AuthenticationError("the token is no JSON Web Token")
+        raise AuthenticationError("the token is not a JSON Web Token")
     return parts[0], parts[1], parts[2]
 
 
@@ -135,9 +135,9 @@ def _json(part: str) -> Mapping[str, Any]:
     try:
         found = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
-        raise AuthenticationError("the token is no JSON Web Token") from None
+        raise AuthenticationError("the token is not a JSON Web Token") from None
     if not isinstance(found, dict):
-        raise AuthenticationError("the token is no JSON Web Token")
+        raise AuthenticationError("the token is not a JSON Web Token")
     return found
 
 
@@ -151,7 +151,7 @@ _MESSAGE: Final = re.compile(
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
 )
 _BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
-_AGREED: Final = b"\x01"
+_ACKNOWLEDGED_FAILURE: Final = b"\x01"
 """The client's message after its token was rejected."""
 
 
@@ -162,8 +162,6 @@ class OAuthBearerSaslServer:
         validate: validates the token and returns its principal.
     """
 
-    __slots__ = ("_refusal", "_validate", "expires_at_ms", "is_complete", "user")
-
     def __init__(self, validate: TokenValidator) -> None:
         self._validate = validate
         self._refusal: str | None = None
@@ -173,8 +171,8 @@ class OAuthBearerSaslServer:
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        if response == _AGREED and self._refusal is not None:
-            raise ToldRefusedError(self._refusal)
+        if response == _ACKNOWLEDGED_FAILURE and self._refusal is not None:
+            raise SaslAuthenticationError(self._refusal)
         authorization_id, text = _parsed(response)
         try:
             token = self._validate(text)
@@ -186,7 +184,7 @@ class OAuthBearerSaslServer:
 
     def _accept(self, token: BearerToken, authorization_id: str) -> None:
         if authorization_id not in {"", token.principal}:
-            raise ToldRefusedError(
+            raise SaslAuthenticationError(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) "
                 f"that is different from the token's principal name ({token.principal})"
             )
@@ -198,10 +196,10 @@ def _parsed(response: bytes) -> tuple[str, str]:
     """Return the authorization id and the token of the client's message."""
     found = _MESSAGE.fullmatch(response.decode("utf-8", "replace"))
     if found is None:
-        raise RefusedError("Invalid OAUTHBEARER client first message")
+        raise SaslServerError("Invalid OAUTHBEARER client first message")
     pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)
     bearer = _BEARER.fullmatch(pairs.get("auth", ""))
     if bearer is None:
-        raise RefusedError("Invalid OAUTHBEARER client first message: no bearer token")
+        raise SaslServerError("Invalid OAUTHBEARER client first message: no bearer token")
     name = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
     return name, bearer["token"]

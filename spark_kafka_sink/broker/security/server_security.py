@@ -1,140 +1,42 @@
-"""TLS contexts, authenticators and denials for the listeners."""
+"""The security of a broker: certificates, users and denials, and the methods that change them.
+
+`ServerSecurity` provides the listeners with TLS contexts and authenticators. `SecurityControls` has
+the security methods of `EmbeddedBroker`, and the matching client options.
+"""
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.acl import Denials
+from spark_kafka_sink.broker.security.acl import Denials, denial_of
 from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator, SaslServers
-from spark_kafka_sink.broker.security.certificates import (
-    LIFETIME,
-    CertificateAuthority,
-    PemFiles,
-    subject_of,
-)
-from spark_kafka_sink.broker.security.credentials import HASHES, Credentials
-from spark_kafka_sink.broker.security.mechanism import PlainSaslServer
+from spark_kafka_sink.broker.security.certificates import LIFETIME, ServerTls
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
-from spark_kafka_sink.broker.security.scram import ScramSaslServer
+from spark_kafka_sink.broker.security.plain_and_scram import (
+    HASHES,
+    Credentials,
+    PlainSaslServer,
+    ScramSaslServer,
+)
 from spark_kafka_sink.broker.security.settings import (
     OAUTHBEARER,
     PLAIN,
     ClientAuth,
     TlsFiles,
-    of_this_process,
     revealed,
 )
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
+    from pathlib import Path
 
-    from spark_kafka_sink.broker.security.mechanism import SaslServer
+    from spark_kafka_sink.broker.security.acl import Denial
+    from spark_kafka_sink.broker.security.authenticator import SaslServer
+    from spark_kafka_sink.broker.security.certificates import Certificate
     from spark_kafka_sink.broker.security.settings import SecuritySettings
-
-
-_VERIFY = {
-    ClientAuth.NONE: ssl.CERT_NONE,
-    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
-    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
-}
-
-
-class ServerTls:
-    """The server's certificate, and the authority that clients need to trust.
-
-    The context is read by the loop's thread and replaced as a whole by any other thread; open
-    connections keep the one they started with.
-
-    Args:
-        files: files of a certificate; None to have the broker create one.
-        hosts: host names and addresses for a certificate that the broker creates.
-        client_auth: whether clients need certificates.
-
-    Raises:
-        ConfigError: a file cannot be read, or has the wrong content.
-    """
-
-    def __init__(
-        self, files: TlsFiles | None, hosts: Iterable[str], client_auth: ClientAuth
-    ) -> None:
-        self.authority = CertificateAuthority()
-        """Signs clients' certificates, and the server's unless files are given."""
-        self.files = PemFiles()
-        self._client_auth = client_auth
-        self.hosts = tuple(hosts)
-        if files is None:
-            self.issue(self.hosts)
-        else:
-            self.use(files)
-
-    def issue(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> None:
-        """Create a certificate for new connections."""
-        made = self.authority.server(hosts, expires_in)
-        certificate, key = self.files.write_pair(made.certificate, made.key)
-        own = self.authority.certificate
-        context = self._new_context(own)
-        context.load_cert_chain(certificate, key)
-        self.context, self.ca_certificate = context, own
-
-    def use(self, files: TlsFiles) -> None:
-        """Load a certificate from files for new connections.
-
-        Raises:
-            ConfigError: a file cannot be read, or has the wrong content.
-        """
-        trusted = _read(files.ca)
-        clients = _read(files.client_ca or files.ca)
-        context = self._new_context(clients + self.authority.certificate)
-        password = None
-        if files.key_password is not None:
-            password = of_this_process(Secret(files.key_password, "key_password"))
-        try:
-            context.load_cert_chain(files.certificate, files.key, password=password or "")
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"the broker's certificate {files.certificate} can't be used with the key "
-                f"{files.key}: {error}",
-                hint="Both are PEM files that belong to each other; key_password opens the key",
-            ) from None
-        self.context, self.ca_certificate = context, trusted
-
-    def _new_context(self, client_authorities: str) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.verify_mode = _VERIFY[self._client_auth]
-        if self._client_auth is not ClientAuth.NONE:
-            try:
-                context.load_verify_locations(cadata=client_authorities)
-            except ssl.SSLError as error:
-                raise ConfigError(
-                    f"the authorities of clients' certificates can't be read: {error}",
-                    hint="client_ca, or ca without it, is a PEM file of certificates",
-                ) from None
-        return context
-
-
-def peer_principal(certificate: bytes | None) -> str | None:
-    """Return Kafka's principal name of a client's DER certificate; None without one."""
-    return None if certificate is None else subject_of(certificate)
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"the broker's PEM file {path} can't be read: {error}", hint="Check the path"
-        ) from None
-
-
-ANONYMOUS: Final = "ANONYMOUS"
-"""Kafka's name for a client that is not authenticated."""
 
 
 class ServerSecurity:
@@ -181,3 +83,240 @@ class ServerSecurity:
     def new_authenticator(self) -> SaslServerAuthenticator | None:
         """Return the authenticator of a new connection; None without SASL."""
         return SaslServerAuthenticator(self._servers) if self.settings.mechanisms else None
+
+
+_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES: Final = {
+    "SCRAM-SHA-512": _SCRAM,
+    "SCRAM-SHA-256": _SCRAM,
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+"""Java's login modules by mechanism, in order of preference."""
+
+
+def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
+    """Return the options of the truststore and, with a client certificate, of the keystore."""
+    found: dict[str, str] = {}
+    if ca_certificate is not None:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_certificate}
+    if own is not None:
+        found |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": own.certificate,
+            "ssl.keystore.key": own.key,
+        }
+    return found
+
+
+def _quoted(text: str) -> str:
+    """Return a value quoted for a JAAS entry, which Java parses with StreamTokenizer."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class SecurityControls(ABC):
+    """Certificates, users, and client options; all methods may be called at any time.
+
+    Args:
+        settings: the broker's security settings.
+    """
+
+    def __init__(self, settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._security = ServerSecurity(settings)
+        self._passwords = dict(settings.passwords)
+        """The users' passwords, which the server side does not store."""
+
+    @property
+    @abstractmethod
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients."""
+
+    @property
+    def security_protocol(self) -> str:
+        """Kafka's security.protocol for clients, such as SASL_SSL."""
+        return self._settings.protocol
+
+    @property
+    def ca_certificate(self) -> str:
+        """The certificate of the authority that clients need to trust, as PEM text.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.ca_certificate
+
+    @property
+    def ca_file(self) -> Path:
+        """Path of a PEM file of `ca_certificate`, which is deleted with this object.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.files.write("ca.crt", self._tls.ca_certificate)
+
+    def client_certificate(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
+        """Issue a certificate for a client; the client's principal is User:CN=`name`.
+
+        Args:
+            name: the common name.
+            expires_in: lifetime from now on; negative for an expired certificate.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.authority.client(name, expires_in)
+
+    def client_certificate_files(self, certificate: Certificate) -> tuple[Path, Path]:
+        """Write a certificate and its key to PEM files, which are deleted with this object.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.files.write_pair(certificate.certificate, certificate.key)
+
+    def change_certificate(
+        self,
+        files: TlsFiles | None = None,
+        *,
+        hosts: Sequence[str] | None = None,
+        expires_in: timedelta = LIFETIME,
+    ) -> None:
+        """Change the server's certificate; open connections keep theirs.
+
+        Args:
+            files: files of a certificate; None to have the broker's authority issue one.
+            hosts: host names and addresses to issue it for; the broker's by default.
+            expires_in: lifetime from now on; negative for an expired certificate.
+
+        Raises:
+            ConfigError: the broker has no TLS, or a file cannot be used.
+        """
+        if files is not None:
+            self._tls.use(files)
+        else:
+            self._tls.issue(self._tls.hosts if hosts is None else hosts, expires_in)
+
+    def set_password(self, user: str, password: str) -> None:
+        """Add a user, or change a password, effective from the next authentication."""
+        self._security.credentials.set_password(user, password)
+        self._passwords[user] = password
+
+    def remove_user(self, user: str) -> None:
+        """Remove a user, who cannot authenticate any more; no effect if there is none."""
+        self._security.credentials.remove(user)
+        self._passwords.pop(user, None)
+
+    def deny(
+        self,
+        user: str,
+        operation: str = "All",
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> Denial:
+        """Deny a user an operation from now on; everything that is not denied is allowed.
+
+        Args:
+            user: a principal's name; "*" for any user, ANONYMOUS for unauthenticated clients,
+                "CN=name" for clients authenticated by a certificate.
+            operation: Kafka's name of the operation, such as Write, Describe or IdempotentWrite.
+            topic: the topic's name; "*" for all topics, "x*" for names that start with x.
+            group: the same for consumer groups.
+            transactional_id: the same for transactional ids. Without any of the three, the denial
+                is on the cluster.
+
+        Returns:
+            The denial, for `take_back`.
+
+        Raises:
+            ConfigError: there is no such operation, or more than one resource is named.
+        """
+        denial = denial_of(
+            user, operation, topic=topic, group=group, transactional_id=transactional_id
+        )
+        self._security.denials.add(denial)
+        return denial
+
+    def take_back(self, denial: Denial | None = None) -> None:
+        """Remove a denial, or all denials by default; no effect if there is none."""
+        if denial is None:
+            self._security.denials.clear()
+        else:
+            self._security.denials.remove(denial)
+
+    def client_options(
+        self,
+        user: str | None = None,
+        *,
+        mechanism: str | None = None,
+        certificate: Certificate | None = None,
+        prefix: str = "kafka.",
+    ) -> dict[str, str]:
+        """Return a client's options by Kafka's names: addresses, protocol, trust and login.
+
+        They have the form that `df.write.format("kafkaprod").options(**...)` expects.
+
+        Args:
+            user: the user that logs in; optional if there is only one.
+            mechanism: the SASL mechanism; by default, the strongest one that the broker supports.
+            certificate: the client's certificate, from `client_certificate`; by default, one is
+                issued to the user, or to "client", if the broker requires one.
+            prefix: prefix of each name; "" for the configs of Java clients.
+
+        Raises:
+            ConfigError: there is no such user, or the mechanism is not enabled.
+        """
+        ca = None if self._security.tls is None else self.ca_certificate
+        if certificate is None and self._settings.client_auth is ClientAuth.REQUIRED:
+            certificate = self.client_certificate(user or "client")
+        options = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.security_protocol,
+            **trust(ca, certificate),
+            **self._login(user, mechanism),
+        }
+        return {prefix + name: value for name, value in options.items()}
+
+    def _login(self, user: str | None, mechanism: str | None) -> dict[str, str]:
+        """Return the options sasl.mechanism and sasl.jaas.config; no options without SASL.
+
+        An unsigned token is used for OAUTHBEARER; other tokens are up to the caller.
+        """
+        enabled = self._settings.mechanisms
+        if not enabled:
+            return {}
+        chosen = mechanism or next(name for name in _MODULES if name in enabled)
+        if chosen not in enabled:
+            raise ConfigError(
+                f"the broker does not support {chosen}", hint=f"Mechanisms: {', '.join(enabled)}"
+            )
+        if chosen == OAUTHBEARER:
+            options = {"unsecuredLoginStringClaim_sub": user or "user"}
+        else:
+            name = user or self._only_user()
+            if name not in self._passwords:
+                raise ConfigError(
+                    f"the broker has no user {name}", hint=f"Users: {', '.join(self._passwords)}"
+                )
+            options = {"username": name, "password": revealed(name, self._passwords[name])}
+        jaas = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+        return {
+            "sasl.mechanism": chosen,
+            "sasl.jaas.config": f"{_MODULES[chosen]} required {jaas};",
+        }
+
+    def _only_user(self) -> str:
+        if len(self._passwords) != 1:
+            raise ConfigError(
+                "client_options needs the name of a user",
+                hint=f"Users: {', '.join(self._passwords)}",
+            )
+        return next(iter(self._passwords))
+
+    @property
+    def _tls(self) -> ServerTls:
+        if self._security.tls is None:
+            raise ConfigError("the embedded broker has no TLS", hint="Start it with tls=True")
+        return self._security.tls

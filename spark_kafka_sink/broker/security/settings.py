@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.credentials import HASHES
+from spark_kafka_sink.broker.security.plain_and_scram import HASHES
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
@@ -79,29 +79,31 @@ class SecuritySettings:
         if not isinstance(self.tls, (bool, TlsFiles)):
             raise ConfigError(
                 f"tls is a {type(self.tls).__name__}",
-                hint="It is True, False, or TlsFiles with a certificate of your own",
+                hint="Set True, False, or TlsFiles with your own certificate",
             )
         unknown = [name for name in self.mechanisms if name not in MECHANISMS]
         if unknown:
             raise ConfigError(
-                f"sasl_mechanisms has {unknown[0]}",
-                hint=f"The broker serves {', '.join(MECHANISMS)}",
+                f"sasl_mechanisms has the unknown {unknown[0]}",
+                hint=f"Mechanisms: {', '.join(MECHANISMS)}",
             )
         if self.client_auth is not ClientAuth.NONE and not self.tls:
             raise ConfigError(
                 f"client_certificates is {self.client_auth.value}, but there is no TLS",
-                hint="Set tls, too",
+                hint="Also set tls",
             )
         for name in ("max_reauth_ms", "failure_delay_ms"):
             if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}", hint="It can't be negative")
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}", hint="It must not be negative"
+                )
         if self.scram_iterations < MIN_SCRAM_ITERATIONS:
             raise ConfigError(
                 f"scram_iterations is {self.scram_iterations}",
-                hint=f"Kafka's lowest is {MIN_SCRAM_ITERATIONS}",
+                hint=f"Kafka's minimum is {MIN_SCRAM_ITERATIONS}",
             )
         if self.handshake_timeout_ms < 1:
-            raise ConfigError("handshake_timeout_ms is below 1", hint="Give some milliseconds")
+            raise ConfigError("handshake_timeout_ms is below 1", hint="It must be at least 1")
 
     @property
     def protocol(self) -> str:
@@ -121,7 +123,7 @@ def client_auth(text: str | None) -> ClientAuth:
         return ClientAuth(text or "none")
     except ValueError:
         raise ConfigError(
-            f"client_certificates is {text}", hint="There are required, requested and none"
+            f"client_certificates is {text}", hint="Set required, requested or none"
         ) from None
 
 
@@ -136,18 +138,18 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
     if sasl is None and not needy:
         return {}
     if sasl is not None and not isinstance(sasl, Mapping):
-        raise ConfigError(f"sasl is a {type(sasl).__name__} and no dict", hint=_USERS)
+        raise ConfigError(f"sasl is a {type(sasl).__name__}, not a dict", hint=_USERS)
     found = dict(sasl or {})
     if not found and (needy or named is None):
         what = f"sasl_mechanisms has {needy[0]}" if needy else "sasl is given"
-        raise ConfigError(f"{what}, and there is no user, so nobody could log in", hint=_USERS)
+        raise ConfigError(f"{what}, but there are no users, so nobody can log in", hint=_USERS)
     for user, password in found.items():
         if not isinstance(user, str) or not isinstance(password, str):
-            raise ConfigError("sasl has a user or a password that is no text", hint=_USERS)
+            raise ConfigError("sasl has a user or a password that is not a string", hint=_USERS)
         if not user or not password:
             raise ConfigError(
                 "sasl has a user without a name or without a password",
-                hint="Kafka's clients send neither empty",
+                hint="Kafka's clients require both",
             )
     return found
 
@@ -179,6 +181,6 @@ def of_this_process(secret: Secret) -> str:
     except ConfigError as error:
         raise ConfigError(
             error.message,
-            hint="The broker follows env:NAME and file:PATH itself, when it starts: set the "
-            "variable for its process, or let that read the file.",
+            hint="The broker resolves env:NAME and file:PATH when it starts: set the variable for "
+            "its process, or make the file readable for it.",
         ) from None

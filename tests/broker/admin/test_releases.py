@@ -141,7 +141,7 @@ def test_a_release_may_be_named_with_its_last_number(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "2", "1.0", "9.9", "newest"])
 def test_a_release_that_nobody_knows(text: str) -> None:
-    with pytest.raises(ConfigError, match="Releases to choose from: 2"):
+    with pytest.raises(ConfigError, match="Known releases: 2"):
         EmbeddedBroker(api_versions_of=text)
 
 

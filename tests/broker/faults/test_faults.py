@@ -84,9 +84,9 @@ class TestSpec:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("produce", "an effect is missing"),
-            ("prodice:close", "prodice is no API"),
-            ("produce:error=NOPE", "NOPE is not the name"),
+            ("produce", "it needs an effect"),
+            ("prodice:close", "prodice is not an API"),
+            ("produce:error=NOPE", "NOPE is not a Kafka error"),
             ("produce:partition=x:close", "partition=x is not a number"),
             ("produce:delay", "delay needs a number"),
             ("produce:delay=-5", "delay=-5"),

@@ -48,8 +48,11 @@ def test_a_refused_batch_is_told_once_with_its_reason(
         produce(client, "t", batch(2))
     said = warnings(caplog)
     assert len(said) == 2, said
-    assert "PRODUCE at c-0 of /127.0.0.1 was refused: INVALID_RECORD" in said[0]
-    assert "PRODUCE at small-0 of /127.0.0.1 was refused: MESSAGE_TOO_LARGE: The batch" in said[1]
+    assert "PRODUCE request for c-0 from /127.0.0.1 failed: INVALID_RECORD" in said[0]
+    assert (
+        "PRODUCE request for small-0 from /127.0.0.1 failed: MESSAGE_TOO_LARGE: The batch"
+        in said[1]
+    )
 
 
 def test_a_topic_that_is_asked_for_by_its_id_is_told_by_its_name(
@@ -81,7 +84,7 @@ def test_an_api_that_is_not_served_is_told(
     with socket.create_connection((host, int(port)), 20) as client:
         client.sendall(b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\x01\xff\xff")
         assert client.recv(1) == b""
-    assert any("API 32767 version 0 is not served" in said for said in warnings(caplog))
+    assert any("API 32767 is not supported" in said for said in warnings(caplog))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -96,7 +99,7 @@ def test_an_old_message_format_is_told_once(
                 assert client.closed()
             else:
                 client.receive(ApiKey.PRODUCE, 7)
-    told = [said for said in warnings(caplog) if f"Messages of format {magic}" in said]
+    told = [said for said in warnings(caplog) if f"Message format {magic}" in said]
     assert len(told) == 1
     assert "older than Kafka 0.11" in told[0]
 
@@ -112,7 +115,7 @@ def test_a_client_too_old_for_kafka_is_told(
             assert client.closed()
     told = [said for said in warnings(caplog) if f"PRODUCE version {version}" in said]
     assert len(told) == 1
-    assert "only versions 3-13: the client is too old for Kafka 4" in told[0]
+    assert "only 3-13: the client is too old for Kafka 4" in told[0]
 
 
 def test_good_requests_say_nothing(kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
@@ -131,7 +134,7 @@ def test_what_is_repeated_is_counted(caplog: pytest.LogCaptureFixture) -> None:
         log.log(logging.WARNING, "b", "b %d", number)
     now[0] = QUIET_SECONDS
     log.log(logging.WARNING, "a", "a %d", 9)
-    assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (and 3 more like it)"]
+    assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (repeated 3 times)"]
 
 
 @pytest.mark.parametrize(("level", "said"), [("warning", True), ("error", False)])

@@ -104,7 +104,10 @@ def _split(address: str) -> tuple[str, int]:
         ({"host": "0.0.0.0"}, "can't be announced"),
         ({"host": "::"}, "can't be announced"),
         ({"advertised_listeners": "kafka"}, "wrong addresses"),
-        ({"advertised_listeners": "SSL://kafka:9092"}, "has SSL, but the broker speaks PLAINTEXT"),
+        (
+            {"advertised_listeners": "SSL://kafka:9092"},
+            "has SSL, but the broker's protocol is PLAINTEXT",
+        ),
         ({"advertised_listeners": "kafka:9092", "nodes": 2}, "1 addresses for 2 nodes"),
         ({"advertised_listeners": ""}, "names no broker"),
     ],

@@ -91,12 +91,12 @@ def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str])
     [
         (["--sasl-user", "alice=secret-42"], "--sasl-user alice has no reference to a password"),
         (["--sasl-user", "alice=env:NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE, which is not set"),
-        (["--sasl-mechanism", "GSSAPI"], "sasl_mechanisms has GSSAPI"),
+        (["--sasl-mechanism", "GSSAPI"], "sasl_mechanisms has the unknown GSSAPI"),
         (["--client-certificates", "required"], "but there is no TLS"),
-        (["--tls", "--client-certificates", "maybe"], "There are required, requested and none"),
+        (["--tls", "--client-certificates", "maybe"], "Set required, requested or none"),
         (["--tls-certificate", "x.crt"], "Give --tls-certificate, --tls-key and --tls-ca"),
-        (["--scram-iterations", "1000"], "Kafka's lowest is 4096"),
-        (["--deny", "alice:Write:x"], "alice:Write:x is no denial"),
+        (["--scram-iterations", "1000"], "Kafka's minimum is 4096"),
+        (["--deny", "alice:Write:x"], "alice:Write:x is not a denial"),
         (["--oauthbearer-jwks", "/nowhere"], "can't be read"),
     ],
 )

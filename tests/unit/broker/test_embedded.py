@@ -10,4 +10,4 @@ from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
 def test_a_topic_that_is_not_there_is_answered_with_those_that_are() -> None:
     with EmbeddedBroker(topics={"events": 1}) as kafka, pytest.raises(UnknownTopicError) as unknown:
         kafka.records("evnts")
-    assert unknown.value.hint == "The broker has: events"
+    assert unknown.value.hint == "Topics: events"

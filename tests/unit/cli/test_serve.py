@@ -13,7 +13,7 @@ def test_a_password_that_is_nowhere_is_not_a_matter_of_executors() -> None:
         ConfigError, match="sasl of alice names the environment variable NOT_SET"
     ) as caught:
         serve({"sasl": {"alice": "env:NOT_SET_ANYWHERE"}})
-    assert "The broker follows env:NAME and file:PATH itself" in str(caught.value)
+    assert "The broker resolves env:NAME and file:PATH" in str(caught.value)
     assert "xecutor" not in str(caught.value)
 
 

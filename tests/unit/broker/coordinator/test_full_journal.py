@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_kafka_sink.broker.cluster.cluster import JumpingClock
 from spark_kafka_sink.broker.cluster.topics import NewTopic, Topics, TopicStore
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     BLOCK,
+    CHECK_INTERVAL_MS,
     OFFSETS_PARTITION,
     ProducerIdManager,
     TransactionalOffsets,
-    TransactionConfig,
     TransactionCoordinator,
-    TransactionMarkerWriter,
-    TransactionStore,
 )
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import Journal
@@ -94,21 +93,20 @@ class Transactions:
 
     def __init__(self, journal: Journal, find_topic: Callable[[str], Topic | None]) -> None:
         self.groups = GroupCoordinator(journal)
-        self.offsets = TransactionalOffsets(journal)
-        clock = SystemClock()
+        self.offsets = TransactionalOffsets(journal, self.groups)
+        self.clock = JumpingClock(SystemClock())
         self.coordinator = TransactionCoordinator(
-            TransactionConfig(max_timeout_ms=900_000, id_expiration_ms=900_000, ends_bump=False),
-            TransactionStore(journal),
-            clock,
-            ProducerIdManager(journal).next,
-            TransactionMarkerWriter(
-                find_topic, self.groups, self.offsets, DelayedOperationPurgatory(), clock
-            ),
+            BrokerConfig(transaction_version=1),
+            journal,
+            self.clock,
+            find_topic,
+            self.offsets,
+            DelayedOperationPurgatory(),
         )
 
     def settle(self) -> None:
-        """What the next look at the transactions does."""
-        self.coordinator._looked_ms = 0
+        """Retry what is not finished."""
+        self.clock.jump(CHECK_INTERVAL_MS)
         self.coordinator.tick()
 
     def committed(self) -> list[int]:

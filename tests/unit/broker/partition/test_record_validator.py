@@ -49,7 +49,7 @@ def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple
     try:
         return check_records(batch, BatchHeader.parse(batch), options)
     except RefusedBatchError as error:
-        return error.error, error.records.get(0), error.is_told, error.is_early
+        return error.error, error.records.get(0), error.has_public_message, error.is_early
 
 
 @given(TIMES, st.integers(-1, 2), KEYS, CODECS, CONFIGS)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
-from spark_kafka_sink.broker.redis.streams import BatchNote, build_batches
+from spark_kafka_sink.broker.redis.streams import BatchEntry, build_batches
 from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 
@@ -33,7 +33,7 @@ def records_of(rows: Sequence[Row], base: int) -> list[Record]:
     ]
 
 
-def note_of(records: list[Record], **changes: int) -> BatchNote:
+def note_of(records: list[Record], **changes: int) -> BatchEntry:
     header = BatchHeader(
         base_offset=records[0].offset,
         leader_epoch=3,
@@ -45,7 +45,7 @@ def note_of(records: list[Record], **changes: int) -> BatchNote:
         base_sequence=5,
         record_count=len(records),
     )
-    return BatchNote(header=header._replace(**changes), size=0)
+    return BatchEntry(header=header._replace(**changes), size=0)
 
 
 def entries_of(records: list[Record]) -> list[list[Any]]:
@@ -108,4 +108,4 @@ def test_entries_of_no_batch_are_left_out() -> None:
 @pytest.mark.parametrize("fields", [[], [b"header", b"short"], [b"bytes", b"1"]])
 def test_a_note_that_is_none(fields: list[bytes]) -> None:
     with pytest.raises(ValueError, match="header"):
-        BatchNote.read(fields)
+        BatchEntry.read(fields)

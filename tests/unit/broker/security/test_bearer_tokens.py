@@ -10,7 +10,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
+from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
 from spark_kafka_sink.broker.security.oauthbearer import (
     JwksValidator,
     OAuthBearerSaslServer,
@@ -41,7 +41,7 @@ def test_a_refusal_is_agreed_to(token: str) -> None:
     status = server.evaluate(message(token))
     assert status == b'{"status":"invalid_token"}'
     assert not server.is_complete
-    with pytest.raises(ToldRefusedError, match="invalid_token"):
+    with pytest.raises(SaslAuthenticationError, match="invalid_token"):
         server.evaluate(b"\x01")
 
 
@@ -92,7 +92,7 @@ def test_an_end_in_milliseconds_is_a_late_one() -> None:
 
 def test_somebody_elses_authorization_id() -> None:
     server = OAuthBearerSaslServer(validate_unsecured)
-    with pytest.raises(ToldRefusedError, match=r"\(bob\) that is different .* \(alice\)"):
+    with pytest.raises(SaslAuthenticationError, match=r"\(bob\) that is different .* \(alice\)"):
         server.evaluate(message(unsecured_token("alice"), "bob"))
 
 
@@ -100,7 +100,7 @@ def test_somebody_elses_authorization_id() -> None:
     "text", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ\x01\x01", b"\xff" * 99]
 )
 def test_messages_that_are_none(text: bytes) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(SaslServerError):
         OAuthBearerSaslServer(validate_unsecured).evaluate(text)
 
 

@@ -6,9 +6,8 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from spark_kafka_sink.broker.security.credentials import Credentials
-from spark_kafka_sink.broker.security.mechanism import RefusedError
-from spark_kafka_sink.broker.security.scram import ScramSaslServer
+from spark_kafka_sink.broker.security.authenticator import SaslServerError
+from spark_kafka_sink.broker.security.plain_and_scram import Credentials, ScramSaslServer
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
 from spark_kafka_sink.security.sasl.scram import ScramExchange
@@ -46,7 +45,7 @@ def test_a_wrong_password(credentials: Credentials, mechanism: Mechanism) -> Non
     server = ScramSaslServer(credentials, mechanism.value)
     final = exchange.answer(server.evaluate(exchange.first()))
     assert final is not None
-    with pytest.raises(RefusedError):
+    with pytest.raises(SaslServerError):
         server.evaluate(final)
     assert not server.is_complete
 
@@ -67,7 +66,7 @@ def test_a_wrong_password(credentials: Credentials, mechanism: Mechanism) -> Non
     ],
 )
 def test_first_messages_that_are_refused(credentials: Credentials, message: bytes) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(SaslServerError):
         ScramSaslServer(credentials, "SCRAM-SHA-256").evaluate(message)
 
 
@@ -89,7 +88,7 @@ def test_final_messages_that_are_refused(credentials: Credentials, change: objec
     final = exchange.answer(server.evaluate(exchange.first()))
     assert final is not None
     assert callable(change)
-    with pytest.raises(RefusedError):
+    with pytest.raises(SaslServerError):
         server.evaluate(change(final.decode()).encode())
     assert not server.is_complete
 

@@ -11,15 +11,15 @@ from spark_kafka_sink.common.errors import ConfigError
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"sasl": {}}, "sasl is given, and there is no user, so nobody could log in"),
-        ({"sasl_mechanisms": ["PLAIN"]}, "sasl_mechanisms has PLAIN, and there is no user"),
-        ({"sasl": {}, "sasl_mechanisms": ["SCRAM-SHA-256"]}, "has SCRAM-SHA-256, and there is no"),
-        ({"sasl": {"a": None}}, "sasl has a user or a password that is no text"),
-        ({"sasl": {1: "b"}}, "sasl has a user or a password that is no text"),
-        ({"sasl": "alice:sentinel"}, "sasl is a str and no dict"),
+        ({"sasl": {}}, "sasl is given, but there are no users, so nobody can log in"),
+        ({"sasl_mechanisms": ["PLAIN"]}, "sasl_mechanisms has PLAIN, but there are no users"),
+        ({"sasl": {}, "sasl_mechanisms": ["SCRAM-SHA-256"]}, "has SCRAM-SHA-256, but there are no"),
+        ({"sasl": {"a": None}}, "sasl has a user or a password that is not a string"),
+        ({"sasl": {1: "b"}}, "sasl has a user or a password that is not a string"),
+        ({"sasl": "alice:sentinel"}, "sasl is a str, not a dict"),
         ({"sasl": {"a": ""}}, "without a name or without a password"),
         ({"sasl": {"": "sentinel"}}, "without a name or without a password"),
-        ({"tls": "yes"}, "tls is a str. It is True, False, or TlsFiles"),
+        ({"tls": "yes"}, "tls is a str. Set True, False, or TlsFiles"),
     ],
 )
 def test_what_would_leave_the_broker_open_or_shut_is_a_sentence(

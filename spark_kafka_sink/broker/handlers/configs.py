@@ -1,0 +1,505 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
+
+DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. Synonyms list
+the sources of a value, the one with the highest precedence first. A broker's configs must be
+requested from that broker; an empty broker name returns what is set for all brokers. Other resource
+types fail with INVALID_REQUEST.
+
+AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339) change configs of topics, brokers
+(KIP-226) and groups; IncrementalAlterConfigs also changes the levels of the broker's loggers
+(KIP-412). Changes take effect immediately. Configs that the broker was started with cannot be
+changed, except those that topic configs default to. AlterConfigs replaces all configs of a
+resource; configs left out of the request are reset. IncrementalAlterConfigs sets, deletes, appends
+to and subtracts from single configs.
+
+ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. Version 0 lists only
+client metrics, which this broker does not have. Groups are listed if they have configs of their
+own.
+
+Values are validated as by Kafka's ConfigAdminManager and ControllerConfigurationValidator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
+from spark_kafka_sink.broker.topic_config import (
+    INTERNAL_KEYS,
+    SYNONYMS,
+    TOPIC_KEYS,
+    TOPIC_NAMES,
+    ConfigKey,
+    ConfigSource,
+    ConfigType,
+    Setting,
+    TopicConfig,
+    default_synonym,
+    problem_with,
+    settings_of,
+)
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
+    from spark_kafka_sink.protocol.messages import Values
+
+
+ROOT: Final = "spark_kafka_sink.broker"
+LEVELS: Final = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG,
+}
+_NAMES = {number: name for name, number in reversed(LEVELS.items())} | {logging.DEBUG: "DEBUG"}
+
+
+def _log_levels() -> dict[str, str]:
+    """Return the effective level of every logger of the broker, by name."""
+    known = logging.root.manager.loggerDict
+    own = {ROOT, *(name for name in known if name.startswith(f"{ROOT}."))}
+    return {name: _level_name(logging.getLogger(name).getEffectiveLevel()) for name in sorted(own)}
+
+
+def _level_name(number: int) -> str:
+    below = [known for known in _NAMES if known <= number]
+    return _NAMES[max(below, default=logging.DEBUG)]
+
+
+class ResourceType(IntEnum):
+    """Types of resources, numbered as in the requests."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A resource that has configs.
+
+    Args:
+        own: the configs that are set for the resource.
+        key: returns the definition of a config, or None if it is unknown.
+        value: returns the effective value of a config.
+        check: raises TopicError if some of the given values cannot be set.
+        apply: replaces the configs that are set for the resource.
+        unknown_operation: Kafka's error code for an unknown operation on this resource.
+    """
+
+    own: Mapping[str, str]
+    key: Callable[[str], ConfigKey | None]
+    value: Callable[[str], str]
+    check: Callable[[Mapping[str, str]], None]
+    apply: Callable[[Mapping[str, str]], None]
+    unknown_operation: ErrorCode = ErrorCode.unknown_server_error
+
+
+def _invalid_request(message: str) -> TopicError:
+    """Return an INVALID_REQUEST error, which most failures use."""
+    return TopicError(ErrorCode.invalid_request, message)
+
+
+def _find_resource(context: RequestContext, kind: int, name: str) -> Resource:
+    """Return a resource whose configs can be changed.
+
+    Raises:
+        TopicError: the resource does not exist, or its type has no configs that can be changed.
+    """
+    if kind == ResourceType.TOPIC:
+        return _topic_resource(context, name)
+    if kind == ResourceType.BROKER:
+        return _broker_resource(context, name)
+    if kind == ResourceType.GROUP:
+        return _group_resource(context, name)
+    raise _invalid_request(f"Unknown resource type {kind}")
+
+
+def _broker_settings(context: RequestContext) -> list[Setting]:
+    """Return the configs that the node which received the request was started with."""
+    node = context.cluster.node(context.node)
+    address = node.host, node.port
+    return list(settings_of(context.cluster.config, node.id, node.bound, address))
+
+
+def _check_node(context: RequestContext, name: str) -> None:
+    """Check that a resource name is the id of the node that received the request.
+
+    Raises:
+        TopicError: it is not.
+    """
+    if not name.removeprefix("-").isdecimal():
+        raise _invalid_request(f"Node id must be an integer, but it is: {name}")
+    if int(name) != context.node:
+        raise _invalid_request(
+            f"Unexpected broker id, expected {context.node}, but received {name}"
+        )
+
+
+def _topic_resource(context: RequestContext, name: str) -> Resource:
+    topics = context.cluster.topics
+    topic = topics.named(name)
+    if not is_topic_name(name):
+        raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
+    config = topic.config if topic else TopicConfig()
+
+    def check(values: Mapping[str, str]) -> None:
+        if problem := problem_with(values):
+            raise TopicError(ErrorCode.invalid_config, problem)
+        if topic is None:
+            raise TopicError(
+                ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
+            )
+
+    def apply(own: Mapping[str, str]) -> None:
+        if topic is not None:
+            topics.configure(topic, own)
+
+    return Resource(
+        own=config.own, key=TOPIC_KEYS.get, value=config.__getitem__, check=check, apply=apply
+    )
+
+
+def _broker_resource(context: RequestContext, name: str) -> Resource:
+    if name != ALL_BROKERS:
+        _check_node(context, name)
+    dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
+    own = dynamic.of(BROKER, name)
+    started = {one.name for one in _broker_settings(context)}
+    fixed = started - TOPIC_NAMES.keys()
+
+    def key(config: str) -> ConfigKey | None:
+        return TOPIC_KEYS.get(TOPIC_NAMES.get(config, ""))
+
+    def check(values: Mapping[str, str]) -> None:
+        if names := sorted(fixed & values.keys()):
+            raise _invalid_request(f"Cannot update these configs dynamically: {', '.join(names)}")
+        for config, value in values.items():
+            if (known := key(config)) is not None and not known.allowed(value):
+                raise _invalid_request(f"Invalid value {value} for configuration {config}")
+
+    def apply(values: Mapping[str, str]) -> None:
+        dynamic.set(BROKER, name, values)
+        topics.set_broker_layers(dynamic.layers())
+
+    def value(config: str) -> str:
+        known = key(config)
+        return own.get(config, known.default if known else "")
+
+    return Resource(
+        own=own,
+        key=key,
+        value=value,
+        check=check,
+        apply=apply,
+        unknown_operation=ErrorCode.invalid_request,
+    )
+
+
+def _group_resource(context: RequestContext, name: str) -> Resource:
+    if not name:
+        raise _invalid_request("Default group resources are not allowed.")
+    dynamic = context.cluster.dynamic_configs
+    own = dynamic.of(GROUP, name)
+
+    def check(values: Mapping[str, str]) -> None:
+        if problem := problem_with(values, GROUP_KEYS, "group"):
+            raise TopicError(ErrorCode.invalid_config, problem)
+
+    return Resource(
+        own=own,
+        key=GROUP_KEYS.get,
+        value=lambda key: own.get(key, GROUP_KEYS[key].default),
+        check=check,
+        apply=lambda values: dynamic.set(GROUP, name, values),
+    )
+
+
+UNKNOWN_TYPE = 0
+
+
+def describe_configs(context: RequestContext) -> Answer:
+    """Handle the DescribeConfigs API."""
+    return context.by_item(ApiKey.DESCRIBE_CONFIGS, partial(_describe_resource, context))
+
+
+def _describe_resource(context: RequestContext, item: Any) -> Values:
+    keys = item.configuration_keys  # As in Kafka, an empty list requests all configs.
+    configs = [
+        config
+        for config in _configs(context, item.resource_type, item.resource_name)
+        if not keys or config["name"] in keys
+    ]
+    if not context.get("include_synonyms", False):
+        configs = [{**config, "synonyms": ()} for config in configs]
+    return {"configs": configs}
+
+
+def _configs(context: RequestContext, kind: int, name: str) -> Iterable[Values]:
+    if kind == ResourceType.TOPIC:
+        return _topic_configs(_topic_config(context, name))
+    if kind == ResourceType.BROKER and name == ALL_BROKERS:
+        return _cluster_configs(context)
+    if kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
+        _check_node(context, name)
+        return _broker_configs(context) if kind == ResourceType.BROKER else _logger_configs()
+    if kind == ResourceType.GROUP and name:
+        return _group_configs(context, name)
+    raise _invalid_request(f"Resource {name!r} of type {kind} has no configs.")
+
+
+def _topic_config(context: RequestContext, name: str) -> TopicConfig:
+    topic = context.cluster.topics.named(name)
+    if topic is not None:
+        return topic.config
+    if is_topic_name(name):
+        raise TopicError(ErrorCode.unknown_topic_or_partition, "")
+    raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
+
+
+def _topic_configs(config: TopicConfig) -> Iterable[Values]:
+    keys = TOPIC_KEYS | {name: key for name, key in INTERNAL_KEYS.items() if name in config.own}
+    for name, key in keys.items():
+        entry = _entry(name, config[name], key.type, config.source(name))
+        yield entry | {"synonyms": list(_synonyms(name, config))}
+
+
+def _synonyms(name: str, config: TopicConfig) -> Iterable[Values]:
+    if name in config.own:
+        yield _synonym(name, config.own[name], ConfigSource.TOPIC)
+    if name in SYNONYMS:
+        for layer in config.broker:
+            if name in layer.values:
+                yield _synonym(SYNONYMS[name], layer.values[name], layer.source)
+        yield from _defaults(SYNONYMS[name])
+
+
+def _defaults(name: str) -> list[Values]:
+    """Return the synonym that provides a broker config's default, as a list of at most one."""
+    found = default_synonym(name)
+    return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
+
+
+def _broker_configs(context: RequestContext) -> Iterable[Values]:
+    """Yield the configs of the node that received the request.
+
+    Values set for the broker override those set for all brokers, which override its start values.
+    """
+    dynamic = context.cluster.dynamic_configs
+    node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
+    layers = ((ConfigSource.DYNAMIC_BROKER, node), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
+    started = {one.name: one for one in _broker_settings(context)}
+    for name in [*started, *(n for n in {**node, **cluster} if n not in started)]:
+        changed = [_synonym(name, own[name], source) for source, own in layers if name in own]
+        yield _broker_entry(name, started.get(name), changed)
+
+
+def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> Values:
+    """Return one config; as in Kafka, the values of unknown configs are hidden."""
+    if started is None:
+        first = changed[0]
+        entry = _entry(name, None, UNKNOWN_TYPE, first["source"])
+        hidden = [one | {"value": None} for one in map(dict, changed)]
+        return entry | {"is_sensitive": True, "synonyms": hidden}
+    values = list(changed)
+    if started.source is not ConfigSource.DEFAULT:
+        values.append(_synonym(name, started.value, started.source))
+    if name in TOPIC_NAMES:
+        values += _defaults(name)
+    elif started.source is ConfigSource.DEFAULT:
+        values.append(_synonym(name, started.value, started.source))
+    first = changed[0] if changed else {"value": started.value, "source": int(started.source)}
+    entry = _entry(name, first["value"], started.type, first["source"])
+    return entry | {"read_only": name not in TOPIC_NAMES, "synonyms": values}
+
+
+def _cluster_configs(context: RequestContext) -> Iterable[Values]:
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    for name, value in context.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
+        key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
+        if key is None:
+            yield _broker_entry(name, None, [_synonym(name, value, source)])
+        else:
+            entry = _entry(name, value, key.type, source)
+            yield entry | {"synonyms": [_synonym(name, value, source)]}
+
+
+def _group_configs(context: RequestContext, group_id: str) -> Iterable[Values]:
+    own = context.cluster.dynamic_configs.of(GROUP, group_id)
+    for name, key in GROUP_KEYS.items():
+        synonyms = [_synonym(broker_name(name), key.default, ConfigSource.DEFAULT)]
+        if name in own:
+            synonyms.insert(0, _synonym(name, own[name], ConfigSource.GROUP))
+        first = synonyms[0]
+        yield _entry(name, first["value"], key.type, first["source"]) | {"synonyms": synonyms}
+
+
+def _logger_configs() -> Iterable[Values]:
+    source = ConfigSource.BROKER_LOGGER
+    return [_entry(name, level, UNKNOWN_TYPE, source) for name, level in _log_levels().items()]
+
+
+def _synonym(name: str, value: str | None, source: ConfigSource) -> Values:
+    return {"name": name, "value": value, "source": int(source)}
+
+
+def _entry(
+    name: str, value: str | None, kind: ConfigType | int, source: ConfigSource | int
+) -> dict[str, Any]:
+    return {"name": name, "value": value, "config_source": int(source), "config_type": int(kind)}
+
+
+CLIENT_METRICS = 16
+ALL_TYPES_VERSION = 1
+
+
+def list_config_resources(context: RequestContext) -> Answer:
+    """Handle the ListConfigResources API."""
+    requested = set(context.get("resource_types", ()))
+    if requested - {*ResourceType, CLIENT_METRICS}:
+        return {"error_code": ErrorCode.unsupported_version}
+    if context.version < ALL_TYPES_VERSION:
+        requested = {CLIENT_METRICS}
+    return {
+        "config_resources": [
+            {"resource_name": name, "resource_type": int(kind)}
+            for kind in reversed(ResourceType)
+            if not requested or kind in requested
+            for name in _names(context, kind)
+        ]
+    }
+
+
+def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
+    cluster = context.cluster
+    if kind is ResourceType.TOPIC:
+        return (topic.name for topic in cluster.topics.all())
+    if kind is ResourceType.GROUP:
+        return cluster.dynamic_configs.names(GROUP)
+    return map(str, cluster.nodes)
+
+
+def alter_configs(context: RequestContext) -> Answer:
+    """Handle the AlterConfigs API."""
+    return _alter(context, ApiKey.ALTER_CONFIGS, _replace_configs)
+
+
+def incremental_alter_configs(context: RequestContext) -> Answer:
+    """Handle the IncrementalAlterConfigs API."""
+    return _alter(context, ApiKey.INCREMENTAL_ALTER_CONFIGS, _change_configs)
+
+
+def _alter(
+    context: RequestContext, api: ApiKey, change: Callable[[RequestContext, Any], None]
+) -> Answer:
+    """Change each resource, unless the request has it twice or repeats a config of it."""
+    items = context.request.resources
+    counts = Counter((item.resource_type, item.resource_name) for item in items)
+
+    def alter(item: Any) -> Values:
+        if counts[item.resource_type, item.resource_name] > 1:
+            raise _invalid_request("Each resource must appear at most once.")
+        change(context, item)
+        return {}
+
+    return context.by_item(api, alter)
+
+
+def _find_for_change(context: RequestContext, item: Any) -> Resource:
+    resource = _find_resource(context, item.resource_type, item.resource_name)
+    if len({config.name for config in item.configs}) < len(item.configs):
+        raise _invalid_request("Error due to duplicate config keys")
+    return resource
+
+
+def _replace_configs(context: RequestContext, item: Any) -> None:
+    resource = _find_for_change(context, item)
+    own = {config.name: config.value for config in item.configs}
+    for name, value in own.items():
+        if value is None:
+            raise _invalid_request(f"Null value not supported for : {name}")
+    resource.check(own)
+    if not context.request.validate_only:
+        resource.apply(own)
+
+
+class Operation(IntEnum):
+    """Operations on a config, numbered as in the request."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def _change_configs(context: RequestContext, item: Any) -> None:
+    if item.resource_type == ResourceType.BROKER_LOGGER:
+        _change_log_levels(context, item)
+        return
+    resource = _find_for_change(context, item)
+    own = dict(resource.own)
+    for change in item.configs:
+        _change_config(own, resource, change)
+    names = [change.name for change in item.configs]
+    resource.check({name: own[name] for name in names if name in own})
+    if not context.request.validate_only:
+        resource.apply(own)
+
+
+def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None:
+    if change.config_operation not in set(Operation):
+        has_message = resource.unknown_operation is ErrorCode.invalid_request
+        text = f"Unknown operation {change.config_operation}." if has_message else ""
+        raise TopicError(resource.unknown_operation, text)
+    if change.config_operation == Operation.DELETE:
+        own.pop(change.name, None)
+        return
+    if change.value is None:
+        raise _invalid_request(f"Null value not supported for {change.name}")
+    if change.config_operation == Operation.SET:
+        own[change.name] = change.value
+        return
+    key = resource.key(change.name)
+    if key is None or key.type is not ConfigType.LIST:
+        raise TopicError(
+            ErrorCode.invalid_config, f"{change.name} is not a list and can only be set or deleted."
+        )
+    present = [value for value in resource.value(change.name).split(",") if value]
+    given = change.value.split(",")
+    if change.config_operation == Operation.APPEND:
+        kept = present + [value for value in given if value not in present]
+    else:
+        kept = [value for value in present if value not in given]
+    own[change.name] = ",".join(kept)
+
+
+def _change_log_levels(context: RequestContext, item: Any) -> None:
+    _check_node(context, item.resource_name)
+    for change in item.configs:
+        if change.config_operation not in {Operation.SET, Operation.DELETE}:
+            raise _invalid_request("Log levels can only be set or deleted.")
+        if change.name not in _log_levels():
+            raise TopicError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
+        if change.config_operation == Operation.SET and change.value not in LEVELS:
+            raise TopicError(
+                ErrorCode.invalid_config, f"Log level {change.value} must be one of {list(LEVELS)}."
+            )
+    for change in () if context.request.validate_only else item.configs:
+        is_deleted = change.config_operation == Operation.DELETE
+        level = logging.NOTSET if is_deleted else LEVELS[change.value]
+        logging.getLogger(change.name).setLevel(level)

@@ -1,0 +1,463 @@
+"""The storage backend of ``--storage redis://…``: logs in Redis Streams, the journal in a hash.
+
+Each record is a stream entry, with the record's offset as its id.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_kafka_sink.broker.redis.connection import (
+    RedisConnection,
+    RedisFailedError,
+    RedisLocation,
+)
+from spark_kafka_sink.broker.redis.entries import write_fields
+from spark_kafka_sink.broker.redis.streams import (
+    BatchEntry,
+    OffsetSpan,
+    RedisReplicas,
+    RedisStreams,
+    StreamKeys,
+    add_command,
+)
+from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.log_storage import (
+    END,
+    UNLIMITED,
+    BatchFacts,
+    BatchTable,
+    LogConfig,
+    LogStorage,
+    StorageBackend,
+    StoredBatch,
+)
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
+from spark_kafka_sink.records.decoder import read_records, records_section
+from spark_kafka_sink.records.record_batch import BatchHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spark_kafka_sink.broker.redis.connection import Command
+    from spark_kafka_sink.broker.redis.entries import EntryIds
+    from spark_kafka_sink.broker.state_lock import StateLock
+    from spark_kafka_sink.broker.storage.journal import Key
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.common.clock import Clock
+
+
+READ_BYTES = 1 << 20
+"""Bytes read at a time, unless the first batch is larger: the reading thread waits for them."""
+
+
+class RedisLogStorage(LogStorage):
+    """A `LogStorage` in Redis Streams; this broker is the only one that writes to them.
+
+    Each batch takes 24 bytes of memory: its last offset, its end position, and the largest
+    timestamp up to it.
+
+    Args:
+        streams: the partition's streams.
+        ids: the mapping of offsets to entry ids.
+        clock: the clock that offsets are derived from.
+        config: what to keep.
+        request_replication: returns True if Redis's replicas have everything before an offset;
+            None if acks=all does not wait for them.
+    """
+
+    def __init__(
+        self,
+        streams: RedisStreams,
+        ids: EntryIds,
+        clock: Clock,
+        config: LogConfig,
+        request_replication: Callable[[int], bool] | None = None,
+    ) -> None:
+        self.config = config
+        self._streams = streams
+        self._ids = ids
+        self._clock = clock
+        self._request_replication = request_replication
+        self._table = BatchTable()
+        self._first = self._start = 0
+
+    def load(self, on_batch: OnBatch) -> None:
+        """Read the headers of all existing batches.
+
+        Raises:
+            OSError: Redis failed, or the streams are not in this broker's format.
+        """
+        first: int | None = None
+        for entry in self._streams.batch_entries():
+            first = entry.header.base_offset if first is None else first
+            on_batch(entry.header, entry.batch(entry.records or b"", entry.header.record_count))
+            self._table.add(BatchFacts.of(entry.header, entry.size))
+        if self._streams.find_reserved():
+            self._start = self._streams.reserved if first is None else first
+
+    @property
+    def start_offset(self) -> int:
+        """See `LogStorage`; 0 until something is dropped, although offsets start much higher."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """See `LogStorage`."""
+        last = self._table.last_offset
+        return self._start if last is None else last + 1
+
+    @property
+    def size(self) -> int:
+        """See `LogStorage`; the uncompressed size."""
+        return self._table.size - self._table.position(self._first)
+
+    def next_offset(self) -> int:
+        """See `LogStorage`: the shifted wall-clock time, or the end offset if that is larger."""
+        end = max(self.end_offset, self._streams.reserved)
+        return self._ids.next_offset(end, self._clock.wall_ms())
+
+    def request_replication(self, offset: int) -> bool:
+        """See `LogStorage`."""
+        return self._request_replication is None or self._request_replication(offset)
+
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """See `LogStorage`.
+
+        Raises:
+            OSError: Redis failed.
+            ProtocolError: the records cannot be read.
+        """
+        stamped = b"".join(parts)
+        header = BatchHeader.parse(stamped)
+        section = records_section(stamped, header)
+        entry = BatchEntry.of(header, section)
+        commands = [] if header.is_control else self._entries(entry, section)
+        first = self._ids.text(facts.base_offset)
+        commands.append(add_command(self._streams.keys.batches, first, entry.fields(stamped)))
+        self._streams.settle()
+        self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
+        self._table.add(BatchFacts.of(header, entry.size))
+
+    def _entries(self, entry: BatchEntry, section: memoryview) -> list[Command]:
+        plain = entry.batch(section, entry.header.record_count)
+        key, text = self._streams.keys.records, self._ids.text
+        return [
+            add_command(key, text(offset), write_fields(record))
+            for offset, record in enumerate(read_records(plain), entry.header.base_offset)
+        ]
+
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
+        """See `LogStorage`."""
+        first, after = self._between(start, end)
+        if max_bytes < 0:
+            return self._build(first, min(first + 1, after))
+        found = self._build(first, min(after, self._within(first, max_bytes)))
+        while found and sum(map(len, found)) > max_bytes:
+            found.pop()
+        return found
+
+    def _within(self, first: int, max_bytes: int) -> int:
+        """Return the number after the last batch to read at once, from `first` on."""
+        number = self._table.within(first, min(max_bytes, READ_BYTES))
+        return max(number, min(first + 1, self._table.within(first, max_bytes)))
+
+    def _between(self, start: int, end: int) -> tuple[int, int]:
+        """Return the number of the first batch between two offsets, and the end number."""
+        first = max(self._table.holding(start), self._first)
+        return first, max(first, self._table.holding(end))
+
+    def _begin(self, number: int) -> int:
+        """Return the offset after the previous batch; no record lies between the two batches."""
+        return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
+
+    def _build(self, first: int, end: int) -> list[memoryview]:
+        if first >= end:
+            return []
+        return self._streams.read(OffsetSpan(self._begin(first), self._begin(end) - 1))
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """See `LogStorage`."""
+        first, after = self._between(start, end)
+        return self._table.position(after) - self._table.position(first)
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """See `LogStorage`."""
+        while found := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
+            for data in found:
+                batch = StoredBatch.of(data)
+                offset = batch.last_offset + 1
+                yield batch
+
+    def first_at(self, timestamp: int) -> StoredBatch | None:
+        """See `LogStorage`."""
+        later = self.batches(self._begin(max(self._table.first_at(timestamp), self._first)))
+        return next((batch for batch in later if batch.max_timestamp >= timestamp), None)
+
+    def newest(self) -> StoredBatch | None:
+        """See `LogStorage`."""
+        number = self._table.newest()
+        if number >= self._first:
+            return next(self.batches(self._begin(number)), None)
+        return max(self.batches(), key=lambda batch: batch.max_timestamp, default=None)
+
+    def delete_before(self, offset: int) -> None:
+        """See `LogStorage`: batches are dropped one by one."""
+        number = self._table.holding(offset)
+        if number > self._first:
+            begin = self._begin(number)
+            self._streams.trim(begin)
+            self._first, self._start = number, begin
+
+    def truncate(self, offset: int) -> None:
+        """See `LogStorage`; ids are never used twice."""
+        self._streams.settle()
+        number = max(self._table.holding(offset), self._first)
+        if number < len(self._table):
+            self._streams.reserved = max(self._streams.reserved, self.end_offset)
+            self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
+            self._table.keep(number)
+
+    def expire(self, now_ms: int) -> None:
+        """See `LogStorage`: drops single batches, whereas Kafka drops whole segments."""
+        config, number = self.config, 0
+        if not config.deletes:
+            return
+        if config.retention_ms != UNLIMITED:
+            number = self._expired(now_ms - config.retention_ms)
+        surplus = self.size - config.retention_bytes
+        if config.retention_bytes != UNLIMITED and surplus > 0:
+            number = max(number, self._table.within(self._first, surplus))
+        self.delete_before(self._begin(number))
+
+    def _expired(self, oldest_ms: int) -> int:
+        """Return the number after the last expired batch; by its id if it has no timestamp."""
+        number = self._table.first_at(oldest_ms)
+        if number > self._table.first_at(0):
+            return number
+        return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
+
+    def flush(self) -> None:
+        """Do nothing: durability is determined by Redis's own configuration."""
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """See `flush`."""
+
+    def close(self) -> None:
+        """Do nothing: the connection is shared."""
+
+
+FORMAT: Final = ("format", 1)
+"""Field that marks the prefix as a broker's, as Redis has no empty hashes."""
+SEQUENCE_BITS: Final = "sequence_bits"
+_SHOWN: Final = 5
+_ANOTHER_PREFIX: Final = (
+    "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
+    "or delete the keys"
+)
+
+
+class RedisJournal(Journal):
+    """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is JSON as well.
+
+    Raises:
+        ConfigError: the prefix has data, but not a journal of this broker, or other sequence_bits.
+        OSError: Redis failed.
+    """
+
+    def __init__(self, connection: RedisConnection, location: RedisLocation) -> None:
+        super().__init__()
+        self._connection = connection
+        self._hash = location.journal
+        kind = connection.call("TYPE", self._hash).decode()
+        if kind == "none":
+            _check_no_keys(connection, location)
+            kind, value = FORMAT
+            self.put(kind, (), value)
+        elif kind != "hash":
+            raise _not_a_journal(self._hash, f"it is a {kind}, not a hash")
+        else:
+            self._load()
+        self._check_sequence_bits(location)
+        connection.own(self._hash)
+
+    def _check_sequence_bits(self, location: RedisLocation) -> None:
+        """Check that the ids in the streams mean the offsets that they were made from.
+
+        Raises:
+            ConfigError: they were made with other bits.
+        """
+        bits = location.ids.sequence_bits
+        kept = self.get(SEQUENCE_BITS, ())
+        if kept is None:
+            self.put(SEQUENCE_BITS, (), bits)
+        elif kept != bits:
+            raise ConfigError(
+                f"the data with the prefix {location.prefix!r} of {location.address} has "
+                f"sequence_bits={kept}, but the storage URL has {bits}",
+                hint=f"Nothing was changed. Set sequence_bits={kept}, or another prefix",
+            )
+
+    def _load(self) -> None:
+        flat = self._connection.call("HGETALL", self._hash)
+        for field, value in zip(flat[::2], flat[1::2], strict=True):
+            try:
+                kind, *key = json.loads(field)
+                self._set(kind, tuple(key), json.loads(value))
+            except (ValueError, TypeError) as error:
+                raise _not_a_journal(self._hash, f"its field {field!r} can't be read") from error
+
+    def put(self, kind: str, key: Key, value: Any) -> None:
+        """See `Journal`.
+
+        Raises:
+            OSError: Redis failed.
+        """
+        field = json.dumps([kind, *key])
+        if value is None:
+            self._connection.call("HDEL", self._hash, field)
+        else:
+            self._connection.call("HSET", self._hash, field, json.dumps(value))
+        self._set(kind, key, value)
+
+    def close(self) -> None:
+        """Do nothing: the connection is shared."""
+
+
+def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None:
+    """Check that no key has the prefix, as there is no journal.
+
+    Raises:
+        ConfigError: there are such keys.
+    """
+    found: list[str] = []
+    for key in _keys(connection, location.pattern):
+        found.append(f"{key.decode(errors='replace')} ({connection.call('TYPE', key).decode()})")
+        if len(found) > _SHOWN:
+            found[-1] = "and others"
+            break
+    if found:
+        raise ConfigError(
+            f"{location.address} has keys with the prefix {location.prefix!r}, but no journal of "
+            f"this broker ({location.journal}): {', '.join(found)}",
+            hint=_ANOTHER_PREFIX,
+        )
+
+
+def _keys(connection: RedisConnection, pattern: str) -> Iterator[bytes]:
+    cursor = b"0"
+    while True:
+        cursor, page = connection.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)
+        yield from page
+        if cursor == b"0":
+            return
+
+
+def _not_a_journal(name: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"the key {name} was not written by this broker: {why}", hint=_ANOTHER_PREFIX
+    )
+
+
+class RedisBackend(StorageBackend):
+    """Logs and journal in one Redis; one broker at a time may use a prefix.
+
+    Args:
+        url: see `RedisLocation.parse`.
+        clock: the clock that offsets are derived from.
+        lock: the lock on the cluster's state; released while waiting for Redis.
+        on_replicated: called with a partition, on another thread, when Redis's replicas have more.
+
+    Raises:
+        ConfigError: the URL is invalid, redis-py is missing, another broker uses the prefix, or the
+            prefix has data that this broker did not write.
+        BrokerUnavailableError: Redis does not respond.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        lock: StateLock,
+        on_replicated: Callable[[TopicPartition], None],
+    ) -> None:
+        location = self._location = RedisLocation.parse(url)
+        self._connection = RedisConnection(location, lock)
+        self._clock = clock
+        self._replicas: RedisReplicas | None = None
+        if location.replicas:
+            self._replicas = RedisReplicas(
+                RedisConnection(location), location.journal, location.replicas, on_replicated
+            )
+        try:
+            self._connection.claim()
+            self._journal = RedisJournal(self._connection, location)
+        except RedisFailedError as error:
+            self.close()
+            raise _unavailable(error) from error
+        except ConfigError:
+            self.close()
+            raise
+
+    def open_journal(self) -> RedisJournal:
+        """See `StorageBackend`."""
+        return self._journal
+
+    def check_vacant(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+        self._streams(topic, partition).check_vacant()
+
+    def create(self, topic: str, partition: int, config: LogConfig) -> RedisLogStorage:
+        """See `StorageBackend`."""
+        streams = self._streams(topic, partition)
+        streams.begin()
+        return self._storage((topic, partition), streams, config)
+
+    def load(
+        self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
+    ) -> RedisLogStorage:
+        """See `StorageBackend`.
+
+        Raises:
+            ConfigError: a key is not a stream.
+        """
+        streams = self._streams(topic, partition)
+        storage = self._storage((topic, partition), streams, config)
+        try:
+            streams.reopen()
+            storage.load(on_batch)
+        except RedisFailedError as error:
+            raise _unavailable(error) from error
+        return storage
+
+    def _streams(self, topic: str, partition: int) -> RedisStreams:
+        location = self._location
+        keys = StreamKeys(
+            records=location.stream(topic, partition), batches=location.batches(topic, partition)
+        )
+        return RedisStreams(self._connection, location.ids, keys)
+
+    def _storage(
+        self, topic_partition: TopicPartition, streams: RedisStreams, config: LogConfig
+    ) -> RedisLogStorage:
+        request = partial(self._replicas.request, topic_partition) if self._replicas else None
+        return RedisLogStorage(streams, self._location.ids, self._clock, config, request)
+
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+        """See `StorageBackend`: keys that are not streams are kept."""
+        self._streams(topic, partition).drop(only_if_empty=only_if_empty)
+
+    def close(self) -> None:
+        """See `StorageBackend`."""
+        if self._replicas is not None:
+            self._replicas.close()
+        self._connection.close()
+
+
+def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        f"the storage can't be used: {error}", hint="Start Redis, or check the URL"
+    )

@@ -1,0 +1,248 @@
+"""The fields in which requests name topics, partitions and items, and responses report errors.
+
+`BY_PARTITION` and `BY_ITEM` list them per API. Handlers, authorization, fault injection and the
+error log use them to process messages of every API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.frame import RecordBuffers
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    from spark_kafka_sink.protocol.messages import Values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionShape:
+    """Field names of a request by partitions and of its response.
+
+    An empty `index` means that the request's partitions are integers. `failed` are the other fields
+    of a failed partition.
+    """
+
+    topics: str = "topics"
+    partitions: str = "partitions"
+    index: str = "partition_index"
+    answers: str = "topics"
+    answer_partitions: str = "partitions"
+    answer_index: str = "partition_index"
+    error: str = "error_code"
+    failed: Mapping[str, Any] = field(default_factory=dict)
+
+    def index_of(self, partition: Any) -> int:
+        """Return the index of a partition of a request."""
+        index: int = getattr(partition, self.index) if self.index else partition
+        return index
+
+    def answer(self, partition: Any, result: Values | ErrorCode) -> Values:
+        """Return the part of a response for a partition: the result's fields, or its error."""
+        if isinstance(result, int):
+            result = {self.error: result, **(self.failed if result else {})}
+        return {self.answer_index: self.index_of(partition), **result}
+
+    def answer_topic(self, item: Any, handle: Callable[[Any], Values | ErrorCode]) -> Values:
+        """Return the part of a response for a topic, with what `handle` returns per partition."""
+        partitions = getattr(item, self.partitions)
+        return {
+            **{name: getattr(item, name, None) for name in ("name", "topic", "topic_id")},
+            self.answer_partitions: [self.answer(one, handle(one)) for one in partitions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ItemShape:
+    """Field names of a request by items and of its response.
+
+    `names` maps fields of the response to fields of the item, "" for the item itself. `failed` are
+    the other fields of a failed item.
+    """
+
+    items: str
+    answers: str
+    names: Mapping[str, str]
+    failed: Mapping[str, Any] = field(default_factory=dict)
+
+    def answer(self, item: Any, result: Values | ErrorCode) -> Values:
+        """Return the part of a response for an item: the result's fields, or its error."""
+        names = {ours: getattr(item, its) if its else item for ours, its in self.names.items()}
+        if isinstance(result, int):
+            result = {"error_code": result, **(self.failed if result else {})}
+        return {**names, **result}
+
+
+_NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
+_NO_RECORDS = {
+    "high_watermark": -1,
+    "last_stable_offset": -1,
+    "log_start_offset": -1,
+    "aborted_transactions": None,
+    "preferred_read_replica": -1,
+    "records": RecordBuffers([]),
+}
+BY_PARTITION: Mapping[int, PartitionShape] = {
+    ApiKey.PRODUCE: PartitionShape(
+        topics="topic_data",
+        partitions="partition_data",
+        index="index",
+        answers="responses",
+        answer_partitions="partition_responses",
+        answer_index="index",
+        failed=_NO_OFFSETS,
+    ),
+    ApiKey.FETCH: PartitionShape(index="partition", answers="responses", failed=_NO_RECORDS),
+    ApiKey.LIST_OFFSETS: PartitionShape(failed={"timestamp": -1, "offset": -1, "leader_epoch": -1}),
+    ApiKey.OFFSET_COMMIT: PartitionShape(),
+    ApiKey.TXN_OFFSET_COMMIT: PartitionShape(),
+    ApiKey.DELETE_RECORDS: PartitionShape(failed={"low_watermark": -1}),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: PartitionShape(
+        index="partition", answer_index="partition", failed={"leader_epoch": -1, "end_offset": -1}
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: PartitionShape(partitions="partition_indexes", index=""),
+    ApiKey.OFFSET_FETCH: PartitionShape(
+        partitions="partition_indexes", index="", failed={"committed_offset": -1, "metadata": ""}
+    ),
+    ApiKey.OFFSET_DELETE: PartitionShape(),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: PartitionShape(answers="responses"),
+    ApiKey.ELECT_LEADERS: PartitionShape(
+        topics="topic_partitions",
+        index="",
+        answers="replica_election_results",
+        answer_partitions="partition_result",
+        answer_index="partition_id",
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: PartitionShape(
+        topics="v3_and_below_topics",
+        index="",
+        answers="results_by_topic_v3_and_below",
+        answer_partitions="results_by_partition",
+        error="partition_error_code",
+    ),
+}
+MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
+"""The topics of a marker in WriteTxnMarkers."""
+_NAME = {"name": "name"}
+_NAME_AND_ID = {"name": "name", "topic_id": "topic_id"}
+_RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
+_NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": -(2**31)}
+BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
+    ApiKey.CREATE_TOPICS: (ItemShape("topics", "topics", _NAME, {"configs": ()}),),
+    ApiKey.DELETE_TOPICS: (
+        ItemShape("topics", "responses", _NAME_AND_ID),
+        ItemShape("topic_names", "responses", {"name": ""}),
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (ItemShape("topics", "topics", _NAME, _NO_TOPIC),),
+    ApiKey.CREATE_PARTITIONS: (ItemShape("topics", "results", _NAME),),
+    ApiKey.FIND_COORDINATOR: (
+        ItemShape("coordinator_keys", "coordinators", {"key": ""}, {"node_id": -1, "port": -1}),
+    ),
+    ApiKey.OFFSET_FETCH: (ItemShape("groups", "groups", {"group_id": "group_id"}),),
+    ApiKey.DESCRIBE_GROUPS: (ItemShape("groups", "groups", {"group_id": ""}),),
+    ApiKey.DELETE_GROUPS: (ItemShape("groups_names", "results", {"group_id": ""}),),
+    ApiKey.DESCRIBE_CONFIGS: (ItemShape("resources", "results", _RESOURCE),),
+    ApiKey.ALTER_CONFIGS: (ItemShape("resources", "responses", _RESOURCE),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (ItemShape("resources", "responses", _RESOURCE),),
+    ApiKey.DESCRIBE_LOG_DIRS: (ItemShape("topics", "results", {}, {"log_dir": ""}),),
+    ApiKey.DESCRIBE_TRANSACTIONS: (
+        ItemShape("transactional_ids", "transaction_states", {"transactional_id": ""}),
+    ),
+}
+
+
+def name_of(item: Any) -> str | None:
+    """Return the topic name in an item, which may be the name itself; Fetch calls it `topic`."""
+    if isinstance(item, str):
+        return item
+    name: str | None = getattr(item, "name", getattr(item, "topic", None))
+    return name
+
+
+def id_of(item: Any) -> UUID | None:
+    """Return the topic id in an item, or None in versions that use the name."""
+    found: UUID | None = getattr(item, "topic_id", None)
+    return found
+
+
+def unknown_topic(item: Any) -> ErrorCode:
+    """Return the error for an item whose topic does not exist."""
+    by_id = id_of(item) is not None
+    return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+
+
+def topic_name(item: Any, find_name: Callable[[UUID], str | None]) -> str | None:
+    """Return the name of the topic that an item of a request names or identifies by id."""
+    topic_id, name = id_of(item), name_of(item)
+    return name if topic_id is None else find_name(topic_id) or name
+
+
+def items_of(api: int, request: Any) -> ItemShape | None:
+    """Return the shape of a request by items; None if it has none."""
+    return next((one for one in BY_ITEM.get(api, ()) if getattr(request, one.items, None)), None)
+
+
+def split(
+    shape: PartitionShape, request: Any, is_failed: Callable[[Any, Any], bool]
+) -> tuple[Any, Any]:
+    """Return a request in two parts: without and with the partitions that fail.
+
+    `is_failed` receives a topic's item and a partition.
+    """
+    parts: tuple[list[Any], list[Any]] = [], []
+    for item in getattr(request, shape.topics):
+        split_partitions: tuple[list[Any], list[Any]] = [], []
+        for partition in getattr(item, shape.partitions):
+            split_partitions[is_failed(item, partition)].append(partition)
+        for part, partitions in zip(parts, split_partitions, strict=True):
+            if partitions:
+                part.append(replace(item, **{shape.partitions: tuple(partitions)}))
+    rest, failed = (replace(request, **{shape.topics: tuple(part)}) for part in parts)
+    return rest, failed
+
+
+def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
+    """Return the response that fails every item, or None if the API has no errors for items."""
+    if api == ApiKey.WRITE_TXN_MARKERS:
+        return {"markers": [_failed_marker(item, error) for item in request.markers]}
+    for shape in BY_ITEM.get(api, ()):
+        items = getattr(request, shape.items, None)
+        if items is not None:
+            return {"error_code": error, shape.answers: [shape.answer(i, error) for i in items]}
+    return None
+
+
+def failed_adder(
+    shape: PartitionShape, failed: Any, error: ErrorCode
+) -> Callable[[Values], dict[str, Any]]:
+    """Return a function that adds the partitions of `failed` to a response, with the error."""
+    added = [shape.answer_topic(item, lambda _: error) for item in getattr(failed, shape.topics)]
+
+    def add(values: Values) -> dict[str, Any]:
+        answers = [dict(answer) for answer in values.get(shape.answers, ())]
+        for topic in added:
+            same = next((answer for answer in answers if _is_same_topic(answer, topic)), None)
+            if same is None:
+                answers.append(dict(topic))
+            else:
+                partitions = [*same[shape.answer_partitions], *topic[shape.answer_partitions]]
+                same[shape.answer_partitions] = partitions
+        return {**values, shape.answers: answers}
+
+    return add
+
+
+def _is_same_topic(one: Values, other: Values) -> bool:
+    keys = ("name", "topic", "topic_id")
+    return any(one.get(key) is not None and one.get(key) == other[key] for key in keys)
+
+
+def _failed_marker(item: Any, error: ErrorCode) -> Values:
+    topics = [MARKER_TOPICS.answer_topic(topic, lambda _: error) for topic in item.topics]
+    return {"producer_id": item.producer_id, "topics": topics}

@@ -1,0 +1,253 @@
+"""PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), and the users.
+
+No password is stored, only what verifies it. With SCRAM, as Kafka's ScramSaslServer implements it,
+the client proves that it knows the password, the server that it has the keys derived from it. The
+stored keys do not reveal the password.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.broker.security.authenticator import SaslAuthenticationError, SaslServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+"""SCRAM mechanisms and hashlib's name of each one's hash (RFC 7677)."""
+DEFAULT_ITERATIONS: Final = 4096
+_SALT_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredential:
+    """What Kafka stores of a password for SCRAM (RFC 5802, section 3)."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    @classmethod
+    def of(cls, password: str, hash_name: str, iterations: int) -> ScramCredential:
+        """Derive a credential from a password, with a new salt."""
+        salt = os.urandom(_SALT_BYTES)
+        salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", hash_name)
+        return cls(
+            salt=salt,
+            stored_key=hashlib.new(hash_name, client_key).digest(),
+            server_key=hmac.digest(salted, b"Server Key", hash_name),
+            iterations=iterations,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _User:
+    scram: Mapping[str, ScramCredential]
+    password_mac: bytes = field(repr=False)
+
+
+class Credentials:
+    """The users of the broker.
+
+    Read by the loop's thread, changed by any thread: a user is replaced atomically.
+
+    Args:
+        iterations: iterations of SCRAM's key derivation.
+    """
+
+    def __init__(self, iterations: int = DEFAULT_ITERATIONS) -> None:
+        self._iterations = iterations
+        self._key = os.urandom(_SALT_BYTES)
+        self._users: dict[str, _User] = {}
+
+    def set_password(self, user: str, password: str) -> None:
+        """Add a user, or change a user's password."""
+        scram = {
+            mechanism: ScramCredential.of(password, hash_name, self._iterations)
+            for mechanism, hash_name in HASHES.items()
+        }
+        self._users[user] = _User(scram=scram, password_mac=self._mac(password))
+
+    def remove(self, user: str) -> None:
+        """Remove a user; no effect if there is none."""
+        self._users.pop(user, None)
+
+    def has_password(self, user: str, password: str) -> bool:
+        """Return True if the user has this password; takes as long if there is no such user."""
+        found = self._users.get(user)
+        expected = self._key if found is None else found.password_mac
+        return hmac.compare_digest(expected, self._mac(password)) and found is not None
+
+    def scram(self, user: str, mechanism: str) -> ScramCredential | None:
+        """Return a user's credential for a SCRAM mechanism, None if there is no such user."""
+        found = self._users.get(user)
+        return None if found is None else found.scram[mechanism]
+
+    def _mac(self, password: str) -> bytes:
+        return hmac.digest(self._key, password.encode(), "sha256")
+
+
+class PlainSaslServer:
+    """SASL/PLAIN: one message with authorization id, user and password, separated by NUL.
+
+    Args:
+        credentials: the users.
+    """
+
+    expires_at_ms = None
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self.is_complete = False
+        self.user = ""
+
+    def evaluate(self, response: bytes) -> bytes:
+        """See `SaslServer`."""
+        try:
+            tokens = response.decode().split("\0")
+        except UnicodeDecodeError:
+            raise SaslServerError("the message is not UTF-8") from None
+        if len(tokens) != 3:
+            raise SaslAuthenticationError(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
+            )
+        authorization_id, user, password = tokens
+        if not user:
+            raise SaslAuthenticationError("Authentication failed: username not specified")
+        if not password:
+            raise SaslAuthenticationError("Authentication failed: password not specified")
+        if not self._credentials.has_password(user, password):
+            raise SaslAuthenticationError("Authentication failed: Invalid username or password")
+        if authorization_id not in {"", user}:
+            raise SaslAuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        self.is_complete, self.user = True, user
+        return b""
+
+
+_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
+_PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
+_EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\x00]+)*"
+_FIRST: Final = re.compile(
+    rf"(?P<gs2>n,(?:a=(?P<authzid>{_NAME}))?,)"
+    rf"(?P<bare>(?:m=[^,\x00]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+)
+_FINAL: Final = re.compile(
+    rf"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+    r",p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """The state of an exchange between the client's two messages."""
+
+    user: str
+    credential: ScramCredential
+    nonce: str
+    gs2: str
+    messages: str
+    """The client's first message without its GS2 header, and the server's first message."""
+
+
+class ScramSaslServer:
+    """SASL/SCRAM: two client messages, two server messages.
+
+    Args:
+        credentials: the users.
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+        nonce: the server's part of the nonce; random by default.
+    """
+
+    expires_at_ms = None
+
+    def __init__(
+        self, credentials: Credentials, mechanism: str, *, nonce: str | None = None
+    ) -> None:
+        self._credentials = credentials
+        self._mechanism = mechanism
+        self._hash = HASHES[mechanism]
+        self._nonce = secrets.token_urlsafe(24) if nonce is None else nonce
+        self._begun: _Begun | None = None
+        self.is_complete = False
+        self.user = ""
+
+    def evaluate(self, response: bytes) -> bytes:
+        """See `SaslServer`."""
+        try:
+            text = response.decode()
+        except UnicodeDecodeError:
+            raise SaslServerError("the message is not UTF-8") from None
+        return self._first(text) if self._begun is None else self._final(text, self._begun)
+
+    def _first(self, text: str) -> bytes:
+        found = _FIRST.fullmatch(text)
+        if found is None:
+            raise SaslServerError("Invalid SCRAM client first message")
+        user = _unescaped(found["name"])
+        credential = self._credentials.scram(user, self._mechanism)
+        if credential is None:
+            raise SaslServerError("Authentication failed: Invalid user credentials")
+        if _unescaped(found["authzid"] or "") not in {"", user}:
+            raise SaslAuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        nonce = found["nonce"] + self._nonce
+        salt = b64encode(credential.salt).decode()
+        answer = f"r={nonce},s={salt},i={credential.iterations}"
+        self._begun = _Begun(
+            user=user,
+            credential=credential,
+            nonce=nonce,
+            gs2=found["gs2"],
+            messages=f"{found['bare']},{answer}",
+        )
+        return answer.encode()
+
+    def _final(self, text: str, begun: _Begun) -> bytes:
+        found = _FINAL.fullmatch(text)
+        if found is None or _decoded(found["binding"]) != begun.gs2.encode():
+            raise SaslServerError("Invalid SCRAM client final message")
+        # Kafka only checks the end: librdkafka before 2.2 repeats its own part of the nonce.
+        if not found["nonce"].endswith(begun.nonce):
+            raise SaslServerError("Invalid client nonce in the final client message.")
+        signed = f"{begun.messages},{found['bare']}".encode()
+        if not self._proves(_decoded(found["proof"]), signed, begun.credential):
+            raise SaslServerError("Invalid client credentials")
+        signature = hmac.digest(begun.credential.server_key, signed, self._hash)
+        self.is_complete, self.user, self._begun = True, begun.user, None
+        return b"v=" + b64encode(signature)
+
+    def _proves(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:
+        """Return True if a client proof yields the client key whose hash is stored."""
+        signature = hmac.digest(credential.stored_key, signed, self._hash)
+        if len(proof) != len(signature):
+            return False
+        key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        return hmac.compare_digest(hashlib.new(self._hash, key).digest(), credential.stored_key)
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except binascii.Error:
+        raise SaslServerError("Invalid SCRAM message: not base64") from None
