@@ -1,7 +1,70 @@
-"""`python -m tools.benchmarks`."""
+"""Measures this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
+
+Part by part (`--only` takes their names): the encoder alone, the producer core beside librdkafka
+and Java, and whole Spark writes beside Spark's own sink and others; all but the first on a real
+Kafka that is started for it. What fails is reported in its place, and the others go on. Every
+sample, the tables and charts go into a folder. The figures hold for the machine and the moment:
+compare the ratios, and run it on a quiet machine.
+"""
 
 from __future__ import annotations
 
-from tools.benchmarks.run import main
+import argparse
+import json
+import sys
+import time
+from functools import partial
+from pathlib import Path
 
-main()
+from rich.console import Console
+
+from tools.benchmarks import results as results_module
+from tools.benchmarks.page import DRAFT, FIGURES, publish, write_draft
+from tools.benchmarks.results import Results, describe, one_line
+from tools.benchmarks.suite import FULL, QUICK, Workbench, suite
+
+PARTS = tuple(part.name for part in suite(FULL))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be repeated")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", default=DRAFT, help=f"{DRAFT}")
+    parser.add_argument("--docs", action="store_true", help="write them into docs/benchmarks.md")
+    arguments = parser.parse_args()
+    if arguments.docs and (arguments.only or arguments.quick):
+        parser.error("--docs takes the whole measurement, without --only and --quick")
+    return arguments
+
+
+def _keep(folder: Path, results: Results) -> None:
+    """Every sample so far: what ends the run later does not take them away."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FIGURES).write_text(json.dumps(results.to_dict(), indent=1) + "\n")
+
+
+def main() -> None:
+    """Measure, show, and write what was asked for."""
+    arguments = _arguments()
+    started = time.monotonic()
+    progress = Console(stderr=True, highlight=False, markup=False)
+    chosen = arguments.only or PARTS
+    parts = [part for part in suite(QUICK if arguments.quick else FULL) if part.name in chosen]
+    results = Results(describe())
+    keep = partial(_keep, arguments.out)
+    results_module.measure(parts, Workbench(progress.log), results, keep)
+    shown = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    shown.print(one_line(results.machine))
+    for table in results.tables():
+        shown.print(table.rich())
+    write_draft(results, arguments.out)
+    shown.print(f"every sample, the tables and charts: {arguments.out}", soft_wrap=True)
+    if arguments.docs:
+        publish(arguments.out)
+    progress.log(f"done in {(time.monotonic() - started) / 60:.1f} minutes")
+    sys.exit(1 if results.failed() else 0)
+
+
+if __name__ == "__main__":
+    main()

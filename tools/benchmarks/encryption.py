@@ -15,10 +15,9 @@ from tools.benchmarks.core import contestants as core
 from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
 from tools.benchmarks.core.job import Job
 from tools.benchmarks.payload import events_file, lines_file
-from tools.benchmarks.sample import Series, attempt, failure_notes
+from tools.benchmarks.results import Series, Table, attempt, failure_notes
 from tools.benchmarks.spark import contestants as spark
-from tools.benchmarks.spark.warm import WarmSpark
-from tools.benchmarks.tables import Table
+from tools.benchmarks.spark.contestants import WarmSpark
 from tools.benchmarks.topics import MEASURED, fresh_topic
 from tools.support.certificates import CertificateAuthority
 from tools.support.kafka_cluster import KafkaCluster
@@ -28,11 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tools.benchmarks.core.contestants import Contestant
-    from tools.benchmarks.core.measuring import CorePlan
-    from tools.benchmarks.sample import Sample
+    from tools.benchmarks.core.rates import CorePlan
+    from tools.benchmarks.results import Sample, Target
     from tools.benchmarks.spark.contestants import SparkContestant
-    from tools.benchmarks.spark.measuring import SparkPlan
-    from tools.benchmarks.targets import Target
+    from tools.benchmarks.spark.rates import SparkPlan
     from tools.support.kafka_node import KafkaNode
 
 HOST = "localhost"

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from tools.benchmarks.sample import BenchmarkError, Sample
+from tools.benchmarks.results import BenchmarkError, Sample
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     import resource
     from collections.abc import Sequence
+
 
 _TIMEOUT_S = 300
 

@@ -2,19 +2,303 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
+import subprocess
 import time
 import traceback
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tools.benchmarks.machine import one_line
-from tools.benchmarks.tables import Table, target_table
+from rich import box
+from rich.table import Table as RichTable
+
+from tools.checks.needs import find_java
+from tools.support.jars import KAFKA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from tools.benchmarks.part import Figures, Part, Workbench
-    from tools.benchmarks.targets import Target
+    from tools.benchmarks.suite import Figures, Part, Workbench
+
+
+_NOT_MEASURED = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One aim: `met` is None when what it compares with was not measured."""
+
+    what: str
+    wanted: str
+    figure: str
+    met: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return {True: "yes", False: "NO", None: "not measured"}[self.met]
+
+
+def at_least(
+    what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
+) -> Target:
+    """Met from a value on. `unit` follows the numbers; `figure` tells more than the number."""
+    return Target(
+        what=what,
+        wanted=f">= {wanted:g}{unit}",
+        figure=_figure(measured, unit, figure),
+        met=None if measured is None else measured >= wanted,
+    )
+
+
+def at_most(
+    what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
+) -> Target:
+    """Met up to a value; as `at_least` otherwise."""
+    return Target(
+        what=what,
+        wanted=f"<= {wanted:g}{unit}",
+        figure=_figure(measured, unit, figure),
+        met=None if measured is None else measured <= wanted,
+    )
+
+
+def _figure(measured: float | None, unit: str, figure: str) -> str:
+    return _NOT_MEASURED if measured is None else figure or f"{measured:.2f}{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text; the first column is words, the others are figures. `notes` go below."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    notes: str = ""
+
+    def rich(self) -> RichTable:
+        """For a terminal."""
+        table = RichTable(title=self.title, caption=self.notes or None, box=box.SIMPLE)
+        table.title_justify = table.caption_justify = "left"
+        for index, column in enumerate(self.columns):
+            table.add_column(column, justify="right" if index else "left")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """For a page."""
+        lines = [f"**{self.title}**", "", _line(self.columns)]
+        lines.append("|---|" + "---:|" * (len(self.columns) - 1))
+        lines += [_line(row) for row in self.rows]
+        return "\n".join([*lines, *(["", self.notes] if self.notes else [])])
+
+
+def compared(one: Series, reference: Series | None, digits: int) -> tuple[str, ...]:
+    """Who, with which codec, how fast and at which CPU cost, each also as a ratio."""
+    if not one.samples:
+        return (one.contestant, one.codec, "failed", *["-"] * 4)
+    return (
+        one.contestant,
+        one.codec,
+        f"{one.rate / 1e6:.2f}",
+        spread(one),
+        times(one.rate, reference.rate if reference else None),
+        f"{one.cpu_us:.{digits}f}",
+        times(one.cpu_us, reference.cpu_us if reference else None),
+    )
+
+
+def spread(one: Series) -> str:
+    """Slowest and fastest run, in millions of records a second."""
+    return f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
+
+
+def times(value: float, reference: float | None) -> str:
+    """A ratio, where there is something to compare with."""
+    return "-" if reference is None else f"{value / reference:.2f}x"
+
+
+def target_table(targets: Sequence[Target]) -> Table:
+    """What was aimed at, and what came out; below it, what was missed."""
+    rows = [(target.what, target.wanted, target.figure, target.verdict) for target in targets]
+    return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary(targets))
+
+
+def summary(targets: Sequence[Target]) -> str:
+    """In a sentence or two, how many targets were met and which were not."""
+    judged = [target for target in targets if target.met is not None]
+    missed = [target for target in judged if not target.met]
+    met = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
+    names = "; ".join(f"{each.what} ({each.figure})" for each in missed)
+    return f"{met} Missed: {names}." if missed else met
+
+
+def notes(about: str, series: Sequence[Series]) -> str:
+    """What there is to say below a table, and which runs failed."""
+    failed = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
+    return " ".join([about, *failed])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+_T = TypeVar("_T")
+
+
+class BenchmarkError(RuntimeError):
+    """A run failed, or left other records than it should; the run goes on with the others."""
+
+
+def attempt(run: Callable[[], _T], failures: list[str], tell: Callable[[str], None]) -> _T | None:
+    """What `run` returns; where it fails, None, and the reason is told and kept."""
+    try:
+        return run()
+    except BenchmarkError as error:
+        failures.append(str(error))
+        tell(f"FAILED: {error}")
+        return None
+
+
+def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
+    """A line for each contestant that failed: how often, and the end of what it said first."""
+    return [
+        f"{name} failed {len(texts)} times: {texts[0].strip().splitlines()[-1][:200]}."
+        for name, texts in failures
+        if texts
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One run: wall and CPU seconds of the measured phase alone, after a warm-up.
+
+    `cpu_s` is user and system time of every process and thread of the contestant; `peak_mib` the
+    most memory its process has held; `startup_cpu_s` what it spent outside the measured phase.
+    In Spark `peak_mib` is that of the largest Python worker, `workers_peak_mib` the sum of all.
+    """
+
+    records: int
+    seconds: float
+    cpu_s: float
+    peak_mib: float = 0.0
+    startup_cpu_s: float = 0.0
+    jvm_cpu_s: float = 0.0
+    workers_cpu_s: float = 0.0
+    workers_peak_mib: float = 0.0
+    jvm_peak_mib: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Acknowledged records a second."""
+        return self.records / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU microseconds per record."""
+        return self.cpu_s / self.records * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The runs of one contestant with one codec, in the order in which they ran.
+
+    `failures` says why runs brought no sample; the figures need one sample at least.
+    """
+
+    contestant: str
+    codec: str
+    samples: list[Sample] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, run: Callable[[], Sample], tell: Callable[[str], None]) -> None:
+        """Keep the sample of a run, or the reason why there is none."""
+        sample = attempt(run, self.failures, tell)
+        if sample is not None:
+            self.samples.append(sample)
+
+    @property
+    def rate(self) -> float:
+        """Median records a second."""
+        return median(sample.rate for sample in self.samples)
+
+    @property
+    def slowest(self) -> float:
+        """Records a second of the slowest run."""
+        return min(sample.rate for sample in self.samples)
+
+    @property
+    def fastest(self) -> float:
+        """Records a second of the fastest run."""
+        return max(sample.rate for sample in self.samples)
+
+    @property
+    def cpu_us(self) -> float:
+        """Median CPU microseconds per record."""
+        return median(sample.cpu_us for sample in self.samples)
+
+    @property
+    def peak_mib(self) -> float:
+        """Most memory of any run."""
+        return max(sample.peak_mib for sample in self.samples)
+
+    @property
+    def jvm_cpu_us(self) -> float:
+        """Median CPU microseconds per record of Spark's JVM."""
+        return median(sample.jvm_cpu_s / sample.records * 1e6 for sample in self.samples)
+
+    @property
+    def workers_cpu_us(self) -> float:
+        """Median CPU microseconds per record of Spark's Python workers."""
+        return median(sample.workers_cpu_s / sample.records * 1e6 for sample in self.samples)
+
+    @property
+    def workers_peak_mib(self) -> float:
+        """Most memory of all Python workers in any run."""
+        return max(sample.workers_peak_mib for sample in self.samples)
+
+    @property
+    def jvm_peak_mib(self) -> float:
+        """Most memory of the JVM in any run."""
+        return max(sample.jvm_peak_mib for sample in self.samples)
+
+    @property
+    def startup_cpu_s(self) -> float:
+        """Median CPU seconds outside the measured phase."""
+        return median(sample.startup_cpu_s for sample in self.samples)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Samples and medians, for JSON."""
+        return {
+            "contestant": self.contestant,
+            "codec": self.codec,
+            "median_records_per_s": round(self.rate) if self.samples else None,
+            "median_cpu_us_per_record": round(self.cpu_us, 4) if self.samples else None,
+            **(self._spread() if self.samples else {}),
+            "samples": [asdict(sample) for sample in self.samples],
+            "failures": self.failures,
+        }
+
+    def _spread(self) -> dict[str, float]:
+        return {
+            "least_records_per_s": round(self.slowest),
+            "most_records_per_s": round(self.fastest),
+            "median_jvm_cpu_us_per_record": round(self.jvm_cpu_us, 4),
+            "median_workers_cpu_us_per_record": round(self.workers_cpu_us, 4),
+            "most_peak_mib": round(self.peak_mib, 1),
+        }
+
+
+def find(series: Sequence[Series], contestant: str, codec: str = "none") -> Series | None:
+    """The series of a contestant with a codec, if it was measured."""
+    matching = (one for one in series if (one.contestant, one.codec) == (contestant, codec))
+    return next((one for one in matching if one.samples), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +378,47 @@ def _outcome(part: Part, bench: Workbench) -> Outcome:
         bench.tell(f"FAILED: {part.name}\n{failure}")
         bench.stop()
     return Outcome(part.name, figures, failure, time.monotonic() - started)
+
+
+_PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka")
+_PRODUCT = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
+
+
+def describe() -> dict[str, str]:
+    """Cores, CPU, memory, and the version of everything that takes part."""
+    return {
+        "cores": str(os.cpu_count()),
+        "cpu": _cpu(),
+        "memory": f"{_memory_gib():.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "java": _java(),
+        "kafka": KAFKA.name.removeprefix("kafka-"),
+        **{name: version(name) for name in _PACKAGES},
+        "load": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def one_line(facts: dict[str, str]) -> str:
+    """The facts as one line of text."""
+    first = f"{facts['cores']} cores, {facts['cpu']}, {facts['memory']}"
+    rest = (f"{name} {facts[name]}" for name in ("kafka", "java", "python", *_PACKAGES))
+    return f"{first}; {', '.join(rest)}; load average before the start {facts['load']}"
+
+
+def _cpu() -> str:
+    found = _PRODUCT.search(Path("/proc/cpuinfo").read_text())
+    return found.group(1) if found else platform.processor() or platform.machine()
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+
+
+def _java() -> str:
+    java = find_java()
+    if java is None:
+        return "none"
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "([^"]+)"', printed)
+    return found.group(1) if found else "unknown"

@@ -2,23 +2,149 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tools.benchmarks import encryption
-from tools.benchmarks.core import codec, encoder, kinds, latency, value_sizes
-from tools.benchmarks.core import measuring as core
-from tools.benchmarks.exactly_once import measuring as exactly_once
-from tools.benchmarks.part import Part
-from tools.benchmarks.spark import arrow_batches, first_write, partitions, topics
-from tools.benchmarks.spark import measuring as spark
+from tools.benchmarks import encryption, exactly_once
+from tools.benchmarks.core import codec, encoder, latency, rates
+from tools.benchmarks.core.codec import CodecPlan
+from tools.benchmarks.core.latency import LatencyPlan
+from tools.benchmarks.core.rates import CorePlan, SizesPlan
+from tools.benchmarks.encryption import EncryptionPlan
+from tools.benchmarks.exactly_once import ExactlyOncePlan
+from tools.benchmarks.spark import rates as spark_rates
+from tools.benchmarks.spark import sweeps
+from tools.benchmarks.spark.rates import FirstWritePlan, SparkPlan
+from tools.benchmarks.spark.sweeps import ArrowBatchesPlan, PartitionsPlan, TopicsPlan
+from tools.benchmarks.topics import measured_kafka
+from tools.support.admin import Admin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from tools.benchmarks.amounts import Amounts
-    from tools.benchmarks.part import Figures, Workbench
+    from tools.benchmarks.results import Table, Target
 
     Tell = Callable[[str], None]
+
+
+class Figures(Protocol):
+    """What a part has measured."""
+
+    def tables(self) -> Sequence[Table]:
+        """For people."""
+
+    def targets(self) -> Sequence[Target]:
+        """Judged by the medians."""
+
+    def to_dict(self) -> object:
+        """Every sample, for JSON."""
+
+
+class Workbench:
+    """What the parts work with: a real Kafka, started when one asks for it, and a log."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self._running = ExitStack()
+        self._bootstrap_servers = ""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address of the Kafka, another one where it has ended."""
+        if self._bootstrap_servers and not Admin(self._bootstrap_servers).broker_ids():
+            self.tell("Kafka does not answer any more")
+            self.stop()
+        if not self._bootstrap_servers:
+            self.tell("starting Kafka")
+            kafka = self._running.enter_context(measured_kafka())
+            self._bootstrap_servers = kafka.bootstrap_servers
+        return self._bootstrap_servers
+
+    def stop(self) -> None:
+        """End the Kafka; the next part that asks gets another."""
+        self._bootstrap_servers = ""
+        self._running.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Its name, and how it is measured."""
+
+    name: str
+    measure: Callable[[Workbench], Figures]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """Records and rounds of each part."""
+
+    encoder_rounds: int
+    core: CorePlan
+    kinds: CorePlan
+    sizes: SizesPlan
+    codec: CodecPlan
+    latency: LatencyPlan
+    spark: SparkPlan
+    first_write: FirstWritePlan
+    partitions: PartitionsPlan
+    arrow_batches: ArrowBatchesPlan
+    topics: TopicsPlan
+    encryption: EncryptionPlan
+    exactly_once: ExactlyOncePlan
+
+
+FULL = Amounts(
+    encoder_rounds=60,
+    core=CorePlan(records=4_000_000, warmup=500_000, rounds=3),
+    kinds=CorePlan(records=2_000_000, warmup=300_000, rounds=3),
+    sizes=SizesPlan(records=3_000_000, value_bytes=400_000_000, rounds=3),
+    codec=CodecPlan(cost_rounds=10, places=CorePlan(records=1_000_000, warmup=200_000, rounds=2)),
+    latency=LatencyPlan(seconds=6, rounds=2),
+    spark=SparkPlan(records=4_000_000, rounds=4),
+    first_write=FirstWritePlan(records=1_000_000, sessions=3),
+    partitions=PartitionsPlan(records=1_000_000, jvm_records=200_000, rounds=3),
+    arrow_batches=ArrowBatchesPlan(records=400_000, rounds=3),
+    topics=TopicsPlan(records=1_000_000, rounds=3),
+    encryption=EncryptionPlan(
+        core=CorePlan(records=4_000_000, warmup=500_000, rounds=2),
+        spark=SparkPlan(records=4_000_000, rounds=2),
+    ),
+    exactly_once=ExactlyOncePlan(
+        records=4_000_000,
+        rounds=4,
+        stream_rounds=2,
+        micro_batches=10,
+        transactions=1_000,
+        endings=3,
+    ),
+)
+QUICK = Amounts(
+    encoder_rounds=15,
+    core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
+    kinds=CorePlan(records=300_000, warmup=100_000, rounds=1),
+    sizes=SizesPlan(records=300_000, value_bytes=50_000_000, rounds=1),
+    codec=CodecPlan(cost_rounds=2, places=CorePlan(records=300_000, warmup=100_000, rounds=1)),
+    latency=LatencyPlan(seconds=3, rounds=1),
+    spark=SparkPlan(records=500_000, rounds=1),
+    first_write=FirstWritePlan(records=100_000, sessions=1),
+    partitions=PartitionsPlan(records=100_000, jvm_records=20_000, rounds=1),
+    arrow_batches=ArrowBatchesPlan(records=100_000, rounds=1),
+    topics=TopicsPlan(records=100_000, rounds=1),
+    encryption=EncryptionPlan(
+        core=CorePlan(records=500_000, warmup=100_000, rounds=1),
+        spark=SparkPlan(records=200_000, rounds=1),
+    ),
+    exactly_once=ExactlyOncePlan(
+        records=400_000,
+        rounds=2,
+        stream_rounds=1,
+        micro_batches=10,
+        transactions=200,
+        endings=1,
+    ),
+)
+
 
 _P = TypeVar("_P")
 
@@ -32,16 +158,16 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
 
     return (
         Part("encoder", lambda bench: encoder.measure(amounts.encoder_rounds, bench.tell)),
-        _on_kafka("core", core.measure, amounts.core),
-        _on_kafka("headers", kinds.measure, amounts.kinds),
-        _on_kafka("sizes", value_sizes.measure, amounts.sizes),
+        _on_kafka("core", rates.measure_core, amounts.core),
+        _on_kafka("headers", rates.measure_headers, amounts.kinds),
+        _on_kafka("sizes", rates.measure_sizes, amounts.sizes),
         _on_kafka("codec", codec.measure, amounts.codec),
         _on_kafka("latency", latency.measure, amounts.latency),
-        _on_kafka("spark", spark.measure, amounts.spark),
-        _on_kafka("first-write", first_write.measure, amounts.first_write),
-        _on_kafka("partitions", partitions.measure, amounts.partitions),
-        _on_kafka("arrow-batches", arrow_batches.measure, amounts.arrow_batches),
-        _on_kafka("topics", topics.measure, amounts.topics),
+        _on_kafka("spark", spark_rates.measure, amounts.spark),
+        _on_kafka("first-write", spark_rates.measure_first_writes, amounts.first_write),
+        _on_kafka("partitions", sweeps.measure_partitions, amounts.partitions),
+        _on_kafka("arrow-batches", sweeps.measure_arrow_batches, amounts.arrow_batches),
+        _on_kafka("topics", sweeps.measure_topics, amounts.topics),
         _on_kafka("exactly-once", exactly_once.measure, amounts.exactly_once),
         Part("encryption", encrypted),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from tools.benchmarks.sample import BenchmarkError
+from tools.benchmarks.results import BenchmarkError
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-from tools.benchmarks.machine import describe, one_line
+from tools.benchmarks.results import describe, one_line
 from tools.docs.pages import write_block
 from tools.memory.case import CASES
 from tools.memory.run import measure

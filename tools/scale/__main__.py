@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tools.benchmarks.machine import describe, one_line
+from tools.benchmarks.results import describe, one_line
 from tools.docs.pages import write_block
 from tools.scale.cluster import (
     BROKERS,

@@ -12,11 +12,9 @@ from typing import Any
 
 from rich.console import Console
 
-from tools.benchmarks.machine import describe, one_line
 from tools.benchmarks.payload import events_file
-from tools.benchmarks.spark.contestants import FLIGHT, SMALL_ROWS
-from tools.benchmarks.spark.warm import WarmSpark
-from tools.benchmarks.tables import Table
+from tools.benchmarks.results import Table, describe, one_line
+from tools.benchmarks.spark.contestants import FLIGHT, SMALL_ROWS, WarmSpark
 from tools.benchmarks.topics import fresh_topic, measured_kafka
 from tools.docs.pages import write_block
 from tools.stages import start

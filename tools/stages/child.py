@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import expr
 
-from tools.benchmarks.spark import usage
-from tools.benchmarks.spark.child import serve, start_session
+from tools.benchmarks.spark.child import cpu, serve, start_session
 from tools.stages.source import FOLDER, NAME, StagedDataSource
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
     frame = spark.read.parquet(order["events"]).withColumn("key", expr(order["key"]))
     write = frame.write.format(NAME if order["timed"] else "kafkaprod").mode("append")
     write = write.option("kafka.bootstrap.servers", order["bootstrap_servers"])
-    started, used = time.perf_counter(), usage.cpu()
+    started, used = time.perf_counter(), cpu()
     write.option("topic", order["topic"]).save()
-    spent = usage.cpu().since(used)
+    spent = cpu().since(used)
     seconds: Counter[str] = Counter()
     for each in folder.iterdir():
         seconds.update(json.loads(each.read_text())["seconds"])

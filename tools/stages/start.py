@@ -14,7 +14,7 @@ from statistics import median
 import pyspark
 
 from tools.benchmarks.installation import AS_USERS_HAVE
-from tools.benchmarks.tables import Table
+from tools.benchmarks.results import Table
 from tools.support.jars import ROOT
 
 _ROUNDS = 5

@@ -65,14 +65,14 @@ def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:
 
 
 @contextmanager
-def kafka_jvm() -> Iterator[Jvm]:
+def kafka_jvm(options: Sequence[str] = ("-XX:+UseSerialGC", "-Xmx512m")) -> Iterator[Jvm]:
     """Start the JVM (half a second) and end it; it also ends when this process does."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     port, token, process = launch_gateway(
         jarpath=_py4j_archive(),
         classpath=ensure(KAFKA).classpath(),
-        javaopts=["-XX:+UseSerialGC", "-Xmx512m"],
+        javaopts=list(options),
         java_path=find_java() or "java",
         die_on_exit=True,
         enable_auth=True,
@@ -80,7 +80,7 @@ def kafka_jvm() -> Iterator[Jvm]:
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     try:
-        yield Jvm(gateway)
+        yield Jvm(gateway, process.pid)
     finally:
         gateway.shutdown()
         process.stdin.close()
@@ -99,8 +99,9 @@ def _py4j_archive() -> str:
 class Jvm:
     """Java packages by name, and the few conversions that Py4J leaves to its caller."""
 
-    def __init__(self, gateway: Any) -> None:
+    def __init__(self, gateway: Any, process_id: int) -> None:
         self._gateway = gateway
+        self.process_id = process_id
         common = gateway.jvm.org.apache.kafka.common
         self.common: Any = common
         self.utils: Any = common.utils.Utils

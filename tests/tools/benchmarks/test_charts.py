@@ -8,21 +8,18 @@ from xml.etree import ElementTree as ET
 
 from tests.tools.benchmarks.facts import MACHINE
 from tools.benchmarks.core.contestants import EVENTS, LIBRDKAFKA, OURS, RANDOM
-from tools.benchmarks.core.figures import CoreFigures
-from tools.benchmarks.core.value_sizes import SIZES, SizeFigures
+from tools.benchmarks.core.rates import SIZES, CoreFigures, SizeFigures
 from tools.benchmarks.page import FIGURES, TABLES, write_draft
-from tools.benchmarks.results import Outcome, Results
-from tools.benchmarks.sample import Sample, Series
-from tools.benchmarks.spark import partitions
+from tools.benchmarks.results import Outcome, Results, Sample, Series
 from tools.benchmarks.spark.contestants import JVM, keyed
 from tools.benchmarks.spark.contestants import OURS as SINK
-from tools.benchmarks.spark.figures import SparkFigures
-from tools.benchmarks.spark.sweep import Sweep
+from tools.benchmarks.spark.rates import SparkFigures
+from tools.benchmarks.spark.sweeps import Sweep, judge_partitions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tools.benchmarks.part import Figures
+    from tools.benchmarks.suite import Figures
 
 SAMPLES = [
     Sample(records=1_000, seconds=seconds, cpu_s=0.5, jvm_cpu_s=0.3, workers_cpu_s=0.2)
@@ -54,7 +51,7 @@ def test_each_part_with_a_chart_is_drawn(tmp_path: Path) -> None:
             "core": CoreFigures({RANDOM: [series(OURS)], EVENTS: [series(OURS)]}),
             "sizes": SizeFigures(sizes),
             "spark": SparkFigures([series(SINK), series(JVM), failed]),
-            "partitions": Sweep(title="", axis="", about="", judge=partitions.judge, series=points),
+            "partitions": Sweep(title="", axis="", about="", judge=judge_partitions, series=points),
         },
     )
     assert names == ["core.svg", "partitions.svg", "sizes.svg", "spark.svg"]

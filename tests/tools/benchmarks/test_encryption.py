@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.benchmarks.encryption import Cost, encryption_table
 from tools.benchmarks.processes import ContestantError
-from tools.benchmarks.sample import Sample
+from tools.benchmarks.results import Sample
 
 
 def _measured(seconds: float, cpu_s: float) -> Sample:

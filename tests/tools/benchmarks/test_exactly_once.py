@@ -6,17 +6,19 @@ import json
 
 import pytest
 
-from tools.benchmarks.exactly_once.ending import EndingError, check_ended
-from tools.benchmarks.exactly_once.figures import (
+from tools.benchmarks.exactly_once import (
     AT_LEAST_ONCE,
     EXACTLY_ONCE,
     TRIGGER,
+    EndingError,
     ExactlyOnceFigures,
+    check_ended,
+    exactly_once_tables,
+    exactly_once_targets,
+    in_turns,
 )
-from tools.benchmarks.exactly_once.measuring import in_turns
-from tools.benchmarks.exactly_once.tables import exactly_once_tables, exactly_once_targets
 from tools.benchmarks.processes import ContestantError
-from tools.benchmarks.sample import Sample
+from tools.benchmarks.results import Sample
 
 
 def _measured(seconds: float, cpu_s: float) -> Sample:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.benchmarks.core.codec_place import Place, codec_table
+from tools.benchmarks.core.codec import Place, codec_table
 from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, RANDOM
-from tools.benchmarks.core.figures import core_table, core_target
 from tools.benchmarks.core.latency import LatencySeries, latency_table
+from tools.benchmarks.core.rates import core_table, core_target
 from tools.benchmarks.processes import ContestantError, run_contestant
-from tools.benchmarks.sample import Sample, Series, attempt
-from tools.benchmarks.spark.figures import spark_table
+from tools.benchmarks.results import Sample, Series, attempt
+from tools.benchmarks.spark.rates import spark_table
 
 if TYPE_CHECKING:
-    from tools.benchmarks.tables import Table
+    from tools.benchmarks.results import Table
 
 SAMPLE = Sample(records=1_000_000, seconds=2.0, cpu_s=0.5, peak_mib=100.0)
 FULL = "die produce failed: the queue is full at this rate"

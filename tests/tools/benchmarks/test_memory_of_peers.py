@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.benchmarks.core import librdkafka
+from tools.benchmarks.core.contestants import librdkafka_command
 from tools.benchmarks.core.job import Job
 from tools.benchmarks.processes import python, run_contestant
 
@@ -30,7 +30,7 @@ def test_the_memory_of_the_benchmark_itself_is_not_counted(tmp_path: Path) -> No
             records=1_000,
         )
         for command in (
-            librdkafka.command(job),
+            librdkafka_command(job),
             python("tools.benchmarks.core.ours", job.to_json()),
         ):
             assert 1 < run_contestant(command).peak_mib < HELD / MIB / 2

@@ -10,24 +10,19 @@ import pytest
 from tests.tools.benchmarks.facts import MACHINE
 from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS
 from tools.benchmarks.core.encoder import EncoderFigures, EncoderResult
-from tools.benchmarks.core.value_sizes import SizeFigures
-from tools.benchmarks.part import Part, Workbench
-from tools.benchmarks.results import Results, measure
-from tools.benchmarks.sample import Sample, Series
-from tools.benchmarks.spark import arrow_batches, partitions, topics
+from tools.benchmarks.core.rates import SizeFigures
+from tools.benchmarks.results import Results, Sample, Series, at_least, at_most, measure, summary
+from tools.benchmarks.spark.child import Cpu
 from tools.benchmarks.spark.contestants import JVM, NULL, keyed
 from tools.benchmarks.spark.contestants import OURS as SINK
-from tools.benchmarks.spark.figures import SparkFigures
-from tools.benchmarks.spark.first_write import FirstWriteFigures
-from tools.benchmarks.spark.sweep import Sweep
-from tools.benchmarks.spark.usage import Cpu
-from tools.benchmarks.tables import summary
-from tools.benchmarks.targets import at_least, at_most
+from tools.benchmarks.spark.rates import FirstWriteFigures, SparkFigures
+from tools.benchmarks.spark.sweeps import Sweep, judge_arrow_batches, judge_partitions, judge_topics
+from tools.benchmarks.suite import Part, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tools.benchmarks.targets import Target
+    from tools.benchmarks.results import Target
 
 
 def series(name: str, rate: float, codec: str = "none", **figures: float) -> Series:
@@ -101,10 +96,10 @@ def test_partitions_topics_and_batches_keep_a_share_of_the_rate(
     rate: float, met: bool | None
 ) -> None:
     sweeps = [
-        sweep(partitions.judge, {(keyed(SINK), 8): 1e6, (keyed(SINK), 1_000): rate}),
-        sweep(topics.judge, {(SINK, 1): 1e6, (SINK, 100): rate}),
+        sweep(judge_partitions, {(keyed(SINK), 8): 1e6, (keyed(SINK), 1_000): rate}),
+        sweep(judge_topics, {(SINK, 1): 1e6, (SINK, 100): rate}),
         sweep(
-            arrow_batches.judge,
+            judge_arrow_batches,
             {(SINK, 10_000): 1e6, (SINK, 16): rate / 2, (NULL, 10_000): 2e6, (NULL, 16): 1e6},
         ),
     ]

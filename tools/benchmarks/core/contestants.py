@@ -1,19 +1,127 @@
-"""The producers that the core is compared with, and how each is started."""
+"""The producers that the core is compared with: Kafka's ProducerPerformance and librdkafka in C.
+
+`python -m tools.benchmarks.core.contestants JOB` runs ProducerPerformance. librdkafka is the one
+that confluent-kafka includes; `librdkafka_bench.c` needs a C compiler, but no headers.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.benchmarks.core import librdkafka
-from tools.benchmarks.core.librdkafka import NoCompilerError
-from tools.benchmarks.processes import python, run_contestant
+from tools.benchmarks.core.job import Job
+from tools.benchmarks.payload import FOLDER
+from tools.benchmarks.processes import peak_mib, python, run_contestant, tree_cpu_s
+from tools.support.java import Jvm, kafka_jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from tools.benchmarks.core.job import Job
-    from tools.benchmarks.sample import Sample
+    from tools.benchmarks.results import Sample
+
+
+_OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+"""As kafka-producer-perf-test.sh and kafka-run-class.sh start it."""
+
+
+def run_java(job: Job) -> Mapping[str, float]:
+    """Run ProducerPerformance twice in one JVM: a warm-up, and the measured run.
+
+    Neither the start of the JVM nor its first compilations count.
+    """
+    with kafka_jvm(_OPTIONS) as jvm:
+        _send(jvm, job, job.warmup)
+        started, used = time.perf_counter(), tree_cpu_s(jvm.process_id)
+        _send(jvm, job, job.records)
+        seconds, total = time.perf_counter() - started, tree_cpu_s(jvm.process_id)
+        peak = peak_mib(jvm.process_id)
+    return {
+        "records": job.records,
+        "seconds": seconds,
+        "cpu_s": total - used,
+        "peak_mib": peak,
+        "total_cpu_s": total,
+    }
+
+
+def _send(jvm: Jvm, job: Job, records: int) -> None:
+    line = ["--bootstrap-server", job.bootstrap_servers, "--topic", job.topic]
+    line += ["--num-records", str(records), "--throughput", "-1"]
+    line += ["--payload-file", str(job.payload), "--reporting-interval", "600000"]
+    for name, value in job.options.items():
+        line += ["--command-property", f"{name}={value}"]
+    arguments = jvm.array(jvm.packages.String, line)
+    jvm.packages.org.apache.kafka.tools.ProducerPerformance.main(arguments)
+
+
+SOURCE = Path(__file__).with_name("librdkafka_bench.c")
+
+
+class NoCompilerError(RuntimeError):
+    """There is no C compiler, or it failed; the message says what to install."""
+
+
+def librdkafka_command(job: Job) -> list[str]:
+    """The command line that runs a job."""
+    settings = {"bootstrap.servers": job.bootstrap_servers, **job.options}
+    sizes = [str(job.warmup), str(job.records)]
+    return [
+        str(build_librdkafka()),
+        str(_library()),
+        *(job.topic, str(job.payload), *sizes),
+        *(f"{name}={value}" for name, value in settings.items()),
+    ]
+
+
+def build_librdkafka() -> Path:
+    """The program, compiled when it is missing or older than its source.
+
+    Raises:
+        NoCompilerError: as its docstring says.
+    """
+    program = FOLDER / SOURCE.stem
+    if program.exists() and program.stat().st_mtime >= SOURCE.stat().st_mtime:
+        return program
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    line = [_compiler(), "-O2", "-Wall", "-o", str(program), str(SOURCE), "-ldl"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoCompilerError(f"{' '.join(line)} failed:\n{done.stderr}")
+    return program
+
+
+def _compiler() -> str:
+    if _find() is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        packages = ["install", "-y", "-q", "--no-install-recommends", "gcc", "libc6-dev"]
+        for step in (["update", "-q"], packages):
+            subprocess.run(["apt-get", *step], env=environment, capture_output=True, check=False)
+    compiler = _find()
+    if compiler is None:
+        raise NoCompilerError("librdkafka in C needs a C compiler: apt-get install gcc libc6-dev")
+    return compiler
+
+
+def _find() -> str | None:
+    return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def _library() -> Path:
+    spec = importlib.util.find_spec("confluent_kafka")
+    assert spec is not None
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
+    folders = (package.with_name("confluent_kafka.libs"), package / ".dylibs")
+    return next(path for folder in folders for path in folder.glob("librdkafka*"))
+
 
 SAFE = {"acks": "all", "enable.idempotence": "true"}
 BATCHES = {"batch.size": "1048576", "linger.ms": "50"}
@@ -46,7 +154,7 @@ def _ours(job: Job) -> list[str]:
 
 
 def _java(job: Job) -> list[str]:
-    return python("tools.benchmarks.core.java", job.to_json())
+    return python("tools.benchmarks.core.contestants", job.to_json())
 
 
 SINK = Contestant(name=OURS, command=_ours, options={**SAFE, **BATCHES})
@@ -54,7 +162,7 @@ CONTESTANTS = (
     SINK,
     Contestant(
         name=LIBRDKAFKA,
-        command=librdkafka.command,
+        command=librdkafka_command,
         options={**SAFE, **BATCHES, **_LIBRDKAFKA_QUEUE},
     ),
     Contestant(name=JAVA, command=_java, options={**SAFE, **BATCHES}),
@@ -65,8 +173,12 @@ CONTESTANTS = (
 def present(tell: Callable[[str], None]) -> list[Contestant]:
     """Everyone, but librdkafka only where its program could be compiled."""
     try:
-        librdkafka.build()
+        build_librdkafka()
     except NoCompilerError as error:
         tell(f"librdkafka is left out: {error}")
         return [one for one in CONTESTANTS if one.name != LIBRDKAFKA]
     return list(CONTESTANTS)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run_java(Job.from_json(sys.argv[1]))) + "\n")

@@ -30,8 +30,7 @@ from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, size_bounds, split_records
 from tools.benchmarks.payload import random_keys, random_values
 from tools.benchmarks.processes import python
-from tools.benchmarks.tables import Table
-from tools.benchmarks.targets import Target, at_least
+from tools.benchmarks.results import Table, Target, at_least
 from tools.benchmarks.topics import PARTITIONS
 from tools.support.jars import ROOT
 

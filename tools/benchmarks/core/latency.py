@@ -11,15 +11,19 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tools.benchmarks.core import librdkafka
-from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, RANDOM, SAFE
+from tools.benchmarks.core.contestants import (
+    LIBRDKAFKA,
+    OURS,
+    RANDOM,
+    SAFE,
+    NoCompilerError,
+    build_librdkafka,
+    librdkafka_command,
+)
 from tools.benchmarks.core.job import Job
-from tools.benchmarks.core.librdkafka import NoCompilerError
 from tools.benchmarks.payload import lines_file
 from tools.benchmarks.processes import python, run_process
-from tools.benchmarks.sample import attempt, failure_notes
-from tools.benchmarks.tables import Table
-from tools.benchmarks.targets import Target, at_most
+from tools.benchmarks.results import Table, Target, at_most, attempt, failure_notes
 from tools.benchmarks.topics import fresh_topic
 
 if TYPE_CHECKING:
@@ -119,13 +123,13 @@ def measure(
 
 
 def _commands(tell: Callable[[str], None]) -> dict[str, Callable[[Job], list[str]]]:
-    ours = {OURS: lambda job: python("tools.benchmarks.core.latency_ours", job.to_json())}
+    ours = {OURS: lambda job: python("tools.benchmarks.core.ours", job.to_json())}
     try:
-        librdkafka.build()
+        build_librdkafka()
     except NoCompilerError as error:
         tell(f"librdkafka is left out: {error}")
         return ours
-    return {**ours, LIBRDKAFKA: librdkafka.command}
+    return {**ours, LIBRDKAFKA: librdkafka_command}
 
 
 def _run(

@@ -1,13 +1,21 @@
-"""The producer core alone, without Spark: `python -m tools.benchmarks.core.ours JOB`."""
+"""The producer core without Spark, as fast as possible or at a fixed rate: `...core.ours JOB`.
+
+At a fixed rate a burst of rows is due every few milliseconds and goes to one partition, the next
+burst to the next. Latency counts from when a record was due to its acknowledgement, so that a
+producer that blocks or falls behind is charged for the wait. The options `bench.*` are ours, as in
+`librdkafka_bench.c`.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections import defaultdict, deque
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,10 +27,12 @@ from spark_kafka_sink.records.encoder import encode_headers
 from tools.benchmarks.core.job import Job, Kind
 from tools.benchmarks.payload import read_lines
 from tools.benchmarks.processes import peak_mib
+from tools.benchmarks.topics import PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.session import ProducerSession
 
 
@@ -89,6 +99,91 @@ def run(job: Job) -> Mapping[str, float]:
     return {"records": job.records, "seconds": seconds, "cpu_s": cpu_s, "peak_mib": peak_mib()}
 
 
+BURST_MS = 5
+
+
+@dataclass(slots=True)
+class Watch:
+    """Which bursts each partition still owes, in order, and the waits of what was acknowledged."""
+
+    due: defaultdict[int, deque[list[float]]] = field(default_factory=lambda: defaultdict(deque))
+    waits: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds, and how many records waited so long."""
+
+    def settled(self, batch: ProducerBatch) -> None:
+        """A batch is acknowledged: its partition's oldest records are."""
+        now, left = time.monotonic(), batch.records
+        owed = self.due[batch.partition.partition]
+        while left:
+            moment, records = owed[0]
+            taken = min(left, int(records))
+            self.waits.append((now - moment, taken))
+            left, owed[0][1] = left - taken, records - taken
+            if not owed[0][1]:
+                owed.popleft()
+
+    def percentiles(self) -> dict[str, int]:
+        """In microseconds."""
+        seconds, records = (np.array(column) for column in zip(*self.waits, strict=True))
+        order = np.argsort(seconds)
+        reached = np.cumsum(records[order]) / records.sum() * 100
+        found = {
+            name: seconds[order][np.searchsorted(reached, q)]
+            for name, q in (("p50_us", 50), ("p99_us", 99), ("p999_us", 99.9), ("max_us", 100))
+        }
+        return {name: int(value * 1e6) for name, value in found.items()}
+
+
+def _watched(session: ProducerSession) -> Watch:
+    """See every batch that is settled; from outside, as the product has no hook for it."""
+    watch, accumulator = Watch(), session._accumulator
+    settle = accumulator.complete
+
+    def settled(batch: ProducerBatch) -> None:
+        settle(batch)
+        watch.settled(batch)
+
+    accumulator.complete = settled  # type: ignore[method-assign]
+    return watch
+
+
+def _send_at_rate(
+    session: ProducerSession, rows: Rows, watch: Watch, records: int, rate: int
+) -> None:
+    burst = rate * BURST_MS // 1000
+    places = [pa.array(np.full(burst, number), pa.int32()) for number in range(PARTITIONS)]
+    start, sent = time.monotonic(), 0
+    for number in range(-(-records // burst)):
+        due = start + number * BURST_MS / 1000
+        time.sleep(max(0.0, due - time.monotonic()))
+        count, first = min(burst, records - sent), sent % (len(rows) - burst)
+        partition = number % PARTITIONS
+        watch.due[partition].append([due, count])
+        chunk = rows.slice(first, first + count)
+        session.append(replace(chunk, partition=places[partition].slice(0, count)))
+        sent += count
+    session.flush()
+
+
+def run_at_rate(job: Job) -> Mapping[str, float]:
+    """Warm up at the same rate, then measure."""
+    options = {k: v for k, v in job.options.items() if not k.startswith("bench.")}
+    rate = int(job.options["bench.rate"])
+    rows = Rows(columns=Columns(value=read_lines(job.payload)), topics=(job.topic,))
+    session = open_session(replace(job, options=options))
+    watch = _watched(session)
+    _send_at_rate(session, rows, watch, job.warmup, rate)
+    watch.waits.clear()
+    started, used = time.perf_counter(), time.process_time()
+    _send_at_rate(session, rows, watch, job.records, rate)
+    seconds, cpu_s = time.perf_counter() - started, time.process_time() - used
+    session.close()
+    sizes = {"records": job.records, "seconds": seconds, "cpu_s": cpu_s, "peak_mib": peak_mib()}
+    return {**watch.percentiles(), **sizes}
+
+
 if __name__ == "__main__":
     pa.set_cpu_count(1)
-    sys.stdout.write(json.dumps(run(Job.from_json(sys.argv[1]))) + "\n")
+    job = Job.from_json(sys.argv[1])
+    figures = run_at_rate(job) if "bench.rate" in job.options else run(job)
+    sys.stdout.write(json.dumps(figures) + "\n")

@@ -1,6 +1,8 @@
 """A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child`.
 
-Takes one JSON order a line on its standard input and answers each with one line of JSON.
+Takes one JSON order a line on its standard input and answers each with one line of JSON. CPU and
+memory are those of the driver (this process), its JVM and the Python workers, separately. Peaks are
+VmHWM, which writing 5 to /proc/PID/clear_refs resets, so nothing is sampled during a write.
 """
 
 from __future__ import annotations
@@ -8,20 +10,216 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psutil
+import pyarrow as pa
+from confluent_kafka import KafkaException, Producer
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.functions import expr
 
 from tools.benchmarks.installation import AS_USERS_HAVE
-from tools.benchmarks.spark import usage
-from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
-from tools.benchmarks.spark.writers import WRITERS
+from tools.benchmarks.processes import peak_mib, tree_cpu_s
+from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, UNLIMITED
 from tools.support.jars import ROOT, SPARK_SINK, ensure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    Write = Callable[[DataFrame, str, dict[str, str]], None]
+
+_RESET_PEAK = "5"
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """CPU seconds, user and system, of each process that lives.
+
+    `reaped` is what the Python processes' ended children had used when they were waited for.
+    """
+
+    driver: float
+    jvm: float
+    python: Mapping[int, float]
+    reaped: float
+
+    def since(self, start: Cpu) -> dict[str, float]:
+        """What was used since, as fields of a Sample.
+
+        Spark ends idle workers at any time: what such a one had used before is not of this time.
+        """
+        gone = sum(used for pid, used in start.python.items() if pid not in self.python)
+        workers = sum(used - start.python.get(pid, 0.0) for pid, used in self.python.items())
+        workers += max(0.0, self.reaped - start.reaped - gone)
+        driver, jvm = self.driver - start.driver, self.jvm - start.jvm
+        return {"cpu_s": driver + jvm + workers, "jvm_cpu_s": jvm, "workers_cpu_s": workers}
+
+
+def cpu() -> Cpu:
+    """Of this process and all below it."""
+    jvm = reaped = 0.0
+    python: dict[int, float] = {}
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            reaped += times.children_user + times.children_system
+            if _is_jvm(process):
+                jvm += times.user + times.system
+            else:
+                python[process.pid] = times.user + times.system
+    own = psutil.Process().cpu_times()
+    return Cpu(own.user + own.system, jvm, python, reaped)
+
+
+def reset_peaks() -> None:
+    """Let the peaks begin anew."""
+    for process in (*_jvms(), *_workers()):
+        with suppress(OSError), open(f"/proc/{process.pid}/clear_refs", "w") as file:  # noqa: PTH123
+            file.write(_RESET_PEAK)
+
+
+def peaks() -> dict[str, float]:
+    """Peak RSS in MiB since `reset_peaks`, as fields of a Sample."""
+    workers = _peaks(_workers())
+    return {
+        "peak_mib": max(workers, default=0.0),
+        "workers_peak_mib": sum(workers),
+        "jvm_peak_mib": sum(_peaks(_jvms())),
+    }
+
+
+def _peaks(processes: Iterator[psutil.Process]) -> list[float]:
+    found: list[float] = []
+    for process in processes:
+        with suppress(OSError, StopIteration):  # It has ended, or is ending and holds none.
+            found.append(peak_mib(process.pid))
+    return found
+
+
+def _jvms() -> Iterator[psutil.Process]:
+    return (each for each in psutil.Process().children() if _is_jvm(each))
+
+
+def _workers() -> Iterator[psutil.Process]:
+    """The children of the daemons, which are the children of a JVM."""
+    for jvm in _jvms():
+        for daemon in jvm.children():
+            with suppress(psutil.NoSuchProcess):
+                yield from daemon.children()
+
+
+def _is_jvm(process: psutil.Process) -> bool:
+    return bool(process.name() == "java")
+
+
+_POLL_EVERY = 1000
+
+
+def kafkaprod(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    """This sink."""
+    _by_format("kafkaprod", frame, topic, options)
+
+
+def jvm(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    """Spark's own sink."""
+    _by_format("kafka", frame, topic, options)
+
+
+def null(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    """A Python sink that takes the Arrow batches and throws them away."""
+    frame.sparkSession.dataSource.register(NullDataSource)
+    frame.write.format("bench-null").mode("append").save()
+
+
+def noop(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    """Spark's sink that reads every row and keeps none."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def confluent(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    """confluent-kafka in mapInArrow, one produce() a row: what people write by hand."""
+
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _produce(batches, topic, options)
+
+    failed = sum(row.failed for row in frame.mapInArrow(send, "failed long").collect())
+    if failed:
+        raise RuntimeError(f"confluent-kafka did not deliver {failed} records")
+
+
+WRITERS: dict[str, Write] = {
+    "kafkaprod": kafkaprod,
+    "jvm": jvm,
+    "confluent": confluent,
+    "null": null,
+    "noop": noop,
+}
+
+
+def _by_format(name: str, frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    writer = frame.write.format(name).mode("append")
+    if topic:
+        writer = writer.option("topic", topic)
+    for key, value in options.items():
+        writer = writer.option(f"kafka.{key}", value)
+    writer.save()
+
+
+def _produce(
+    batches: Iterator[pa.RecordBatch], topic: str, options: dict[str, str]
+) -> pa.RecordBatch:
+    failed = 0
+
+    def delivered(error: KafkaException | None, message: Any) -> None:
+        nonlocal failed
+        failed += error is not None
+
+    producer = Producer({**options, "on_delivery": delivered})
+    for batch in batches:
+        for number, value in enumerate(batch.column("value").to_pylist()):
+            _send(producer, topic, value)
+            if number % _POLL_EVERY == 0:
+                producer.poll(0)
+    failed += producer.flush()
+    return pa.RecordBatch.from_pydict({"failed": pa.array([failed], pa.int64())})
+
+
+def _send(producer: Producer, topic: str, value: str | None) -> None:
+    while True:
+        try:
+            producer.produce(topic, value)
+        except BufferError:
+            producer.poll(0.01)
+        else:
+            return
+
+
+class NullDataSource(DataSource):
+    """Where `null` writes to."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "bench-null"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002
+        return _NullWriter()
+
+
+class _NullWriter(DataSourceArrowWriter):
+    def write(  # type: ignore[override]  # Declared for rows, called with Arrow batches.
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
 
 
 def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
@@ -43,7 +241,7 @@ def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
+def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     for name in (ARROW_BYTES, ARROW_ROWS):
         if name in order["conf"]:
             spark.conf.set(name, order["conf"][name])
@@ -53,11 +251,11 @@ def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     for name, expression in order["columns"].items():
         frame = frame.withColumn(name, expr(expression))
     write = WRITERS[order["writer"]]
-    usage.reset_peaks()
-    started, used = time.perf_counter(), usage.cpu()
+    reset_peaks()
+    started, used = time.perf_counter(), cpu()
     write(frame, order["topic"], order["options"])
-    seconds, spent = time.perf_counter() - started, usage.cpu().since(used)
-    return {"records": order["records"], "seconds": seconds, **spent, **usage.peaks()}
+    seconds, spent = time.perf_counter() - started, cpu().since(used)
+    return {"records": order["records"], "seconds": seconds, **spent, **peaks()}
 
 
 def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
@@ -71,10 +269,54 @@ def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], 
         spark.stop()
 
 
-def main() -> None:
-    """Answer orders until the input ends."""
-    serve(start_session(1, {}), _run)
+TASKS = 8
+"""Of a job, and of a micro-batch."""
+CORES = 2
+_SETTINGS = {
+    ARROW_BYTES: UNLIMITED,
+    "spark.sql.files.minPartitionNum": str(TASKS),
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+_FORMAT = "kafkaprod"
+
+
+def _job(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
+    frame = spark.read.parquet(order["job"])
+    if (tasks := frame.rdd.getNumPartitions()) != TASKS:
+        raise ValueError(f"{order['job']} is read by {tasks} tasks, not by {TASKS}")
+    started, used = time.perf_counter(), tree_cpu_s()
+    frame.write.format(_FORMAT).mode("append").options(**order["options"]).save()
+    seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used
+    return {"records": order["records"], "seconds": seconds, "cpu_s": cpu_s}
+
+
+def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
+    """What Spark says that each micro-batch took."""
+    source = spark.readStream.schema("value string").option("maxFilesPerTrigger", TASKS)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            source.parquet(order["stream"])
+            .writeStream.format(_FORMAT)
+            .options(**order["options"])
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [each.durationMs for each in query.recentProgress if each.numInputRows]
+
+
+def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
+    if "stream" in order:
+        return _stream(spark, order)
+    return _job(spark, order) if "job" in order else _write(spark, order)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Answer orders until the input ends; with the argument `tasks`, two cores and eight tasks."""
+    session = start_session(CORES, _SETTINGS) if "tasks" in arguments else start_session(1, {})
+    serve(session, _answer)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -25,7 +25,7 @@ from rich.table import Table
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.storage import read_report
-from tools.benchmarks.machine import describe, one_line
+from tools.benchmarks.results import describe, one_line
 from tools.benchmarks.topics import PARTITIONS, fresh_topic, measured_kafka
 from tools.support.jars import ROOT
 from tools.support.raw_client import RawClient

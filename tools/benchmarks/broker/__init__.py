@@ -1,1 +1,0 @@
-"""The embedded broker: what one core of it takes, and requests of one record."""

@@ -1,0 +1,315 @@
+"""What was measured of the core: tables and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tools.benchmarks.core.contestants import (
+    EVENTS,
+    JAVA_DEFAULTS,
+    LIBRDKAFKA,
+    OURS,
+    RANDOM,
+    SINK,
+    present,
+)
+from tools.benchmarks.core.job import Job, Kind
+from tools.benchmarks.payload import lines_file, values_file
+from tools.benchmarks.results import (
+    Series,
+    Table,
+    Target,
+    at_least,
+    at_most,
+    compared,
+    find,
+    notes,
+    times,
+)
+from tools.benchmarks.topics import fresh_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tools.benchmarks.core.contestants import Contestant
+    from tools.benchmarks.results import Sample
+
+
+_TITLES = {
+    RANDOM: "Core: 100-byte random records, acks=all, idempotent",
+    EVENTS: "Core: 131-byte JSON events, acks=all, idempotent",
+}
+_NAMES = {RANDOM: "100-byte records", EVENTS: "JSON events"}
+CPU_SHARE = {RANDOM: 0.25, EVENTS: 0.2}
+"""Of librdkafka's client CPU a record that the core may use."""
+_ABOUT = (
+    "Medians over the rounds; start-up CPU (process start, imports, compilation, warm-up) is not "
+    "in CPU us/rec."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFigures:
+    """The series by payload."""
+
+    series: Mapping[str, Sequence[Series]]
+
+    def tables(self) -> list[Table]:
+        """One for each payload."""
+        return [core_table(_TITLES[payload], found) for payload, found in self.series.items()]
+
+    def targets(self) -> list[Target]:
+        """One for each payload."""
+        return [core_target(payload, found) for payload, found in self.series.items()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: [one.to_dict() for one in found] for name, found in self.series.items()}
+
+
+def core_table(title: str, series: Sequence[Series]) -> Table:
+    """Rates, CPU and memory; ratios are to librdkafka with the same codec."""
+    rows = [
+        (*compared(one, find(series, LIBRDKAFKA, one.codec), digits=3), *_cost(one))
+        for one in series
+    ]
+    columns = ("producer", "codec", "M rec/s", "min - max", "to librdkafka", "CPU us/rec")
+    more = ("to librdkafka", "peak MiB", "start-up CPU s")
+    return Table(title, (*columns, *more), rows, notes(_ABOUT, series))
+
+
+def core_target(payload: str, series: Sequence[Series]) -> Target:
+    """Client CPU per record against librdkafka's, without compression."""
+    ours, reference = find(series, OURS), find(series, LIBRDKAFKA)
+    share, figure = None, ""
+    if ours and reference:
+        share = ours.cpu_us / reference.cpu_us
+        figure = f"{share:.2f}x ({ours.cpu_us:.3f} of {reference.cpu_us:.3f} us)"
+    what = f"core, {_NAMES[payload]}: client CPU to librdkafka's"
+    return at_most(what, CPU_SHARE[payload], "x", share, figure)
+
+
+def _cost(one: Series) -> tuple[str, str]:
+    """Memory and what starting took."""
+    if not one.samples:
+        return ("-", "-")
+    return (f"{one.peak_mib:.0f}", f"{one.startup_cpu_s:.1f}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorePlan:
+    """How much to send: records and warm-up of each run, rounds, and what is sent how."""
+
+    records: int
+    warmup: int
+    rounds: int
+
+    def events(self) -> Iterable[tuple[str, str]]:
+        """Payload and codec of each heat."""
+        return ((RANDOM, "none"), (EVENTS, "none"), (EVENTS, "lz4"), (EVENTS, "zstd"))
+
+
+def measure_core(
+    bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]
+) -> CoreFigures:
+    """All rounds; the series by payload."""
+    contestants = present(tell)
+    results: dict[str, list[Series]] = {RANDOM: [], EVENTS: []}
+    heats = [
+        (contestant, payload, Series(contestant.name, codec))
+        for payload, codec in plan.events()
+        for contestant in contestants
+        if payload == RANDOM or contestant.name != JAVA_DEFAULTS
+    ]
+    for _, payload, series in heats:
+        results[payload].append(series)
+    for number in range(plan.rounds):
+        for contestant, payload, series in heats:
+            tell(f"core, round {number + 1} of {plan.rounds}: {contestant.name}, {series.codec}")
+            one = partial(_run, contestant, series.codec, payload, plan, bootstrap_servers)
+            series.add(one, tell)
+    return CoreFigures(results)
+
+
+def _run(
+    contestant: Contestant, codec: str, payload: str, plan: CorePlan, bootstrap_servers: str
+) -> Sample:
+    with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
+        return contestant.run(
+            Job(
+                bootstrap_servers=bootstrap_servers,
+                topic=topic,
+                payload=lines_file(payload),
+                warmup=plan.warmup,
+                records=plan.records,
+                options={**contestant.options, "compression.type": codec},
+            )
+        )
+
+
+MOST = 2.0
+"""Times the CPU of plain records that keyed ones with headers may take."""
+_KIND_NAMES = {Kind.PLAIN: "null keys", Kind.KEYED: "keyed", Kind.HEADERS: "keyed, two headers"}
+
+
+@dataclass(frozen=True, slots=True)
+class KindFigures:
+    """A series for each kind."""
+
+    series: Sequence[Series]
+
+    def tables(self) -> list[Table]:
+        """One; ratios are to plain records."""
+        plain = find(self.series, _KIND_NAMES[Kind.PLAIN])
+        rows = [compared(one, plain, digits=3) for one in self.series]
+        columns = ("records", "codec", "M rec/s", "min - max", "to plain", "CPU us/rec", "to plain")
+        title = "Keys and headers: the core, 131-byte JSON events, 8 partitions"
+        return [
+            Table(title, columns, rows, notes("Keys and headers are encoded too.", self.series))
+        ]
+
+    def targets(self) -> list[Target]:
+        """Keyed with headers against plain."""
+        plain, full = (find(self.series, _KIND_NAMES[each]) for each in (Kind.PLAIN, Kind.HEADERS))
+        ratio, figure = None, ""
+        if plain and full:
+            ratio = full.cpu_us / plain.cpu_us
+            figure = f"{ratio:.2f}x ({full.cpu_us:.3f} to {plain.cpu_us:.3f} us)"
+        return [at_most("core, keyed with headers: CPU to plain", MOST, "x", ratio, figure)]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [one.to_dict() for one in self.series]
+
+
+def measure_headers(
+    bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]
+) -> KindFigures:
+    """All rounds, the kinds in turns."""
+    series = {kind: Series(name, "none") for kind, name in _KIND_NAMES.items()}
+    for number in range(plan.rounds):
+        for kind, one in series.items():
+            tell(f"keys and headers, round {number + 1} of {plan.rounds}: {one.contestant}")
+            one.add(partial(_run_kind, kind, plan, bootstrap_servers), tell)
+    return KindFigures(list(series.values()))
+
+
+def _run_kind(kind: Kind, plan: CorePlan, bootstrap_servers: str) -> Sample:
+    with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
+        job = Job(
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            payload=lines_file(EVENTS),
+            warmup=plan.warmup,
+            records=plan.records,
+            options=SINK.options,
+            kind=kind,
+        )
+        return SINK.run(job)
+
+
+SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""Bytes of a value."""
+_LARGEST = {LIBRDKAFKA: {"message.max.bytes": "1048576"}}
+"""Its own default is 1,000,000 bytes with the key and what frames a record."""
+_WARM_UP_SHARE = 5
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizesPlan:
+    """Most records and most bytes of values of a run, and rounds."""
+
+    records: int
+    value_bytes: int
+    rounds: int
+
+    def count(self, size: int) -> int:
+        """Records of a run with values of `size` bytes."""
+        return min(self.records, self.value_bytes // size)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFigures:
+    """The series by contestant and size."""
+
+    series: Mapping[tuple[str, int], Series]
+
+    def rate(self, contestant: str, size: int) -> float | None:
+        """Median MB of values a second, if it was measured."""
+        found = self.series.get((contestant, size))
+        return found.rate * size / _MB if found and found.samples else None
+
+    def tables(self) -> list[Table]:
+        """One; ratios are to librdkafka with the same size."""
+        rows = [self._row(name, size, one) for (name, size), one in self.series.items()]
+        columns = ("producer", "bytes", "MB/s", "min - max", "to librdkafka", "CPU us/rec")
+        title = "Value sizes: random values, acks=all, idempotent"
+        about = notes("MB are of values, 1,000,000 bytes each.", list(self.series.values()))
+        return [Table(title, (*columns, "peak MiB"), rows, about)]
+
+    def targets(self) -> list[Target]:
+        """Never below librdkafka: judged where the core is worst."""
+        shares = {
+            size: ours / theirs
+            for size in SIZES
+            if (ours := self.rate(OURS, size)) and (theirs := self.rate(LIBRDKAFKA, size))
+        }
+        share, figure = None, ""
+        if shares:
+            worst = min(shares, key=lambda size: shares[size])
+            share = shares[worst]
+            figure = f"{share:.2f}x at {worst:,} B"
+        what = "core, values of 10 B to 1 MB: least MB/s to librdkafka's"
+        return [at_least(what, 1, "x", share, figure)]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [{"value_bytes": size, **one.to_dict()} for (_, size), one in self.series.items()]
+
+    def _row(self, name: str, size: int, one: Series) -> tuple[str, ...]:
+        rate = self.rate(name, size)
+        if rate is None:
+            return (name, f"{size:,}", "failed", *["-"] * 4)
+        low, high = one.slowest * size / _MB, one.fastest * size / _MB
+        return (
+            name,
+            f"{size:,}",
+            f"{rate:,.0f}",
+            f"{low:,.0f} - {high:,.0f}",
+            times(rate, self.rate(LIBRDKAFKA, size)),
+            f"{one.cpu_us:,.3g}" if one.cpu_us < 100 else f"{one.cpu_us:,.0f}",
+            f"{one.peak_mib:.0f}",
+        )
+
+
+def measure_sizes(
+    bootstrap_servers: str, plan: SizesPlan, tell: Callable[[str], None]
+) -> SizeFigures:
+    """All rounds, the contestants in turns."""
+    contestants = [each for each in present(tell) if each.name in {OURS, LIBRDKAFKA}]
+    heats = [
+        (each, size, Series(each.name, f"{size:,} B")) for size in SIZES for each in contestants
+    ]
+    for number in range(plan.rounds):
+        for each, size, series in heats:
+            tell(f"value sizes, round {number + 1} of {plan.rounds}: {each.name}, {size:,} B")
+            series.add(partial(_run_size, each, size, plan.count(size), bootstrap_servers), tell)
+    return SizeFigures({(each.name, size): series for each, size, series in heats})
+
+
+def _run_size(contestant: Contestant, size: int, records: int, bootstrap_servers: str) -> Sample:
+    warmup = records // _WARM_UP_SHARE
+    with fresh_topic(bootstrap_servers, warmup + records) as topic:
+        return contestant.run(
+            Job(
+                bootstrap_servers=bootstrap_servers,
+                topic=topic,
+                payload=values_file(size),
+                warmup=warmup,
+                records=records,
+                options={**contestant.options, **_LARGEST.get(contestant.name, {})},
+            )
+        )

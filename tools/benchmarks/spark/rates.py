@@ -1,0 +1,260 @@
+"""What was measured of whole Spark writes: tables and targets."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tools.benchmarks.payload import events_file
+from tools.benchmarks.results import (
+    Series,
+    Table,
+    Target,
+    at_least,
+    at_most,
+    attempt,
+    compared,
+    find,
+    notes,
+)
+from tools.benchmarks.spark.contestants import (
+    CODECS,
+    JVM,
+    OURS,
+    SINK,
+    SINK_41,
+    TUNED_JVM,
+    WarmSpark,
+    keyed,
+    present,
+)
+from tools.benchmarks.topics import PARTITIONS, fresh_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tools.benchmarks.results import Sample
+    from tools.benchmarks.spark.contestants import SparkContestant
+
+
+RATE = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
+"""Of the tuned JVM sink's rate."""
+CPU_SHARE = 0.75
+"""Of the tuned JVM sink's CPU a record."""
+PYTHON_US, PYTHON_US_41 = 0.2, 0.25
+"""CPU of the Python workers a record, without compression; on pyspark 4.1."""
+WORKER_MIB = 200 + 64
+"""Peak RSS of a worker: 200 MB, and the default buffer.memory."""
+_TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
+_ABOUT = (
+    "CPU is that of the driver, the JVM and the Python workers together, reading included; ratios "
+    "are to the tuned JVM sink with the same codec and kind of records. MiB are the peak RSS "
+    "during a write: of the largest Python worker, of all of them (idle ones too), and of the JVM, "
+    "which keeps what earlier writes needed."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFigures:
+    """The series of each contestant and codec."""
+
+    series: Sequence[Series]
+
+    def tables(self) -> list[Table]:
+        """One."""
+        return [spark_table(self.series)]
+
+    def targets(self) -> list[Target]:
+        """Against the tuned JVM sink, and what a worker may use."""
+        names = {"null keys": (OURS, JVM), "keyed": (keyed(OURS), keyed(JVM))}
+        targets: list[Target] = []
+        for kind, (ours, theirs) in names.items():
+            for codec in CODECS:
+                what = f"Spark, {kind}, {codec}"
+                found, reference = find(self.series, ours, codec), find(self.series, theirs, codec)
+                targets += _against_jvm(what, RATE[codec], found, reference)
+            old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
+            targets.append(self._python(f"Spark, {kind}, none", ours, PYTHON_US))
+            targets.append(self._python(f"Spark 4.1, {kind}, none", old, PYTHON_US_41))
+        return [*targets, self._memory()]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [one.to_dict() for one in self.series]
+
+    def _python(self, what: str, name: str, most: float) -> Target:
+        found = find(self.series, name)
+        cost = found.workers_cpu_us if found else None
+        return at_most(f"{what}: CPU of the Python workers", most, " us/rec", cost)
+
+    def _memory(self) -> Target:
+        ours = [one for one in self.series if one.contestant in {OURS, keyed(OURS)} and one.samples]
+        peak = max((one.peak_mib for one in ours), default=None)
+        figure = "" if peak is None else f"{peak:.0f} MiB"
+        return at_most("Spark: peak RSS of the worker", WORKER_MIB, " MiB", peak, figure)
+
+
+def _against_jvm(
+    what: str, rate: float, ours: Series | None, theirs: Series | None
+) -> Sequence[Target]:
+    faster, cheaper, rates, costs = None, None, "", ""
+    if ours and theirs:
+        faster, cheaper = ours.rate / theirs.rate, ours.cpu_us / theirs.cpu_us
+        rates = f"{faster:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
+        costs = f"{cheaper:.2f}x ({ours.cpu_us:.2f} to {theirs.cpu_us:.2f} us)"
+    return (
+        at_least(f"{what}: rate to the tuned JVM sink's", rate, "x", faster, rates),
+        at_most(f"{what}: CPU to the tuned JVM sink's", CPU_SHARE, "x", cheaper, costs),
+    )
+
+
+def spark_table(series: Sequence[Series], title: str = _TITLE, about: str = _ABOUT) -> Table:
+    """Rates, CPU by process, memory; ratios are to Spark's tuned sink with the same codec."""
+    rows = [
+        (*compared(one, find(series, _reference(one), one.codec), digits=2), *_split(one))
+        for one in series
+    ]
+    columns = ("sink", "codec", "M rec/s", "min - max", "to JVM sink", "CPU us/rec", "to JVM sink")
+    more = ("of that JVM", "Python", "worker MiB", "workers MiB", "JVM MiB")
+    return Table(title, (*columns, *more), rows, notes(about, series))
+
+
+def _reference(one: Series) -> str:
+    return keyed(JVM) if one.contestant.endswith(keyed("")) else JVM
+
+
+def _split(one: Series) -> tuple[str, ...]:
+    """CPU of the JVM and of the Python workers, and memory of both."""
+    if not one.samples:
+        return ("-",) * 5
+    return (
+        f"{one.jvm_cpu_us:.2f}",
+        f"{one.workers_cpu_us:.2f}",
+        *(f"{each:.0f}" if each else "-" for each in (one.peak_mib, one.workers_peak_mib)),
+        f"{one.jvm_peak_mib:.0f}",
+    )
+
+
+WARM_UP = 20_000
+"""Events of the write before each one that is measured."""
+FIRST_WARM_UP = 400_000
+"""Events of the first write of each kind: the JVM compiles meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPlan:
+    """Events of each write, and rounds."""
+
+    records: int
+    rounds: int
+
+
+def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]) -> SparkFigures:
+    """All rounds of all contestants and codecs."""
+    tell(f"spark: making {plan.records:,} events")
+    for records in (plan.records, WARM_UP, FIRST_WARM_UP):
+        events_file(records)
+    contestants = present(tell)
+    heats = [
+        (contestant, Series(contestant.name, codec))
+        for codec in CODECS
+        for contestant in contestants
+        if codec in contestant.codecs
+    ]
+    with ExitStack() as stack:
+        sparks = {
+            each: stack.enter_context(WarmSpark(python=each[1]))
+            for each in dict.fromkeys(contestant.spark for contestant in contestants)
+        }
+        for contestant, series in heats:
+            tell(f"spark: warming up {contestant.name}, {series.codec}")
+            spark = sparks[contestant.spark]
+            warm_up = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
+            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, tell)
+        for number in range(plan.rounds):
+            for contestant, series in heats:
+                what = f"{contestant.name}, {series.codec}"
+                tell(f"spark, round {number + 1} of {plan.rounds}: {what}")
+                spark = sparks[contestant.spark]
+                run = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
+                if attempt(partial(run, WARM_UP), series.failures, tell) is not None:
+                    series.add(partial(run, plan.records), tell)
+    return SparkFigures([series for _, series in heats])
+
+
+def write(
+    spark: WarmSpark,
+    contestant: SparkContestant,
+    bootstrap_servers: str,
+    records: int,
+    *,
+    codec: str = "none",
+    partitions: int = PARTITIONS,
+) -> Sample:
+    """One write into a topic of its own, which is counted afterwards."""
+    expected = contestant.expected(records)
+    with fresh_topic(bootstrap_servers, expected, partitions=partitions) as topic:
+        return spark.order(contestant.order(topic, bootstrap_servers, records, codec))
+
+
+WANTED = 1.5
+"""Of the tuned JVM sink's rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstWritePlan:
+    """Events of the write, and sessions of each contestant."""
+
+    records: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstWriteFigures:
+    """Both contestants."""
+
+    records: int
+    series: Sequence[Series]
+
+    def tables(self) -> list[Table]:
+        """One."""
+        title = "First write of a fresh session: 131-byte JSON events from Parquet, local[1]"
+        about = (
+            f"{self.records:,} events; the clock starts when the session is there and the file's "
+            "schema is read."
+        )
+        return [spark_table(self.series, title, about)]
+
+    def targets(self) -> list[Target]:
+        """Against the tuned JVM sink."""
+        ours, theirs = find(self.series, OURS), find(self.series, JVM)
+        ratio, figure = None, ""
+        if ours and theirs:
+            ratio = ours.rate / theirs.rate
+            figure = f"{ratio:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
+        what = "Spark, first write of a session: rate to the tuned JVM sink's"
+        return [at_least(what, WANTED, "x", ratio, figure)]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [one.to_dict() for one in self.series]
+
+
+def measure_first_writes(
+    bootstrap_servers: str, plan: FirstWritePlan, tell: Callable[[str], None]
+) -> FirstWriteFigures:
+    """All sessions, the contestants in turns."""
+    events_file(plan.records)
+    heats = [(each, Series(each.name, "none")) for each in (SINK, TUNED_JVM)]
+    for number in range(plan.sessions):
+        for contestant, series in heats:
+            tell(f"first write, session {number + 1} of {plan.sessions}: {contestant.name}")
+            series.add(partial(_first, contestant, bootstrap_servers, plan.records), tell)
+    return FirstWriteFigures(plan.records, [series for _, series in heats])
+
+
+def _first(contestant: SparkContestant, bootstrap_servers: str, records: int) -> Sample:
+    with WarmSpark() as spark:
+        return write(spark, contestant, bootstrap_servers, records)

@@ -1,0 +1,265 @@
+"""One thing about a write varied, all else being the same: partitions, topics, rows of a batch."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tools.benchmarks.payload import events_file
+from tools.benchmarks.results import Series, Table, Target, at_least, attempt, notes, spread, times
+from tools.benchmarks.spark.contestants import (
+    ARROW_ROWS,
+    FLIGHT,
+    NULL_SINK,
+    SINK,
+    SMALL_ROWS,
+    TUNED_JVM,
+    WarmSpark,
+)
+from tools.benchmarks.spark.rates import FIRST_WARM_UP, WARM_UP, write
+from tools.benchmarks.topics import fresh_topic, fresh_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tools.benchmarks.results import Sample, Target
+    from tools.benchmarks.spark.contestants import SparkContestant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """A contestant at one value of what is varied, and how many records it is given there."""
+
+    contestant: SparkContestant
+    point: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The series by contestant and point, and what the table says of them."""
+
+    title: str
+    axis: str
+    about: str
+    judge: Callable[[Sweep], list[Target]]
+    series: Mapping[tuple[str, int], Series] = field(default_factory=dict)
+
+    def rate(self, contestant: str, point: int) -> float | None:
+        """Median records a second, if it was measured."""
+        found = self.series.get((contestant, point))
+        return found.rate if found and found.samples else None
+
+    def kept(self, contestant: str, point: int, first: int) -> float | None:
+        """The rate at a point to that at another."""
+        here, there = self.rate(contestant, point), self.rate(contestant, first)
+        return here / there if here and there else None
+
+    def tables(self) -> list[Table]:
+        """One; ratios are to a contestant's first point."""
+        columns = ("sink", self.axis, "M rec/s", "min - max", "to the first", "CPU us/rec")
+        rows = [
+            (name, f"{point:,}", *self._cells(name, one))
+            for (name, point), one in self.series.items()
+        ]
+        about = notes(self.about, list(self.series.values()))
+        return [Table(self.title, (*columns, "of that JVM", "Python"), rows, about)]
+
+    def targets(self) -> list[Target]:
+        """As the part has it."""
+        return self.judge(self)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [{"point": point, **one.to_dict()} for (_, point), one in self.series.items()]
+
+    def _cells(self, name: str, one: Series) -> tuple[str, ...]:
+        if not one.samples:
+            return ("failed", *["-"] * 5)
+        first = next(point for other, point in self.series if other == name)
+        return (
+            f"{one.rate / 1e6:.2f}",
+            spread(one),
+            times(one.rate, self.rate(name, first)),
+            f"{one.cpu_us:.2f}",
+            f"{one.jvm_cpu_us:.2f}",
+            f"{one.workers_cpu_us:.2f}",
+        )
+
+
+def run(
+    heats: list[Heat],
+    one_write: Callable[[WarmSpark, Heat], Sample],
+    bootstrap_servers: str,
+    rounds: int,
+    tell: Callable[[str], None],
+) -> dict[tuple[str, int], Series]:
+    """All rounds: the contestants in turns, each with a warm Spark of its own."""
+    found = {
+        (heat.contestant.name, heat.point): Series(heat.contestant.name, "none") for heat in heats
+    }
+    first = {heat.contestant.name: heat for heat in reversed(heats)}
+    with ExitStack() as stack:
+        sparks = {name: stack.enter_context(WarmSpark()) for name in first}
+        for name, heat in first.items():
+            tell(f"warming up {name}")
+            warm_up = partial(write, sparks[name], heat.contestant, bootstrap_servers)
+            series = found[name, heat.point]
+            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, tell)
+        for number in range(rounds):
+            for heat in heats:
+                name = heat.contestant.name
+                tell(f"round {number + 1} of {rounds}: {name}, {heat.point:,}")
+                found[name, heat.point].add(partial(one_write, sparks[name], heat), tell)
+    return found
+
+
+PARTITION_COUNTS = (8, 100, 1_000)
+KEPT_WITH_PARTITIONS = 0.7
+"""Of the rate with the fewest partitions, with the most."""
+_OURS, _JVM = SINK.keyed(), TUNED_JVM.keyed()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsPlan:
+    """Events of a write, of one by the JVM sink (which takes 20 times as long), and rounds."""
+
+    records: int
+    jvm_records: int
+    rounds: int
+
+
+def measure_partitions(
+    bootstrap_servers: str, plan: PartitionsPlan, tell: Callable[[str], None]
+) -> Sweep:
+    """All rounds."""
+    records = {_OURS.name: plan.records, _JVM.name: plan.jvm_records}
+    heats = [
+        Heat(contestant=each, point=point, records=records[each.name])
+        for each in (_OURS, _JVM)
+        for point in PARTITION_COUNTS
+    ]
+    for size in records.values():
+        events_file(size)
+    one_write = partial(_write_to_partitions, bootstrap_servers)
+    return Sweep(
+        title="Partitions: keyed 131-byte JSON events, one topic, local[1], warm session",
+        axis="partitions",
+        about=f"{plan.records:,} events a write, {plan.jvm_records:,} by Spark's kafka.",
+        judge=judge_partitions,
+        series=run(heats, one_write, bootstrap_servers, plan.rounds, tell),
+    )
+
+
+def _write_to_partitions(bootstrap_servers: str, spark: WarmSpark, heat: Heat) -> Sample:
+    expected = 2 * heat.records
+    with fresh_topic(bootstrap_servers, expected, partitions=heat.point) as topic:
+        spark.order(heat.contestant.order(topic, bootstrap_servers, heat.records))
+        return spark.order(heat.contestant.order(topic, bootstrap_servers, heat.records))
+
+
+def judge_partitions(found: Sweep) -> list[Target]:
+    """What the sink must keep."""
+    least, most = PARTITION_COUNTS[0], PARTITION_COUNTS[-1]
+    what = f"Spark, {least:,} to {most:,} partitions: share of the rate kept"
+    return [at_least(what, KEPT_WITH_PARTITIONS, "x", found.kept(_OURS.name, most, least))]
+
+
+TOPIC_COUNTS = (1, 100)
+KEPT_WITH_TOPICS = 0.7
+"""Of the rate with one topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsPlan:
+    """Events of a write, and rounds."""
+
+    records: int
+    rounds: int
+
+
+def measure_topics(bootstrap_servers: str, plan: TopicsPlan, tell: Callable[[str], None]) -> Sweep:
+    """All rounds."""
+    for size in (WARM_UP, plan.records):
+        events_file(size)
+    heats = [
+        Heat(contestant=each, point=point, records=plan.records)
+        for each in (SINK, TUNED_JVM)
+        for point in TOPIC_COUNTS
+    ]
+    one_write = partial(_write_to_topics, bootstrap_servers)
+    return Sweep(
+        title="Topics: 131-byte JSON events, a topic column, local[1], warm session",
+        axis="topics",
+        about=f"{plan.records:,} events a write; each topic has one partition.",
+        judge=judge_topics,
+        series=run(heats, one_write, bootstrap_servers, plan.rounds, tell),
+    )
+
+
+def _write_to_topics(bootstrap_servers: str, spark: WarmSpark, heat: Heat) -> Sample:
+    with fresh_topics(bootstrap_servers, WARM_UP + heat.records, heat.point) as names:
+        prefix = names[0].removesuffix("0")
+        column = f"concat('{prefix}', cast({FLIGHT} as int) % {heat.point})"
+        contestant = replace(heat.contestant, columns={"topic": column})
+        spark.order(contestant.order("", bootstrap_servers, WARM_UP))
+        return spark.order(contestant.order("", bootstrap_servers, heat.records))
+
+
+def judge_topics(found: Sweep) -> list[Target]:
+    """What the sink must keep."""
+    one, many = TOPIC_COUNTS
+    what = f"Spark, {one} to {many} topics: share of the rate kept"
+    return [at_least(what, KEPT_WITH_TOPICS, "x", found.kept(SINK.name, many, one))]
+
+
+BATCH_ROWS = (10_000, 16)
+KEPT_WITH_SHORT_BATCHES = 0.7
+"""Of the share of its rate that the null Arrow sink keeps: more is not the sink's to keep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowBatchesPlan:
+    """Events of a write, and rounds."""
+
+    records: int
+    rounds: int
+
+
+def measure_arrow_batches(
+    bootstrap_servers: str, plan: ArrowBatchesPlan, tell: Callable[[str], None]
+) -> Sweep:
+    """All rounds."""
+    events_file(plan.records)
+    heats = [
+        Heat(contestant=each, point=point, records=plan.records)
+        for each in (SINK, NULL_SINK)
+        for point in BATCH_ROWS
+    ]
+    one_write = partial(_write_arrow_batches, bootstrap_servers)
+    return Sweep(
+        title="Rows of an Arrow batch: 131-byte JSON events, local[1], warm session",
+        axis="rows",
+        about=f"{plan.records:,} events a write; the null Arrow sink is what Spark itself costs.",
+        judge=judge_arrow_batches,
+        series=run(heats, one_write, bootstrap_servers, plan.rounds, tell),
+    )
+
+
+def _write_arrow_batches(bootstrap_servers: str, spark: WarmSpark, heat: Heat) -> Sample:
+    conf = {**SMALL_ROWS, ARROW_ROWS: str(heat.point)}
+    contestant = replace(heat.contestant, conf=conf)
+    return write(spark, contestant, bootstrap_servers, heat.records)
+
+
+def judge_arrow_batches(found: Sweep) -> list[Target]:
+    """What the sink must keep."""
+    many, few = BATCH_ROWS
+    ours = found.kept(SINK.name, few, many)
+    bare = found.kept(NULL_SINK.name, few, many)
+    share = ours / bare if ours and bare else None
+    figure = f"{share:.2f}x ({ours:.2f} to {bare:.2f})" if ours and bare else ""
+    what = f"Spark, {many:,} to {few:,} rows an Arrow batch: rate kept, to the null Arrow sink's"
+    return [at_least(what, KEPT_WITH_SHORT_BATCHES, "x", share, figure)]
