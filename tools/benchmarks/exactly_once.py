@@ -1,4 +1,7 @@
-"""What was measured of both guarantees, and what lies between them."""
+"""The cost of exactly-once delivery: the same jobs and streams with and without it, in turns.
+
+Also the time in which the driver ends many transactions that tasks have left open.
+"""
 
 from __future__ import annotations
 

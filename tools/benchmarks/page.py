@@ -1,4 +1,4 @@
-"""Figures on a page: a folder with a draft of it, and docs/benchmarks.md.
+"""Tables and charts of a run: a draft in a folder, and docs/benchmarks.md.
 
 `python -m tools.benchmarks.page [FOLDER]` publishes the draft of the last run.
 """

@@ -1,4 +1,4 @@
-"""Contestants as processes of their own: run one, take its figures, know what its tree used."""
+"""Contestants as separate processes: run one, and read the CPU time and memory of its tree."""
 
 from __future__ import annotations
 

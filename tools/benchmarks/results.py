@@ -1,4 +1,4 @@
-"""What a whole run has measured, part by part, as tables, JSON and Markdown."""
+"""Samples, targets, tables, and the results of a whole run, with the machine they belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All parts of the benchmarks, in their order."""
+"""All parts of the benchmarks in their order, and how much each measures."""
 
 from __future__ import annotations
 

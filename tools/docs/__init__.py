@@ -1,7 +1,12 @@
-"""The generated parts of README.md and docs/: `python -m tools.docs` writes them anew.
+"""The generated parts of README.md and docs/: `python -m tools.docs` writes them.
 
-`pages` knows the pages and their marked blocks, `generated` which block comes from which function;
-`options`, `report`, `broker` and `errors` turn code into tables. `links` and `commands`
-read a page's references and shell examples. What is measured (client matrix, differences, figures)
-is written by the commands in tools/compat and tools/benchmarks, through `pages` too.
+- `pages`: the pages, their marked blocks, Markdown tables, and the links and paths of a page
+- `generated`: the function that renders each block
+- `options`: options, profiles and extras
+- `reference`: errors, the embedded broker, the delivery report
+- `runs`: the searches of the model, and the torture runs
+- `commands`: the shell examples of a page, checked by a test
+
+Measurements (client matrix, differences, figures) are written by the commands in tools/compat and
+tools/benchmarks.
 """

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.docs.broker import render_apis, render_broker_options, render_fault_effects
-from tools.docs.errors import (
-    render_broker_errors,
-    render_error_classes,
-    render_row_errors,
-    render_unclear_errors,
-)
-from tools.docs.extras import render_extras
-from tools.docs.model import render_planted_bugs, render_searches
 from tools.docs.options import (
+    render_extras,
     render_main_options,
     render_options,
     render_other_names,
@@ -21,8 +13,20 @@ from tools.docs.options import (
     render_security_options,
     render_sink_options,
 )
-from tools.docs.report import render_fields, render_metric_fields, render_metric_names
-from tools.docs.torture import render_brokers, render_runs
+from tools.docs.pages import write_block
+from tools.docs.reference import (
+    render_apis,
+    render_broker_errors,
+    render_broker_options,
+    render_error_classes,
+    render_fault_effects,
+    render_fields,
+    render_metric_fields,
+    render_metric_names,
+    render_row_errors,
+    render_unclear_errors,
+)
+from tools.docs.runs import render_brokers, render_planted_bugs, render_runs, render_searches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,3 +69,9 @@ MEASURED = (
     "memory",
 )
 """Blocks that only a run of a command can fill."""
+
+
+def main() -> None:
+    """Write the blocks."""
+    for name, render in GENERATED.items():
+        write_block(name, render())

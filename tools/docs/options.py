@@ -1,9 +1,12 @@
-"""The options as tables: all of them, the few that most people set, and the profiles."""
+"""Tables of the options, the profiles and the extras."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.extras import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
@@ -16,12 +19,13 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_ALIASES,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
-from tools.docs.markdown import table
+from tools.docs.pages import ROOT, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_kafka_sink.config.option import Option, Value
+
 
 _PREFIX = "kafka."
 _COLUMNS = ("option", "default here", "Java's default", "allowed", "meaning")
@@ -155,3 +159,33 @@ def _set(value: str | None) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{_PREFIX}{name}`" for name in sorted(names))
+
+
+def render_extras() -> str:
+    """One line for each extra of `pyproject.toml` but the one for work on the package itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = [("none", "writing, and the embedded broker", project["dependencies"], _EVERYWHERE)]
+    rows += [
+        (f"`{name}`", extra.purpose, project["optional-dependencies"][name], extra.place)
+        for name, extra in EXTRAS.items()
+    ]
+    return table(
+        ("extra", "for", "brings", "where"),
+        ((name, purpose, _brought(needs), place) for name, purpose, needs, place in rows),
+    )
+
+
+_EVERYWHERE = EXTRAS["spark"].place
+_NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
+
+
+def _brought(requirements: list[str]) -> str:
+    """Names of the distributions; of extras of our own theirs, in code."""
+    names: list[str] = []
+    for each in requirements:
+        found = _NAME.match(each)
+        if found is None:
+            raise ValueError(f"no requirement: {each}")
+        own, name = found.groups()
+        names += [f"`{extra}`" for extra in name.split(",")] if own else [name]
+    return ", ".join(names)

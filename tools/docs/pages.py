@@ -1,9 +1,20 @@
-"""The pages, and the blocks on them that a command writes: `<!-- name:begin -->` to `name:end`."""
+"""The pages, the blocks on them that a command writes, Markdown tables, and links.
+
+A block is between the lines `<!-- name:begin -->` and `<!-- name:end -->`.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -69,3 +80,84 @@ def write_block(name: str, new: str) -> None:
     page = page_of(name)
     text = replace_block(page.read_text(encoding="utf-8"), name, new)
     page.write_text(text, encoding="utf-8")
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; a bar in a cell is escaped."""
+    lines = [_line(heading), "|" + "---|" * len(heading)]
+    lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
+    return "\n".join([*lines, ""])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def attribute_docs(owner: type) -> dict[str, str]:
+    """What stands below a class's attributes and in its properties, each in one line."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {name: one_line(text) for name, text in _documented(body)}
+
+
+def _documented(body: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for node, after in zip(body.body, [*body.body[1:], None], strict=True):
+        if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield node.name, text
+        elif (name := _attribute(node)) and isinstance(after, ast.Expr):
+            assert isinstance(after.value, ast.Constant)
+            yield name, str(after.value.value)
+
+
+def _attribute(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.AnnAssign):
+        target: ast.expr = node.target
+    elif isinstance(node, ast.Assign):
+        target = node.targets[0]
+    else:
+        return None
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def one_line(text: str) -> str:
+    """A text without its line breaks; `` of docstrings become one."""
+    return " ".join(text.split()).replace("``", "`")
+
+
+_LINK = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|jsonl)))`")
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", each) for each in _HEADING.findall(_prose(text)))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Links of a page that lead nowhere."""
+    return [link for link in _LINK.findall(_prose(_read(page))) if not _leads(page, link)]
+
+
+def _leads(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists():
+        return False
+    return not anchor or anchor in anchors(_read(target))
+
+
+def missing_paths(page: Path) -> list[str]:
+    """Paths in backticks that are neither in the repository nor in the package."""
+    named = _PATH.findall(_prose(_read(page)))
+    return [path for path in named if not any((base / path).exists() for base in (ROOT, PACKAGE))]
+
+
+def _read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def _prose(text: str) -> str:
+    return _CODE.sub("", text)

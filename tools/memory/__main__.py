@@ -15,9 +15,7 @@ from rich.table import Table
 
 from tools.benchmarks.results import describe, one_line
 from tools.docs.pages import write_block
-from tools.memory.case import CASES
-from tools.memory.run import measure
-from tools.memory.table import HEADING, render, row
+from tools.memory.run import CASES, HEADING, measure, render, row
 
 BLOCK = "memory"
 

@@ -1,18 +1,197 @@
-"""Measures the cases, each in a Spark of its own."""
+"""The writes whose memory is measured, the brokers they go to, and the table of readings.
+
+Each case runs in a Spark of its own. Slow and stalling brokers keep the buffer full.
+"""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+import threading
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tools.memory.brokers import broker_for
+from tools.docs.pages import table
+from tools.support.admin import Admin
 from tools.support.jars import ROOT
+from tools.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
-    from tools.memory.case import Case
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+MIB = 1 << 20
+MB = 1_000_000
+OVERHEAD = 200 * MB
+"""Bytes that a worker may hold beside buffer.memory."""
+ARROW_BATCH = 4 * MIB
+"""What conf/spark-defaults.conf sets for `ARROW_BYTES`."""
+SPARKS_ARROW_BATCH = 64 * MIB
+"""Spark's own."""
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ARROW_BATCHES = 2
+"""PySpark holds the batch that is being written while it reads the next one."""
+
+
+class Broker(StrEnum):
+    """Who takes the records."""
+
+    KAFKA = "Kafka"
+    SLOW = "slow"
+    """Takes less than Spark hands over: the buffer is full all the time."""
+    STALLING = "stalls"
+    """Takes all that it can, but stands still for seconds at a time, and the buffer fills up."""
+
+
+class Rows(StrEnum):
+    """What the generated rows have beside a value; each has its number in it."""
+
+    PLAIN = ""
+    KEYED = "keyed"
+    HEADERS = "in headers"
+    """Most of a row's bytes are in its headers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One write of `size` bytes in rows of `row` bytes, by one task.
+
+    `buffer` is buffer.memory and `arrow` the bytes at most of Spark's Arrow batches; `options` are
+    the sink's, `conf` the Spark session's.
+    """
+
+    size: int
+    row: int = 100
+    rows: Rows = Rows.PLAIN
+    partitions: int = 8
+    broker: Broker = Broker.SLOW
+    buffer: int = 64 * MIB
+    arrow: int = ARROW_BATCH
+    options: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return max(1, self.size // self.row)
+
+    @property
+    def bound(self) -> int:
+        """Bytes that the worker may hold: what Spark hands over at once counts where it is more."""
+        return OVERHEAD + self.buffer + _ARROW_BATCHES * max(0, self.arrow - ARROW_BATCH)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The Spark session's."""
+        return {ARROW_BYTES: str(self.arrow), **self.conf}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Spark's expressions over `id`, the number of a row."""
+        number = "cast(id AS string)"
+        if self.rows is Rows.HEADERS:
+            entry = f"named_struct('key', 'trace', 'value', cast({_text(self.row // 4)} AS binary))"
+            return f"{number} AS value", f"array_repeat({entry}, 4) AS headers"
+        value = f"{_text(self.row)} AS value"
+        return (f"{number} AS key", value) if self.rows is Rows.KEYED else (value,)
+
+    def __str__(self) -> str:
+        row = f"{self.row:,} B" if self.row < 1_000 else f"{self.row // 1_000:,} KB"
+        parts = (row, self.rows, f"{self.partitions:,} partitions", *self.options.values())
+        return ", ".join(part for part in parts if part)
+
+
+def _text(size: int) -> str:
+    """A text of so many bytes that differs from row to row, with up to 60 bytes of noise."""
+    return f"rpad(concat(id, '-', xxhash64(id), xxhash64(id, 1), xxhash64(id, 2)), {size}, '.,-')"
+
+
+_ZSTD = {"kafka.compression.type": "zstd"}
+_GB = 1_000 * MB
+_LARGEST = 1_048_000
+"""With what Kafka adds, as large a row as max.request.size allows by default."""
+CASES = (
+    Case(size=10 * _GB, broker=Broker.KAFKA),
+    Case(size=2 * _GB, broker=Broker.STALLING),
+    Case(size=_GB, rows=Rows.KEYED, partitions=1_000),
+    Case(size=2 * _GB, broker=Broker.STALLING, options=_ZSTD),
+    Case(size=_GB, row=2_000, rows=Rows.HEADERS),
+    Case(size=_GB, row=60_000, broker=Broker.KAFKA),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING),
+    Case(size=2 * _GB, row=60_000, rows=Rows.KEYED, partitions=1_000),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, options=_ZSTD),
+    Case(size=_GB, row=60_000, rows=Rows.HEADERS),
+    Case(size=2 * _GB, row=_LARGEST, broker=Broker.STALLING),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, buffer=128 * MIB),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, arrow=SPARKS_ARROW_BATCH),
+    Case(size=200 * MB, row=24, conf={ARROW_ROWS: "0"}),
+)
+
+
+SLOW_RATE = 60 * MB
+"""Bytes a second that a slow broker takes."""
+_FAST_RATE = 2_000 * MB
+_RUNS_FOR, _STANDS_FOR = 2.0, 4.0
+"""Seconds that a stalling broker takes records, and that it stands still."""
+TOPIC = "memory"
+_KAFKA = {
+    "log.segment.delete.delay.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+    "auto.create.topics.enable": "false",
+}
+_KEPT = 2_000 * MB
+"""Bytes that a topic of a real Kafka holds: what is older goes."""
+
+
+@contextmanager
+def broker_for(case: Case) -> Iterator[tuple[str, str]]:
+    """Bootstrap servers and topic for one write."""
+    if case.broker is Broker.KAFKA:
+        with _kafka(case) as made:
+            yield made
+        return
+    rate = SLOW_RATE if case.broker is Broker.SLOW else _FAST_RATE
+    command = [sys.executable, "-m", "tools.support.slow_broker"]
+    with subprocess.Popen(
+        [*command, str(case.partitions), str(rate)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        over = threading.Event()
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().strip()
+            if case.broker is Broker.STALLING:
+                threading.Thread(target=_stall, args=(process, over), daemon=True).start()
+            yield f"127.0.0.1:{port}", TOPIC
+        finally:
+            over.set()
+            process.kill()
+
+
+def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
+    """Let the broker run and stand still in turns."""
+    while not over.wait(_RUNS_FOR):
+        process.send_signal(signal.SIGSTOP)
+        over.wait(_STANDS_FOR)
+        process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def _kafka(case: Case) -> Iterator[tuple[str, str]]:
+    """A real Kafka whose topic keeps the latest segments alone."""
+    segment = max(case.row, _KEPT // case.partitions // 4)
+    limits = {"retention.bytes": str(_KEPT // case.partitions), "segment.bytes": str(segment)}
+    with KafkaCluster(config=_KAFKA, heap_mib=1024, java_options=()) as kafka:
+        admin = Admin(kafka.bootstrap_servers)
+        name = f"{TOPIC}-{uuid.uuid4().hex[:8]}"
+        admin.create_topic(name, case.partitions, configs=limits)
+        yield kafka.bootstrap_servers, name
+
 
 _LONGEST_S = 1_800
 
@@ -69,3 +248,36 @@ def measure(case: Case) -> Reading:
     if reading.persisted != case.count:
         raise WriteFailedError(f"{case}: {reading.persisted:,} of {case.count:,} rows")
     return reading
+
+
+HEADING = (
+    "rows",
+    "written, MB",
+    "broker",
+    "`buffer.memory`, MiB",
+    "Arrow batch at most, MiB",
+    "idle, MB",
+    "peak, MB",
+    "at most, MB",
+    "",
+)
+
+
+def row(case: Case, reading: Reading) -> tuple[str, ...]:
+    """The cells of one case."""
+    return (
+        str(case),
+        f"{case.size // MB:,}",
+        case.broker,
+        f"{case.buffer // MIB}",
+        f"{case.arrow // MIB}",
+        f"{reading.idle / MB:,.0f}",
+        f"{reading.peak / MB:,.0f}",
+        f"{case.bound / MB:,.0f}",
+        "within" if reading.peak <= case.bound else "**over**",
+    )
+
+
+def render(readings: Sequence[tuple[Case, Reading]]) -> str:
+    """A block of Markdown."""
+    return table(HEADING, [row(case, reading) for case, reading in readings])

@@ -6,9 +6,8 @@ import sys
 import time
 
 from tools.model.planted import PLANTED
-from tools.model.scenarios import FULL, SCENARIOS
-from tools.model.search import search
-from tools.model.trace import describe
+from tools.model.scenario import FULL, SCENARIOS
+from tools.model.search import describe, search
 
 
 def main() -> int:

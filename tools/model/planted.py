@@ -24,7 +24,7 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_commit_step,
 )
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from tools.model.rules import Rules
+from tools.model.context import Rules
 from tools.model.scenario import Goal, Runner, Scenario, Version
 from tools.model.world import Pc, State, Transaction
 

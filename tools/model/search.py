@@ -1,4 +1,4 @@
-"""Breadth-first search through every world that can be reached, each visited once."""
+"""The invariants, the search of every state of a scenario, and the trace of a counterexample."""
 
 from __future__ import annotations
 
@@ -6,14 +6,77 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tools.model.context import Context
-from tools.model.invariants import is_torn, reached, violation
-from tools.model.rules import Rules
+from spark_kafka_sink.exactly_once.protocol import Decided, Done
+from tools.model.broker import status_of
+from tools.model.context import Context, Rules
+from tools.model.scenario import TASKS, Goal
 from tools.model.steps import successors
+from tools.model.world import Pc, Status, describe_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tools.model.scenario import Scenario
     from tools.model.world import World
+
+
+_ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
+
+
+def violation(scenario: Scenario, world: World) -> str | None:
+    """What is wrong with a world, in a sentence."""
+    for each in world.visible:
+        if world.visible.count(each) > 1:
+            return f"DOUBLED: the rows of task {each[2]}, batch {each[1]}, are visible twice"
+    for query, name, batch in _promised(scenario, world):
+        for partition in range(TASKS):
+            rows = (query, name, partition)
+            if scenario.has_rows(batch, partition) and rows not in world.visible:
+                return f"LOST: batch {name} counts as done without the rows of task {partition}"
+    if any(driver.pc is Pc.TORN for driver in world.drivers) and not is_torn(world):
+        return "FALSE ALARM: a batch is called torn, and no transaction has timed out"
+    return _harmed(world)
+
+
+def is_torn(world: World) -> bool:
+    """Whether a decided transaction has timed out: the hole that the protocol is known to have."""
+    return isinstance(world.log, Decided) and any(
+        status_of(world, each) is Status.TIMED_OUT for each in world.log.transactions
+    )
+
+
+def reached(scenario: Scenario, world: World) -> bool:
+    """Whether the goal is: everything is written, or what is torn has stopped a query."""
+    if is_torn(world):
+        return any(driver.pc is Pc.TORN for driver in world.drivers)
+    if scenario.goal is Goal.FIRST:
+        return all(_is_visible(scenario, world, partition) for partition in range(TASKS))
+    complete = [count == scenario.batches for count in world.spark]
+    return all(complete) if scenario.goal is Goal.ALL else any(complete)
+
+
+def _is_visible(scenario: Scenario, world: World, partition: int) -> bool:
+    rows = (scenario.runners[0].query, scenario.rows_name(0, 0), partition)
+    return rows in world.visible
+
+
+def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, str, int]]:
+    """(query, batch's name, batch) of what Spark's commit logs or the decision log call done."""
+    for index, runner in enumerate(scenario.runners):
+        for batch in range(world.spark[runner.checkpoint]):
+            yield runner.query, scenario.rows_name(index, batch), batch
+    if isinstance(world.log, Done) and not scenario.function:
+        number = 0 if world.log.query is None else int(world.log.batch)
+        yield world.log.query, world.log.batch, number
+
+
+def _harmed(world: World) -> str | None:
+    if isinstance(world.log, Decided):
+        for each in world.log.transactions:
+            status = status_of(world, each)
+            if status not in _ALIVE:
+                return f"HARMED: {each.name} is decided, and it is {status.value}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +179,27 @@ def _stuck(scenario: Scenario, graph: _Graph) -> Counterexample | None:
     if stuck is None:
         return None
     return Counterexample("STUCK: from here nothing leads to the goal", graph.run_to(stuck))
+
+
+def describe(start: World, counterexample: Counterexample) -> str:
+    """One line a step, then what is wrong."""
+    lines = []
+    before = start
+    for number, event in enumerate(counterexample.events, start=1):
+        changes = "; ".join(_changes(before, event.world))
+        lines.append(f"{number:3} {event.who}: {event.what}{f'  [{changes}]' if changes else ''}")
+        before = event.world
+    return "\n".join([*lines, counterexample.violation])
+
+
+def _changes(before: World, after: World) -> Iterator[str]:
+    if before.log != after.log:
+        yield f"log: {describe_log(after.log)}"
+    old = dict(before.transactions)
+    for each, status in after.transactions:
+        if old.get(each) is not status:
+            yield f"{each.name} is {status.value}"
+    for rows in after.visible:
+        if after.visible.count(rows) != before.visible.count(rows):
+            yield f"rows of {rows[0] or 'job'}/{rows[1]}/p{rows[2]} are visible"
+            break

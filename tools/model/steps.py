@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tools.model.actors import abort, commit, planning, tasks
+from tools.model.actors.faults import faults
 from tools.model.normal import normalised
-from tools.model.parties import abort, commit, planning, tasks
-from tools.model.parties.faults import faults
 from tools.model.world import Pc
 
 if TYPE_CHECKING:

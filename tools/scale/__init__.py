@@ -1,7 +1,7 @@
 """Writes of many tasks into many partitions on many brokers: `python -m tools.scale`.
 
-Reading order: workload (a write's size), costs (what one of each thing costs), estimate (pure:
-from both to figures) and limits (which of them is exceeded first, and what moves it); measure and
-messages (the costs, from the product's own code), cluster (50 embedded brokers as a check), page
-(docs/scale.md).
+- `estimate`: the size of a write, unit costs, the figures that follow from both, and their limits
+- `measure`: the unit costs, measured with the product's own code
+- `cluster`: a check on 50 embedded brokers
+- `page`: the tables of docs/scale.md
 """

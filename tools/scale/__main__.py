@@ -28,7 +28,7 @@ from tools.scale.page import (
 )
 
 if TYPE_CHECKING:
-    from tools.scale.costs import Costs
+    from tools.scale.estimate import Costs
 
 _MERGES = (100, 1_000, 10_000)
 _PARTITIONS, _BROKERS = 1_000, 100

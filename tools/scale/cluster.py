@@ -8,22 +8,76 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+import pyarrow as pa
+
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.diagnostics.preflight import examine
-from tools.scale.messages import TOPIC
-from tools.scale.session import SessionCost
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session import borrow_session, discard_session
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.task_report import TaskInfo
+from tools.scale.measure import TOPIC
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCost:
+    """What a task's session did and took."""
+
+    persisted: int
+    partitions: int
+    connections: int
+    """That it opened, the one to a bootstrap server among them."""
+    most_connections: int
+    """To one broker by its id; a bootstrap server has one of its own."""
+    requests: int
+    cpu_seconds: float
+    memory: int
+    """Bytes that the process has grown by, with the session still open."""
+
+
+def write(bootstrap_servers: str, rows: int) -> SessionCost:
+    """Write so many keyed rows into `TOPIC`."""
+    names = [b"%d" % number for number in range(rows)]
+    column = pa.array(names, pa.binary())
+    before, started = _memory(), time.process_time()
+    config = ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers})
+    session = borrow_session(config)
+    try:
+        session.append(Rows(columns=Columns(value=column, key=column), topics=(TOPIC,)))
+        session.flush()
+        report, memory = session.report(TaskInfo()), _memory() - before
+    finally:
+        discard_session(session)
+    brokers = report.metrics.brokers
+    connects = Counter({each.node_id: each.connects for each in brokers})
+    return SessionCost(
+        persisted=report.persisted,
+        partitions=len(report.partitions),
+        connections=connects.total(),
+        most_connections=max(connects.values()),
+        requests=sum(each.tx for each in brokers),
+        cpu_seconds=time.process_time() - started,
+        memory=memory,
+    )
+
+
+def _memory() -> int:
+    return int(psutil.Process().memory_info().rss)
+
 
 BROKERS = 50
 PARTITIONS = 1_000
@@ -67,8 +121,8 @@ def values(cluster: EmbeddedBroker) -> list[bytes | None]:
 
 
 def session_in_a_process(bootstrap_servers: str, rows: int) -> SessionCost:
-    """`tools.scale.session.write`, where nothing else takes memory."""
-    command = [sys.executable, "-m", "tools.scale.session", bootstrap_servers, str(rows)]
+    """`write`, where nothing else takes memory."""
+    command = [sys.executable, "-m", "tools.scale.cluster", bootstrap_servers, str(rows)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return SessionCost(**json.loads(done.stdout))
 
@@ -99,3 +153,7 @@ def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> Jo
         partitions=len(report.partitions),
         connections=sum(each.connects for each in report.metrics.brokers),
     )
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(write(sys.argv[1], int(sys.argv[2])))))

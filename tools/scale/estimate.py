@@ -1,16 +1,222 @@
-"""From a workload and unit costs to what a write of that size takes. Pure."""
+"""What a write of a given size takes, and which limits it comes near: pure functions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from spark_kafka_sink.config.rules import LARGEST_REQUEST
 from spark_kafka_sink.exactly_once.task_transaction import partitions_to_name
 
-if TYPE_CHECKING:
-    from tools.scale.costs import Costs
-    from tools.scale.workload import Workload
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """A cost that grows with a task's partitions and brokers."""
+
+    fixed: float
+    partition: float
+    """For each partition that the task has written to."""
+    broker: float
+    """For each broker that it was connected to."""
+
+    def at(self, partitions: float, brokers: float) -> float:
+        """The cost of one task."""
+        return self.fixed + self.partition * partitions + self.broker * brokers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Measured by `tools.scale.measure`, but for those of a Kafka broker at the end."""
+
+    message_bytes: Linear
+    """A task's commit message, as Spark's driver holds it."""
+    transaction_bytes: float
+    """More of it with exactly-once."""
+    merge_seconds: Linear
+    """Unpacking a message and adding it up."""
+    result_seconds: float
+    """With exactly-once: the partitions that the decision names of one task."""
+    describe_seconds: Linear
+    """Decoding what a coordinator says of one transaction."""
+    describe_bytes: Linear
+    decision_bytes: Linear
+    """One transaction in the decision; of a partition that it names."""
+    decision_seconds: Linear
+    end_seconds: float = 0.000_17
+    """EndTxn of one of many transactions: `make bench`, docs/benchmarks.md."""
+    metadata_bytes: Linear
+    """A Metadata response."""
+    metadata_seconds: Linear
+    producer_state_bytes: int = 300
+    """Assumed: a ProducerStateEntry with a batch or two, its map entry and key, in a broker's heap.
+    """
+    marker_seconds: float = 0.000_05
+    """Assumed: a leader's work on the marker that ends a transaction in one partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Tasks of one write into one topic, their rows spread over its partitions by their keys."""
+
+    tasks: int
+    slots: int
+    """Tasks at once, each in a Python worker that is used again for the next."""
+    partitions: int
+    brokers: int
+    rows: int
+    """Of one task."""
+    row_bytes: int = 200
+    """A record in Kafka, uncompressed."""
+    task_seconds: float = 2.0
+    """Time of one task, for the rates."""
+    replicas: int = 3
+    exactly_once: bool = False
+
+    @property
+    def guarantee(self) -> str:
+        """`deliveryGuarantee`."""
+        return "exactly-once" if self.exactly_once else "at-least-once"
+
+    @property
+    def task_partitions(self) -> float:
+        """Partitions that a task writes to."""
+        return touched(self.rows, self.partitions)
+
+    @property
+    def worker_partitions(self) -> float:
+        """Partitions that a worker writes to in all of its tasks."""
+        return touched(self.rows * max(1, self.tasks // self.slots), self.partitions)
+
+    @property
+    def task_brokers(self) -> float:
+        """Leaders of the partitions of a task."""
+        return touched(round(self.task_partitions), self.brokers)
+
+    @property
+    def worker_connections(self) -> float:
+        """One to each leader, and one to a bootstrap server."""
+        return touched(round(self.worker_partitions), self.brokers) + 1
+
+    @property
+    def tasks_per_second(self) -> float:
+        """Of all slots together."""
+        return self.slots / self.task_seconds
+
+
+def touched(rows: int, places: int) -> float:
+    """How many of so many places, equally likely, have one of these rows; the mean."""
+    return places * (1 - (1 - 1 / places) ** rows)
+
+
+_SIZES = (
+    Workload(tasks=100, slots=16, partitions=8, brokers=3, rows=1_000_000, task_seconds=2.0),
+    Workload(tasks=1_000, slots=100, partitions=100, brokers=10, rows=100_000, task_seconds=1.0),
+    Workload(tasks=10_000, slots=1_000, partitions=1_000, brokers=100, rows=100_000),
+    Workload(
+        tasks=10_000, slots=1_000, partitions=1_000, brokers=100, rows=1_000, task_seconds=0.5
+    ),
+)
+WORKLOADS = tuple(
+    replace(size, exactly_once=exactly_once) for exactly_once in (False, True) for size in _SIZES
+)
+"""Those of docs/scale.md."""
+
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A figure of `Estimate` that must not exceed `most`, or come below `least`."""
+
+    field: str
+    what: str
+    source: str
+    """Whose limit it is."""
+    setting: str
+    """What moves it."""
+    most: float
+
+    def share(self, estimate: Estimate) -> float:
+        """How much of the limit is used; above 1 it breaks."""
+        used: float = getattr(estimate, self.field)
+        return used / self.most
+
+
+LIMITS: Final = (
+    Limit(
+        field="driver_bytes",
+        what="commit messages",
+        source="`spark.driver.maxResultSize`, 1 GiB",
+        setting="`spark.driver.maxResultSize` and `spark.driver.memory`; fewer tasks (`coalesce`)",
+        most=1024 * _MIB,
+    ),
+    Limit(
+        field="commit_memory",
+        what="memory of the Python process that commits",
+        source="`spark.driver.memoryOverhead`, 384 MiB",
+        setting="`spark.driver.memoryOverhead`; fewer tasks",
+        most=384 * _MIB,
+    ),
+    Limit(
+        field="describe_seconds",
+        what="second look at the transactions",
+        source="5 s, this sink's",
+        setting="fewer tasks; `atomicBatch=true`, which has one transaction",
+        most=5.0,
+    ),
+    Limit(
+        field="decision_seconds",
+        what="encoding the decision",
+        source="15 s, this sink's transaction of its own",
+        setting="fewer tasks; `atomicBatch=true`",
+        most=15.0,
+    ),
+    Limit(
+        field="producer_state_bytes",
+        what="producer states in a broker's heap",
+        source="a tenth of a heap of 6 GiB, assumed",
+        setting="brokers: `producer.id.expiration.ms` (a day); `atomicBatch=true`; fewer tasks; "
+        "at-least-once has one producer for each worker",
+        most=0.1 * 6 * 1024 * _MIB,
+    ),
+    Limit(
+        field="marker_seconds",
+        what="time until read_committed readers see the last row",
+        source="60 s, assumed",
+        setting="`atomicBatch=true`: one marker for each partition; fewer tasks",
+        most=60.0,
+    ),
+    Limit(
+        field="coordinator_appends",
+        what="appends to the transaction state logs",
+        source="100,000 a second of all brokers, assumed",
+        setting="`atomicBatch=true`; fewer tasks; fewer executor cores at once",
+        most=100_000.0,
+    ),
+    Limit(
+        field="requests_per_broker",
+        what="Produce requests",
+        source="10,000 a second of one broker, assumed",
+        setting="fewer and larger tasks; `repartition_by_kafka_partition`, by which a task has "
+        "few partitions; `kafka.linger.ms`",
+        most=10_000.0,
+    ),
+    Limit(
+        field="connections_per_broker",
+        what="connections",
+        source="100,000 open files, as Kafka's documentation asks for",
+        setting="brokers: `max.connections`, which has no limit by default, and the limit of open "
+        "files; fewer executor cores at once",
+        most=100_000.0,
+    ),
+)
+
+
+def first(estimate: Estimate) -> Limit:
+    """The limit that is nearest, or exceeded most."""
+    return max(LIMITS, key=lambda limit: limit.share(estimate))
+
 
 _METADATA_MAX_AGE_S: Final = 300
 _COORDINATOR_APPENDS: Final = 3

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.docs.markdown import table
-from tools.scale.estimate import Estimate, estimate
-from tools.scale.limits import LIMITS, first
-from tools.scale.workload import WORKLOADS, Workload
+from tools.docs.pages import table
+from tools.scale.estimate import LIMITS, WORKLOADS, Estimate, Workload, estimate, first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tools.scale.cluster import JobCost
-    from tools.scale.costs import Costs
-    from tools.scale.session import SessionCost
+    from tools.scale.cluster import JobCost, SessionCost
+    from tools.scale.estimate import Costs
 
 _ROWS = (
     ("records a batch", "batch_records"),

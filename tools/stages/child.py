@@ -1,22 +1,239 @@
-"""A warm Spark whose writes are timed by stage: `python -m tools.stages.child`."""
+"""A warm Spark whose writes are timed by stage: `python -m tools.stages.child`.
+
+Each worker replaces the functions of `STAGES` by timed ones. The CPU time of a stage excludes the
+stages inside it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
+import threading
 import time
-from collections import Counter
+import uuid
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.functions import expr
 
+from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.spark.child import cpu, serve, start_session
-from tools.stages.source import FOLDER, NAME, StagedDataSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+
+class StageClock:
+    """Collects seconds of CPU by stage, for all threads of this process."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._lock = threading.Lock()
+        """Guards `seconds`."""
+        self._inside = threading.local()
+
+    def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, and its time counts for the stage."""
+
+        @wraps(function)
+        def run(*args: Any, **named: Any) -> Any:
+            began = self._enter()
+            try:
+                return function(*args, **named)
+            finally:
+                self._leave(stage, began)
+
+        return run
+
+    def timed_items(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, and the time until each comes counts for the stage."""
+        following = self.timed(stage, iter(items).__next__)
+        while True:
+            try:
+                item = following()
+            except StopIteration:
+                return
+            yield item
+
+    def _enter(self) -> float:
+        self._stack.append(0.0)
+        return thread_time()
+
+    def _leave(self, stage: str, began: float) -> None:
+        whole = thread_time() - began
+        within = self._stack.pop()
+        if self._stack:
+            self._stack[-1] += whole
+        with self._lock:
+            self.seconds[stage] += whole - within
+
+    @property
+    def _stack(self) -> list[float]:
+        """Seconds of the stages inside each stage that this thread is in."""
+        stack: list[float] | None = getattr(self._inside, "stack", None)
+        if stack is None:
+            stack = self._inside.stack = []
+        return stack
+
+
+class Thread(StrEnum):
+    """Who is at work."""
+
+    WRITER = "writer"
+    SENDER = "sender"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`function` is where it is looked up: module, colon, name or class and name."""
+
+    thread: Thread
+    name: str
+    function: str
+
+
+_PACKAGE = "spark_kafka_sink."
+READ = Stage(Thread.WRITER, "pyspark reads Arrow batches from the JVM", "")
+WRITE = Stage(Thread.WRITER, "the rest of the writer", "")
+STAGES = (
+    READ,
+    Stage(Thread.WRITER, "columns are read and checked", "spark.columns:read_rows"),
+    Stage(Thread.WRITER, "sizes", "producer.append.validator:size_bounds"),
+    Stage(
+        Thread.WRITER,
+        "partitions: murmur2 of the keys",
+        "producer.append.partitioner:Partitioner.assign",
+    ),
+    Stage(Thread.WRITER, "plan: batches, order", "producer.append.chunk_encoder:plan"),
+    Stage(
+        Thread.WRITER,
+        "encode: varints and views",
+        "producer.append.chunk_encoder:encode_records",
+    ),
+    Stage(
+        Thread.WRITER,
+        "encode: all fields copied, one cast",
+        "records.encoder:RowBuilder.join",
+    ),
+    Stage(
+        Thread.WRITER,
+        "appended to open batches",
+        "producer.buffer.accumulator:Accumulator.append",
+    ),
+    WRITE,
+    Stage(Thread.SENDER, "batches are drained", "producer.send.drainer:Drainer.drain"),
+    Stage(Thread.SENDER, "requests", "producer.send.sender:produce_request"),
+    Stage(
+        Thread.SENDER,
+        "checksum, in requests",
+        "records.record_batch:BatchHeader.pack",
+    ),
+    Stage(
+        Thread.SENDER,
+        "bytes into the socket",
+        "client.broker_connection:BrokerConnection.flush",
+    ),
+    Stage(Thread.SENDER, "wait for the network, responses", "client.network:Network.poll"),
+    Stage(
+        Thread.SENDER,
+        "responses are acted on",
+        "producer.send.response_handler:ResponseHandler.handle_response",
+    ),
+    Stage(Thread.SENDER, "the rest of the sender", "producer.send.sender:Sender.run_once"),
+)
+
+
+def place(stage: Stage) -> tuple[object, str]:
+    """The module or class where a stage's function is looked up, and its name there."""
+    module, path = stage.function.split(":")
+    owner: object = import_module(_PACKAGE + module)
+    *classes, name = path.split(".")
+    for each in classes:
+        owner = getattr(owner, each)
+    return owner, name
+
+
+def install(clock: StageClock) -> None:
+    """Have the functions of this process timed from now on."""
+    for stage in STAGES:
+        if stage.function:
+            owner, name = place(stage)
+            setattr(owner, name, clock.timed(stage.name, getattr(owner, name)))
+
+
+NAME = "stages-of-kafkaprod"
+FOLDER = "KAFKAPROD_STAGES"
+"""The variable that names the folder; workers inherit it."""
+_CLOCK: list[StageClock] = []
+"""This worker's, once it has run a task."""
+
+
+class StagedDataSource(KafkaProdDataSource):
+    """`format("kafkaprod")` with a clock."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Not the sink's own, which goes without."""
+        return NAME
+
+    def writer(self, schema: StructType, overwrite: bool) -> StagedWriter:  # type: ignore[override]
+        """The sink's writer, timed."""
+        writer = super().writer(schema, overwrite)
+        assert isinstance(writer, KafkaProdWriter)
+        return StagedWriter(writer)
+
+
+class StagedWriter(DataSourceArrowWriter):
+    """A file for each task, with its rows and the seconds of each stage."""
+
+    def __init__(self, writer: KafkaProdWriter) -> None:
+        self._writer = writer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        """One task's rows."""
+        clock = _clock()
+        clock.seconds.clear()
+        rows = [0]
+        batches = clock.timed_items(READ.name, _counted(iterator, rows))
+        message = clock.timed(WRITE.name, self._writer.write)(batches)
+        found = {"rows": rows[0], "seconds": dict(clock.seconds)}
+        (Path(os.environ[FOLDER]) / f"{uuid.uuid4().hex}.json").write_text(json.dumps(found))
+        return message  # type: ignore[no-any-return]
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """As the sink does."""
+        self._writer.commit(messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """As the sink does."""
+        self._writer.abort(messages)
+
+
+def _clock() -> StageClock:
+    if not _CLOCK:
+        _CLOCK.append(StageClock())
+        install(_CLOCK[0])
+    return _CLOCK[0]
+
+
+def _counted(batches: Iterator[pa.RecordBatch], rows: list[int]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows[0] += batch.num_rows
+        yield batch
 
 
 def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tools.memory.case import CASES, MB, MIB, SPARKS_ARROW_BATCH, Case
-from tools.memory.run import Reading
-from tools.memory.table import HEADING, row
+from tools.memory.run import CASES, HEADING, MB, MIB, SPARKS_ARROW_BATCH, Case, Reading, row
 
 
 def test_a_larger_arrow_batch_counts_twice() -> None:

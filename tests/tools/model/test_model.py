@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tools.model.planted import PLANTED
-from tools.model.scenarios import SCENARIOS
-from tools.model.search import search
-from tools.model.trace import describe
+from tools.model.scenario import SCENARIOS
+from tools.model.search import describe, search
 
 if TYPE_CHECKING:
     from tools.model.planted import Planted

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
-from tools.notebooks.saved import findings, without_machine
-from tools.notebooks.shape import masked, shape_of
+from tools.notebooks import findings, masked, shape_of, without_machine
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tools.scale.cluster import BROKERS, PARTITIONS, many_brokers, values
+from tools.scale.cluster import BROKERS, PARTITIONS, many_brokers, values, write
+from tools.scale.estimate import Workload
 from tools.scale.measure import merged
-from tools.scale.session import write
-from tools.scale.workload import Workload
 
 ROWS = 10_000
 

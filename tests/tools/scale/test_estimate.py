@@ -4,11 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tools.scale.costs import Costs, Linear
-from tools.scale.estimate import Estimate, estimate
-from tools.scale.limits import LIMITS, first
+from tools.scale.estimate import LIMITS, Costs, Estimate, Linear, Workload, estimate, first, touched
 from tools.scale.page import render_estimates, render_limits, shown
-from tools.scale.workload import Workload, touched
 
 NOTHING = Linear(fixed=0.0, partition=0.0, broker=0.0)
 COSTS = Costs(

@@ -7,8 +7,7 @@ from time import thread_time
 
 import pytest
 
-from tools.stages.clock import StageClock
-from tools.stages.stages import STAGES, Stage, place
+from tools.stages.child import STAGES, Stage, StageClock, place
 
 
 def _work(seconds: float) -> None:

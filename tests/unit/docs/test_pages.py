@@ -13,13 +13,15 @@ from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import SECURITY_ALIASES, SECURITY_NAMES
 from tools.docs.commands import commands, problem
 from tools.docs.generated import GENERATED, MEASURED
-from tools.docs.links import anchors, broken_links, missing_paths
 from tools.docs.pages import (
     DOCS,
     README,
     ROOT,
+    anchors,
     block,
     blocks,
+    broken_links,
+    missing_paths,
     page_of,
     pages,
     replace_block,

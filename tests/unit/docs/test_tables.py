@@ -11,15 +11,15 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_ALIASES,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
-from tools.docs.broker import api_name
 from tools.docs.generated import GENERATED
-from tools.docs.markdown import attribute_docs, table
 from tools.docs.options import (
     render_options,
     render_other_names,
     render_security_options,
     render_sink_options,
 )
+from tools.docs.pages import attribute_docs, table
+from tools.docs.reference import api_name
 
 
 class Sample:

@@ -1,4 +1,10 @@
-"""What was measured of the core: tables and targets."""
+"""Rates of the producer core beside librdkafka in C and Java, on a real Kafka.
+
+Three parts: codecs and payloads, keys and headers, value sizes. Every run is a process of its own
+that sends the same records with acks=all and idempotence, and measures from its first record to its
+last acknowledgement, after a warm-up. The contestants take turns, so that changes of the machine's
+load affect all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sinks that are compared inside Spark, and what each is given."""
+"""The sinks that are compared in Spark, their settings, and the warm Spark that runs them."""
 
 from __future__ import annotations
 

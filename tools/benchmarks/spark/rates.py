@@ -1,4 +1,9 @@
-"""What was measured of whole Spark writes: tables and targets."""
+"""The sink in Spark beside its peers: JSON events from Parquet to a real Kafka, `local[1]`.
+
+Each peer has a Spark of its own that stays warm; they take turns, round after round. Every measured
+write follows a small one of the same kind, so that no worker has to start. The first write of a
+fresh session is measured as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One thing about a write varied, all else being the same: partitions, topics, rows of a batch."""
+"""One property of a write varied: the number of partitions, of topics, of rows per Arrow batch.
+
+To partitions each write is made twice and the second is measured: during the first the broker
+creates the files and indexes of the topic, which takes longer than the records.
+"""
 
 from __future__ import annotations
 

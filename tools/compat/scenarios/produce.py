@@ -8,8 +8,8 @@ from uuid import UUID
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.batches import BATCHES
 from tools.compat.scenarios.bodies import BODIES, SQUEEZED, WITH_FLAWS, Body
+from tools.compat.scenarios.plain import BATCHES
 from tools.compat.scenarios.world import Scenario, World
 from tools.support.raw_client import TIMEOUT, batch
 

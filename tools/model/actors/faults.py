@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tools.model import broker
+from tools.model.actors import tasks
+from tools.model.actors.commit import raised
 from tools.model.context import stopped
-from tools.model.parties import tasks
-from tools.model.parties.commit import raised
 from tools.model.world import ENDED, Pc, Status, with_driver
 
 if TYPE_CHECKING:

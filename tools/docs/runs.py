@@ -1,17 +1,22 @@
-"""What the runs under faults have found, from the ledger that they keep."""
+"""Tables of the torture runs, from their ledger, and of the searches of the model."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tools.docs.markdown import table
+from tools.docs.pages import table
 from tools.ledger import Ledger
+from tools.model.planted import PLANTED
+from tools.model.scenario import FULL, SCENARIOS
 from tools.torture_eos.plans.kinds import ONCE, SHARED, Kind, Sink
 from tools.torture_eos.table import LEDGER, OK, TORN, latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tools.model.scenario import Scenario
+
 
 _SUMS = ("lost", "doubled", "torn")
 _SINKS = {
@@ -87,3 +92,43 @@ def _told(line: dict[str, Any]) -> str:
     two_phase = ", `twoPhaseCommit=true`" if line["two_phase"] else ""
     shared = ", `atomicBatch=true`" if line["sink"] in SHARED else ""
     return f"Kafka {line['kafka']}, {nodes}{two_phase}{shared}"
+
+
+_SIGNS = {
+    "DOUBLED": "a batch is visible twice",
+    "LOST": "a batch counts as done, and rows of it are missing",
+    "HARMED": "a decided transaction can't be committed, and no timeout has ended it",
+}
+
+
+def render_searches() -> str:
+    """Each search with its faults."""
+    rows = (
+        (scenario.name, str(scenario.batches), "; ".join(_faults(scenario)) or "none")
+        for scenario in (*SCENARIOS, FULL)
+    )
+    return table(("search", "batches", "faults in a run, each once at most, at any step"), rows)
+
+
+def render_planted_bugs() -> str:
+    """Each planted bug, and what the search finds."""
+    rows = ((bug.name, bug.scenario.name, _SIGNS[bug.sign]) for bug in PLANTED)
+    return table(("bug", "found with", "as"), rows)
+
+
+def _faults(scenario: Scenario) -> Iterator[str]:
+    if scenario.crashes:
+        yield "each driver dies, or its commit()"
+    if any(scenario.lost):
+        tasks = "one task" if sum(scenario.lost) == 1 else "each task"
+        yield f"an attempt of {tasks} is lost, and wakes up late"
+    if scenario.timeouts:
+        yield "a transaction times out"
+    if scenario.unclear:
+        yield "a decision is appended or not, without an answer"
+    if scenario.stale:
+        yield "the log is read from a leader that was deposed, and lacks its last record"
+    if scenario.interrupts:
+        yield "a commit() is interrupted, and goes on"
+    if scenario.failures:
+        yield "a task fails for good"

@@ -1,0 +1,242 @@
+"""Tables of the errors, the embedded broker, and the delivery report with its metrics."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields, replace
+from inspect import getdoc
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.faults import Effect
+from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.cli.broker import BrokerArguments
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.export.java_names import Metric, java_metrics
+from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
+from spark_kafka_sink.producer.bad_rows import RowError
+from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
+from spark_kafka_sink.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
+from spark_kafka_sink.report.codec_cost import CodecCost
+from spark_kafka_sink.report.delivery_counters import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    DeliveryCounters,
+    PoisonCount,
+)
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
+from tools.docs.pages import attribute_docs, one_line, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_USUAL = Facts(
+    idempotent=True,
+    head=True,
+    records=2,
+    ambiguous=False,
+    expired=False,
+    attempts_left=True,
+)
+"""An idempotent producer's batch of several records, none before it in doubt, in time."""
+_DOES = {
+    Action.COMPLETE: "it counts as delivered: the broker had the batch already",
+    Action.REFRESH_AND_RETRY: "the leader is asked for, then the batch goes again",
+    Action.RETRY: "the batch goes again after a pause",
+    Action.SPLIT: "the batch is split and goes in parts",
+    Action.BUMP_AND_RETRY: "a new producer epoch, then the batch goes again",
+    Action.FATAL: "the task fails, and its producer id is not used again",
+}
+
+
+def render_error_classes() -> str:
+    """Every error that is raised, with its first sentence."""
+    classes = [each for each in vars(errors).values() if _is_ours(each)]
+    rows = ((f"`{each.__name__}`", _first_sentence(each)) for each in classes)
+    return table(("error", "meaning"), rows)
+
+
+def _is_ours(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, KafkaProdError)
+
+
+def _first_sentence(owner: type) -> str:
+    return one_line((getdoc(owner) or "").split("\n\n")[0])
+
+
+def render_row_errors() -> str:
+    """Why a row can't be written."""
+    flaws = [flaw for flaw in RowError if flaw is not RowError.NONE]
+    rows = ((f"`{flaw.name}`", flaw.message, _class_name(flaw)) for flaw in flaws)
+    return table(("reason", "meaning", "error without tolerance"), rows)
+
+
+def _class_name(flaw: RowError) -> str:
+    return f"`{flaw.error_class.rpartition('.')[2]}`"
+
+
+def render_broker_errors() -> str:
+    """What comes of each error in an answer to a Produce request; all others fail the batch."""
+    found: dict[Action, list[str]] = {action: [] for action in _DOES}
+    for code in ErrorCode:
+        action = decide(code.value, _USUAL).action
+        if code.value != 0 and action in found:
+            found[action].append(f"`{error_name(code.value)}`")
+    gap = ErrorCode.out_of_order_sequence_number.value
+    behind = decide(gap, replace(_USUAL, head=False))
+    found[behind.action].append(f"`{error_name(gap)}` while an earlier batch is unanswered")
+    rows = [(", ".join(names), _DOES[action]) for action, names in found.items() if names]
+    return table(("answer", "what the producer does"), rows)
+
+
+def render_unclear_errors() -> str:
+    """Answers after which the log may hold the records all the same, each on a line."""
+    named = sorted(code for code in MAYBE_APPENDED if code in list(ErrorCode))
+    return "".join(f"- `{error_name(code)}`\n" for code in named)
+
+
+_KEYWORDS: Mapping[str, str] = {
+    "topic": "topics",
+    "topic_config": "topic_configs",
+    "fault": "faults",
+    "sasl_user": "sasl",
+    "sasl_mechanism": "sasl_mechanisms",
+    "deny": "denials",
+    "oauthbearer_jwks": "oauthbearer_validator",
+    "tls_certificate": "tls",
+    "tls_key": "tls",
+    "tls_key_password": "tls",
+    "tls_ca": "tls",
+}
+"""Where an option of the command line has another name than the keyword of `EmbeddedBroker`."""
+
+
+def api_name(api: Any) -> str:
+    """As Kafka writes it, such as InitProducerId."""
+    return "".join(word.capitalize() for word in api.name.split("_"))
+
+
+def render_apis() -> str:
+    """Every API with its versions, by name."""
+    served = sorted(
+        (api_name(handler.api), handler.versions.lowest, handler.versions.highest)
+        for handler in HANDLERS.values()
+    )
+    texts = [f"{name} {low}-{high}" for name, low, high in served]
+    return ", ".join(texts) + ".\n"
+
+
+def render_broker_options() -> str:
+    """Each option of `kafkaprod broker` beside its keyword."""
+    hints = get_type_hints(BrokerArguments, include_extras=True)
+    defaults = {field.name: field for field in fields(BrokerConfig)}
+    rows = []
+    for field in fields(BrokerArguments):
+        keyword = _KEYWORDS.get(field.name, field.name)
+        ours = defaults.get(keyword)
+        there = _text(field.default)
+        here = _text(ours.default) if ours is not None else ""
+        both = there if not here or here == there else f"{there}, in Python {here}"
+        rows.append(
+            (
+                f"`--{field.name.replace('_', '-')}`",
+                "" if ours is None else f"`{keyword}`",
+                both,
+                hints[field.name].__metadata__[0].help,
+            )
+        )
+    return table(("command line", "Python", "default", "meaning"), rows)
+
+
+def _text(value: object) -> str:
+    if value is None or value == () or not isinstance(value, str | int):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def render_fault_effects() -> str:
+    """Every effect and what it does."""
+    docs = attribute_docs(Effect)
+    return table(("effect", "what happens"), ((f"`{each}`", docs[each.name]) for each in Effect))
+
+
+_PART = PartitionReport(topic="events", partition=0, persisted=1)
+_TASK = TaskReport(duration_ms=1, task=TaskInfo())
+_TRANSACTION = TransactionInfo(transactional_id="orders", producer_id=1, epoch=0)
+_BROKER = BrokerMetrics(node_id=1, name="kafka:9092")
+_TOPIC = TopicMetrics(topic="events")
+_METRICS = ProducerMetrics(brokers=(_BROKER,), topics=(_TOPIC,), settings=(("buffer.memory", "1"),))
+_REPORT = DeliveryReport(partitions=(_PART,), slowest=(_TASK,), metrics=_METRICS)
+
+
+_WORDS = {
+    "`SLOWEST_KEPT`": f"{SLOWEST_KEPT:,}",
+    "`TASKS_KEPT`": f"{TASKS_KEPT:,}",
+    "None": "null",
+}
+"""Words of docstrings that a reader of JSON does not know."""
+
+
+def render_fields() -> str:
+    """One row for each field of the JSON document, those of its parts below it."""
+    whole = json.loads(_REPORT.to_json())
+    docs = attribute_docs(DeliveryCounters)
+    docs["task_columns"] = "Names of what a row of `task_rows` holds."
+    docs["task_rows"] = docs["task_reports"]
+    parts = {
+        "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
+        "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
+        "poison": (PoisonCount(reason="").to_dict(), attribute_docs(PoisonCount)),
+        "codecs": (CodecCost(codec="").to_dict(), attribute_docs(CodecCost)),
+        "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),
+    }
+    rows = []
+    for name in whole:
+        rows.append((f"`{name}`", _for_readers(docs[name])))
+        inner, inner_docs = parts.get(name, ({}, {}))
+        rows += [(f"`{name}[].{each}`", _for_readers(inner_docs[each])) for each in inner]
+    return table(("field", "meaning"), rows)
+
+
+def _for_readers(text: str) -> str:
+    for word, other in _WORDS.items():
+        text = text.replace(word, other)
+    return text
+
+
+def render_metric_fields() -> str:
+    """What `metrics` holds."""
+    rows = []
+    for prefix, values, owner in (
+        ("", ProducerMetrics().to_dict(), ProducerMetrics),
+        ("brokers[].", _METRICS.to_dict()["brokers"][0], BrokerMetrics),
+        ("topics[].", _METRICS.to_dict()["topics"][0], TopicMetrics),
+    ):
+        docs = attribute_docs(owner)
+        rows += [(f"`{prefix}{name}`", docs[name]) for name in values]
+    return table(("field of `metrics`", "meaning"), rows)
+
+
+def render_metric_names() -> str:
+    """Java's names, and which of client, broker and topic have each."""
+    found: dict[str, list[Metric]] = {}
+    for metric in java_metrics(_REPORT, 1.0):
+        found.setdefault(metric.name, []).append(metric)
+    rows = (
+        (
+            f"`{name}`",
+            same[0].kind.name.lower(),
+            ", ".join(dict.fromkeys(_scope(metric) for metric in same)),
+        )
+        for name, same in sorted(found.items())
+    )
+    return table(("metric", "kind", "of"), rows)
+
+
+def _scope(metric: Metric) -> str:
+    names = {(): "the write", ("node_id",): "each broker", ("topic",): "each topic"}
+    return names[tuple(label for label, _ in metric.labels)]

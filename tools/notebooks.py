@@ -1,0 +1,172 @@
+"""Run every notebook and save its outputs: `python -m tools.notebooks`.
+
+A test checks the saved outputs: their kinds and their texts without numbers must be those of a new
+run, and they must not contain anything of the machine that made them.
+"""
+
+from __future__ import annotations
+
+import copy
+import getpass
+import os
+import re
+import socket
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+from nbclient import NotebookClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbformat import NotebookNode
+
+
+VARIES = "varies"
+"""Tag of a cell whose words are not the same in every run, such as advice on how fast it was."""
+_NUMBER = re.compile(r"\d[\d,.]*(?:e[+-]?\d+)?")
+_RULE = re.compile(r"[ \t]+|-{2,}")
+_UNIT = re.compile(r"# [kMG]?B\b")
+_PLURAL = re.compile(r"# (\w+?)(?:y|ies|es|s)?\b")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """One output of the cell `cell`: its kind, with MIME types, and its masked texts."""
+
+    cell: str
+    kind: str
+    texts: tuple[str, ...] = ()
+
+
+def shape_of(notebook: NotebookNode) -> list[OutputShape]:
+    """The shapes of all outputs, in order."""
+    return [
+        _shape(cell, output)
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    ]
+
+
+def masked(text: str) -> str:
+    """The text with `#` for each number, one space for any, no plurals of what is counted, and
+    `B` for kB and MB."""
+    numbers = _NUMBER.sub("#", _RULE.sub(" ", text))
+    return _PLURAL.sub(r"# \1", _UNIT.sub("# B", numbers)).strip()
+
+
+def _shape(cell: NotebookNode, output: NotebookNode) -> OutputShape:
+    if output.output_type == "stream":
+        kind, found = f"stream {output.name}", [output.text]
+    elif output.output_type == "error":
+        kind, found = f"error {output.ename}", [output.evalue]
+    else:
+        kinds = sorted(output.data)
+        kind = " ".join((output.output_type, *kinds))
+        found = [output.data[each] for each in kinds if each.startswith("text/")]
+    varies = VARIES in cell.metadata.get("tags", ())
+    return OutputShape(cell.id, kind, () if varies else tuple(masked(text) for text in found))
+
+
+LARGEST = 500_000
+"""Bytes of a notebook's file."""
+_PATH = re.compile(r"(?<![\w.:/<])/(?:home|root|Users|tmp|work|var|usr|opt|private|mnt)/[\w./-]*")
+_ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}\b")
+
+
+def without_machine(notebook: NotebookNode) -> NotebookNode:
+    """The notebook without times, the kernel's version and what processes wrote to stderr."""
+    saved = copy.deepcopy(notebook)
+    saved.metadata["language_info"] = {"name": "python"}
+    for cell in saved.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = list(_joined(cell.outputs))
+    return saved
+
+
+def findings(notebook: NotebookNode) -> list[str]:
+    """Paths, addresses and names in outputs that only this machine, or this user, has."""
+    patterns = [_PATH, _ADDRESS]
+    names = {getpass.getuser(), socket.gethostname()} - {"root", "localhost"}
+    patterns += [re.compile(rf"\b{re.escape(name)}\b") for name in names if len(name) > 3]
+    return [
+        f"cell {cell.id}: {match[0]}"
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for text in texts(cell)
+        for pattern in patterns
+        for match in pattern.finditer(text)
+    ]
+
+
+def texts(cell: NotebookNode) -> Iterator[str]:
+    """All that a cell's outputs say, but for images."""
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            yield output.text
+        for kind, data in output.get("data", {}).items():
+            if kind.startswith("text/"):
+                yield data
+
+
+def _joined(outputs: list[Any]) -> Iterator[Any]:
+    """Outputs without stderr, and what was printed in a row as one."""
+    last: Any = None
+    for output in outputs:
+        if output.output_type == "stream":
+            if output.name == "stderr":
+                continue
+            if last is not None and last.output_type == "stream":
+                last.text += output.text
+                continue
+        last = output
+        yield output
+
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+"""A JVM that lives for a minute spends most of it on compiling otherwise."""
+
+
+def execute(path: Path) -> NotebookNode:
+    """The notebook with the outputs of this run.
+
+    Raises:
+        CellExecutionError: a cell has failed, with its traceback.
+    """
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    client = NotebookClient(
+        notebook, timeout=600, startup_timeout=300, kernel_name="python3", record_timing=False
+    )
+    # Spark and pandas leave nothing in the checkout; a checkout that is not installed is found.
+    search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": _QUICK, "PYTHONPATH": search}
+    with tempfile.TemporaryDirectory() as folder:
+        return client.execute(cwd=folder, env=environment)
+
+
+def main(names: list[str]) -> int:
+    """Run each, and save it if nothing in its outputs belongs to this machine alone."""
+    bad = 0
+    for path in [Path(name) for name in names] or NOTEBOOKS:
+        notebook = without_machine(execute(path))
+        found = findings(notebook)
+        for each in found:
+            print(f"{path.name}: {each}", file=sys.stderr)
+        if found:
+            bad += 1
+            continue
+        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+        print(f"{path.name}: {path.stat().st_size / 1000:,.0f} kB")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
