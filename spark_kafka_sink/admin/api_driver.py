@@ -18,10 +18,8 @@ from spark_kafka_sink.admin.blocking_client import Call
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol import error_codes
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
-from spark_kafka_sink.protocol.messages import build
-from spark_kafka_sink.protocol.versions import request_type
+from spark_kafka_sink.protocol.messages import encode_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,11 +65,6 @@ def leader_action(code: int) -> Action:
     if code in error_codes.INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
         return Action.LOOK_UP
     return Action.RETRY if code in error_codes.LEADER_BUSY else Action.DONE
-
-
-def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
-    """Encode a request's body from a tree of plain values."""
-    return [encode(build(request_type(api, version), values))]
 
 
 @dataclass(slots=True, kw_only=True)

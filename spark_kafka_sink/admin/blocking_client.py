@@ -248,13 +248,13 @@ class BlockingClient:
         if (fatal := self._network.failures.fatal) is not None:
             raise copy(fatal)
 
-    def connect_any(self) -> Node | None:
-        """Return a ready broker; if there is none, start to connect to one and return None."""
-        now = self.now()
-        node = self.metadata.least_loaded_node(self._network, now)
-        if node is None:
-            self.metadata.connect_any(self._network, now)
-        return node
+    def ready_node(self) -> Node | None:
+        """Return the ready broker with the fewest requests in flight; None if there is none."""
+        return self.metadata.least_loaded_node(self._network, self.now())
+
+    def connect_any(self) -> None:
+        """Start to connect to some broker."""
+        self.metadata.connect_any(self._network, self.now())
 
     def version(self, node: Node, api: ApiKey, cap: int | None = None) -> int | None:
         """Return the API version of requests to a broker; None while it is not connected."""

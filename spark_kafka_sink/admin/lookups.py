@@ -80,7 +80,11 @@ class AnyBrokerLookup(Lookup[K]):
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
         """See `Lookup`."""
-        return self._client.connect_any()
+        return self._client.ready_node()
+
+    def look_up(self, keys: Sequence[K]) -> None:  # noqa: ARG002
+        """See `Lookup`."""
+        self._client.connect_any()
 
     def wait(self, now: float) -> float:  # noqa: ARG002
         """See `Lookup`."""
@@ -176,11 +180,7 @@ class LeaderLookup(Lookup[TopicPartition]):
         metadata = self._client.metadata
         if metadata.answered <= self._stale.get(key, -1):
             return None
-        self._stale.pop(key, None)
-        node = metadata.cluster.nodes.get(metadata.cluster.leader(*key))
-        if node is not None:
-            self._unknown.pop(key, None)
-        return node
+        return metadata.cluster.nodes.get(metadata.cluster.leader(*key))
 
     def look_up(self, keys: Sequence[TopicPartition]) -> None:
         """See `Lookup`."""
@@ -199,7 +199,12 @@ class LeaderLookup(Lookup[TopicPartition]):
         """See `Lookup`."""
         metadata = self._client.metadata
         failures = {}
+        for key in [key for key, request in self._stale.items() if metadata.answered > request]:
+            del self._stale[key]
         for key, (since, request) in list(self._unknown.items()):
+            if self.node(key) is not None:
+                del self._unknown[key]
+                continue
             if metadata.answered <= request:
                 continue
             code = metadata.cluster.errors.get(key.topic, 0)

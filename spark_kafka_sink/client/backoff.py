@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
-_MOST_DOUBLINGS = 30
+_MAX_DOUBLINGS = 30
 
 
 def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> float:
@@ -19,7 +19,7 @@ def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> floa
     Uniform in (0, min(cap, base * 2 ** attempt)], so that producers that failed at the same time
     do not retry at the same time.
     """
-    ceiling = min(cap_ms, base_ms << min(attempt, _MOST_DOUBLINGS))
+    ceiling = min(cap_ms, base_ms << min(attempt, _MAX_DOUBLINGS))
     return random.uniform(0.0, ceiling) / 1000.0
 
 
@@ -39,11 +39,11 @@ class RetryTimer:
         self._random = random
         self._failures = 0
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """Schedule the next retry after a failure at `now`."""
         self.at = now + full_jitter(self._failures, self._base_ms, self._cap_ms, self._random)
         self._failures += 1
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """Reset the timer after a success."""
         self.at, self._failures = 0.0, 0

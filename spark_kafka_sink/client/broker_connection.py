@@ -63,7 +63,7 @@ class BrokerConnection:
     last_used: float = 0.0
     throttled_until: float = 0.0
     bytes_out: int = 0
-    """Bytes written since `ConnectionMetrics.moved` last counted and reset them."""
+    """Bytes written since `ConnectionMetrics.update` last counted and reset them."""
     bytes_in: int = 0
     """Bytes received since then."""
     wrote_at: float | None = None
@@ -89,7 +89,9 @@ class BrokerConnection:
     def is_idle(self) -> bool:
         """True if connected with nothing in flight: a broker may close such a connection."""
         connection = self.connection
-        return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
+        return self.is_ready and not (
+            connection.in_flight or connection.out or connection.fire_and_forget
+        )
 
     @property
     def is_writing(self) -> bool:
@@ -142,7 +144,7 @@ class BrokerConnection:
         self.address = self.addresses.pop(0)
         return self.address
 
-    def go_on_connecting(self, channels: ChannelBuilder, now: float) -> None:
+    def continue_connecting(self, channels: ChannelBuilder, now: float) -> None:
         """Continue to connect: socket, then TLS handshake, then ApiVersions.
 
         Raises:
@@ -154,7 +156,7 @@ class BrokerConnection:
         if connection.state is State.CONNECTING and channels.uses_tls:
             connection.move(State.TLS_HANDSHAKE)
             self.transport = channels.encrypted(transport, self.node.host)
-            self.go_on_connecting(channels, now)
+            self.continue_connecting(channels, now)
             return
         connection.connected(now)
         self.flush()
@@ -196,7 +198,7 @@ class BrokerConnection:
             self.last_used = now
         self.flush()
 
-    def owes_since(self) -> float | None:
+    def waiting_since(self) -> float | None:
         """Return when request.timeout.ms of the oldest request started; None if none is in flight.
 
         A throttling broker reads nothing until its pause is over, so the timeout starts after it.
@@ -204,24 +206,24 @@ class BrokerConnection:
         oldest = self.connection.oldest_sent()
         return None if oldest is None else max(oldest, self.throttled_until)
 
-    def due(self, patience: float) -> Iterator[float]:
+    def deadlines(self, request_timeout: float) -> Iterator[float]:
         """Yield the times of timeouts and retries, including those in the past.
 
         Args:
-            patience: maximum time a request waits for its response, in seconds.
+            request_timeout: maximum time a request waits for its response, in seconds.
         """
         if self.connect_by:
             yield self.connect_by
         yield self.retry_at
         yield self.throttled_until
-        if since := self.owes_since():
-            yield since + patience
+        if since := self.waiting_since():
+            yield since + request_timeout
 
-    def take_over(self) -> list[InFlightRequest]:
+    def reset(self) -> list[InFlightRequest]:
         """Reset the connection and return its unanswered requests."""
-        in_flight = [*self.connection.in_flight, *self.connection.silent]
+        in_flight = [*self.connection.in_flight, *self.connection.fire_and_forget]
         # Requests of the handshake have no context, and nothing waits for them.
-        lost = [asked for asked in in_flight if asked.request.context is not None]
+        lost = [flight for flight in in_flight if flight.request.context is not None]
         if self.transport is not None:
             self.transport.close()
         self.transport = None
@@ -305,7 +307,7 @@ class ConnectionMetrics:
                 rtt_ms=f"{(now - written) * 1000:.3f}",
             )
 
-    def moved(self, broker: BrokerConnection) -> None:
+    def update(self, broker: BrokerConnection) -> None:
         """Count the bytes, requests and responses sent or received since the last call."""
         self.note_state(broker)
         if not (broker.bytes_out or broker.bytes_in):
@@ -347,7 +349,7 @@ class ConnectionMetrics:
         meter.disconnects += 1
         meter.tx_errors += len(lost)
         if (log_event := self._debug.broker) is not None:
-            node_id, numbers = broker.node.node_id, [one.correlation_id for one in lost]
+            node_id, numbers = broker.node.node_id, [flight.correlation_id for flight in lost]
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
     def throttled(self, broker: BrokerConnection, seconds: float) -> None:

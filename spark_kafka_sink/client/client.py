@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 
-DOUBLED_AFTER = 300.0
+DOUBLED_AFTER_S = 300.0
 """Seconds after which a learned limit is doubled, again and again: it may have been raised."""
 
-_MOST_DOUBLINGS = 31
+_MAX_DOUBLINGS = 31
 
 
 def half(size: int) -> int:
@@ -73,8 +73,8 @@ class BatchSizeLimits:
         known = self._known.get(topic)
         if known is None:
             return None
-        doublings = int((now - known.learned_at) / DOUBLED_AFTER)
-        return known.size << min(doublings, _MOST_DOUBLINGS)
+        doublings = int((now - known.learned_at) / DOUBLED_AFTER_S)
+        return known.size << min(doublings, _MAX_DOUBLINGS)
 
     def refused(self, topic: str, size: int, now: float) -> int:
         """Record that a batch of `size` bytes was too large, and limit batches to half of it.
@@ -102,7 +102,7 @@ class RequestSizeLimit:
 
     def at(self, now: float) -> int:
         """Return the maximum bytes of all batches of a request."""
-        if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER:
+        if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER_S:
             return self._largest
         return self._safe
 
@@ -114,7 +114,9 @@ class RequestSizeLimit:
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
-LOOK_EVERY = 0.2
+_DEAD = "the sender thread has died"
+_DEAD_HINT = "run the write again; the log of the worker process may contain the reason"
+THREAD_CHECK_S = 0.2
 """Seconds between checks of a waiting thread that the sender thread is still alive."""
 
 
@@ -175,20 +177,20 @@ class Client:
 
         # Sender thread only, or the task's thread if the sender thread is not running.
         self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
-        self.late: deque[Completion] = deque()
+        self.unclaimed_completions: deque[Completion] = deque()
         """Requests completed between tasks; the next loop may still have been waiting for them."""
         self._loop: Loop | None = None
         """The running loop; None between tasks and after it has crashed."""
 
     @property
-    def gone(self) -> bool:
+    def is_dead(self) -> bool:
         """True if the sender thread has ended or crashed."""
         return self._thread is not None and not self._thread.is_alive()
 
     @property
     def is_reusable(self) -> bool:
         """True if the next session may use the client; see `client_pool`."""
-        return not self.gone
+        return not self.is_dead
 
     @property
     def is_forked(self) -> bool:
@@ -199,7 +201,7 @@ class Client:
         """Raise a DeliveryError in a forked child, before it waits for locks or threads."""
         if self.is_forked:
             raise DeliveryError(
-                "the session belongs to the process that this one was forked from",
+                "the session belongs to the parent of this forked process",
                 hint="open connections after the fork: threads and sockets stay with the parent",
             )
 
@@ -208,9 +210,8 @@ class Client:
 
         The task's thread calls it while it waits for the sender thread.
         """
-        if self.gone and self._attached is not None:
-            hint = "run the write again; the log of the worker process may say why it ended"
-            self._attached.crashed(DeliveryError("the sender thread has died", hint=hint))
+        if self.is_dead and self._attached is not None:
+            self._attached.crashed(DeliveryError(_DEAD, hint=_DEAD_HINT))
 
     def attach(self, loop: Loop) -> None:
         """Make the sender thread run `loop`; the first call starts the thread.
@@ -220,10 +221,7 @@ class Client:
         """
         self.check_process()
         if not self._switch(loop):
-            raise DeliveryError(
-                "the sender thread has died",
-                hint="run the write again; the log of the worker process may say why it ended",
-            )
+            raise DeliveryError(_DEAD, hint=_DEAD_HINT)
         if self._thread is None:
             self._thread = Thread(target=self._run, name="kafkaprod-sender", daemon=True)
             self._thread.start()
@@ -252,11 +250,11 @@ class Client:
         done = Event()
         self._switches.append((loop, done))
         self.network.wakeup()
-        while not self.gone and not done.wait(LOOK_EVERY):
+        while not self.is_dead and not done.wait(THREAD_CHECK_S):
             pass
         if not done.is_set():
-            self._take_switches()  # The sender thread has ended and cannot do it any more.
-        return not self._closed and not self.gone
+            self._take_switches()  # The sender thread has ended.
+        return not self._closed and not self.is_dead
 
     def _run(self) -> None:
         while not self._closed:
@@ -304,4 +302,4 @@ class Client:
             if completion.request.context is self.metadata:
                 self.metadata.handle_response(completion, self.clock.monotonic())
             else:
-                self.late.append(completion)
+                self.unclaimed_completions.append(completion)

@@ -167,8 +167,8 @@ class Cluster:
                 continue
             code = int(topic.error_code)
             if topic.partitions and code in _HAS_PARTITIONS:
-                told = _topic_info(topic, response.__version__)
-                topics[topic.name] = _newest(topics.get(topic.name), told)
+                info = _topic_info(topic, response.__version__)
+                topics[topic.name] = _newest(topics.get(topic.name), info)
                 errors.pop(topic.name, None)
             else:
                 topics.pop(topic.name, None)
@@ -194,7 +194,9 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
     indexes = [int(partition.partition_index) for partition in topic.partitions]
     for index in (min(indexes), max(indexes)):
         if not 0 <= index < MAX_PARTITIONS:
-            raise ProtocolError(f"the broker tells of partition {index}", topic=topic.name)
+            raise ProtocolError(
+                f"the broker returned the invalid partition {index}", topic=topic.name
+            )
     count = 1 + max(indexes)
     leaders, epochs = [NO_LEADER] * count, [-1] * count
     for partition in topic.partitions:
@@ -205,14 +207,14 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
     return TopicInfo(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
 
 
-def _newest(known: TopicInfo | None, told: TopicInfo) -> TopicInfo:
-    """Return `told`, but keep known leaders with a later epoch: brokers may lag (KAFKA-6614)."""
-    if known is None or known.is_other(told.topic_id):
-        return told
-    if known.partition_count > told.partition_count:
-        return told
-    leaders, epochs = list(told.leaders), list(told.leader_epochs)
+def _newest(known: TopicInfo | None, received: TopicInfo) -> TopicInfo:
+    """Return `received` with known leaders of later epochs: brokers may lag (KAFKA-6614)."""
+    if known is None or known.is_other(received.topic_id):
+        return received
+    if known.partition_count > received.partition_count:
+        return received
+    leaders, epochs = list(received.leaders), list(received.leader_epochs)
     for index, epoch in enumerate(known.leader_epochs):
         if -1 < epochs[index] < epoch:
             leaders[index], epochs[index] = known.leaders[index], epoch
-    return replace(told, leaders=tuple(leaders), leader_epochs=tuple(epochs))
+    return replace(received, leaders=tuple(leaders), leader_epochs=tuple(epochs))

@@ -15,10 +15,10 @@ from spark_kafka_sink.client.channel.transport import NEXT_STATES, State
 from spark_kafka_sink.client.request import InFlightRequest, Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.frame import MAX_FRAME, FrameReader
 from spark_kafka_sink.protocol.messages import (
+    encode_request,
     read_correlation_id,
     read_response,
     request_header,
@@ -38,14 +38,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from typing_extensions import Buffer
-
     from spark_kafka_sink.client.channel.authenticator import SaslLogin, Step
 
-_SOFTWARE = ("spark-kafka-sink", __version__)
+_SOFTWARE = {
+    "client_software_name": "spark-kafka-sink",
+    "client_software_version": __version__,
+}
 MAX_HANDSHAKE_FRAME = 512 * 1024
 """Maximum frame size in bytes until the handshake has proved that the peer is a Kafka broker."""
-_SHORTEST_SESSION = 0.1
+_MIN_SESSION_S = 0.1
 """Minimum session lifetime in seconds, so that a broker cannot make the client log in endlessly."""
 _REAUTHENTICATE_AT = (0.85, 0.95)
 """Range of the fraction of a session's lifetime after which the login is renewed."""
@@ -76,10 +77,10 @@ class Connection:
         self.features = Features()
         self.out: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
-        self.silent: deque[InFlightRequest] = deque()
+        self.fire_and_forget: deque[InFlightRequest] = deque()
         """Requests without a response (acks=0) that are not yet written completely."""
         self.responses = 0
-        """Responses received since `ConnectionMetrics.moved` last counted and reset them."""
+        """Responses received since `ConnectionMetrics.update` last counted and reset them."""
         self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
         self.client_id = client_id
@@ -103,7 +104,7 @@ class Connection:
     def connected(self, now: float) -> None:
         """Start the handshake on an open socket: send ApiVersions."""
         self.move(State.NEGOTIATING)
-        self._ask_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
+        self._request_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
 
     def renew_login(self) -> None:
         """Stop sending requests, and log in again once all in flight are answered (KIP-368)."""
@@ -118,10 +119,10 @@ class Connection:
         Returns:
             True if the login was started.
         """
-        begins = self.state is State.DRAINING and not (self.in_flight or self.out)
-        if begins:
-            self._log_in()
-        return begins
+        if self.state is not State.DRAINING or self.in_flight or self.out:
+            return False
+        self._log_in()
+        return True
 
     def take_step(self) -> Step | None:
         """Return the login's next step, once, or None; it must run on a thread that may block."""
@@ -136,9 +137,9 @@ class Connection:
             return
         if lifetime := self._authenticator.lifetime:
             lowest, highest = _REAUTHENTICATE_AT
-            part = self._random.random() if self._random else 0.5
-            lifetime = max(lifetime, _SHORTEST_SESSION)
-            self.login_due = now + lifetime * (lowest + (highest - lowest) * part)
+            jitter = self._random.random() if self._random else 0.5
+            lifetime = max(lifetime, _MIN_SESSION_S)
+            self.login_due = now + lifetime * (lowest + (highest - lowest) * jitter)
         self._authenticator = None
         self._become_ready()
 
@@ -164,7 +165,7 @@ class Connection:
         size = len(header) + sum([part.nbytes for part in parts])
         self.out.append(memoryview(size.to_bytes(4, "big") + header))
         self.out.extend(parts)
-        queue = self.in_flight if request.expects_response else self.silent
+        queue = self.in_flight if request.expects_response else self.fire_and_forget
         self._queued += 4 + size
         flight = InFlightRequest(self._correlation_id, request, now, self._queued)
         queue.append(flight)
@@ -201,68 +202,64 @@ class Connection:
         """
         for frame in self._frames.feed(data):
             if not self.in_flight:
-                raise CorrelationError("the broker sent a response that nothing was asked for")
-            asked = self.in_flight[0]  # Removed only after its response is read, so it is not lost.
-            if read_correlation_id(frame) != asked.correlation_id:
-                raise CorrelationError("the broker answered a request out of turn")
+                raise CorrelationError("the broker sent a response without a request")
+            sent = self.in_flight[0]  # Removed only after its response is read, so it is not lost.
+            if read_correlation_id(frame) != sent.correlation_id:
+                raise CorrelationError("the broker answered requests out of order")
             self.responses += 1
             if self.state is State.NEGOTIATING:
                 self.in_flight.popleft()
-                self._learn_versions(frame, asked, now)
+                self._learn_versions(frame, sent, now)
                 continue
-            response = _read(asked.request, frame)
+            response = _read(sent.request, frame)
             self.in_flight.popleft()
             if self._authenticator is not None:
-                self._go_on(self._authenticator, response, now)
+                self._continue_login(self._authenticator, response, now)
                 continue
             self.has_answered = True
-            yield asked, response
+            yield sent, response
 
     def has_written(self, flight: InFlightRequest) -> bool:
         """Return True if the socket has accepted every byte of a request."""
         return flight.ends_at <= self._written
 
-    def written_silently(self) -> list[InFlightRequest]:
+    def take_fire_and_forget(self) -> list[InFlightRequest]:
         """Remove and return the acks=0 requests that are completely written."""
         done = []
-        while self.silent and self.has_written(self.silent[0]):
-            done.append(self.silent.popleft())
+        while self.fire_and_forget and self.has_written(self.fire_and_forget[0]):
+            done.append(self.fire_and_forget.popleft())
         return done
 
     def oldest_sent(self) -> float | None:
         """Return when the oldest request was sent that is still unanswered or unwritten."""
-        if not self.silent:
+        if not self.fire_and_forget:
             return self.in_flight[0].sent_at if self.in_flight else None
-        oldest = self.silent[0].sent_at
+        oldest = self.fire_and_forget[0].sent_at
         return min(oldest, self.in_flight[0].sent_at) if self.in_flight else oldest
 
-    def _ask_versions(self, version: int, now: float) -> None:
-        kind = request_type(ApiKey.API_VERSIONS, version)
-        name, release = _SOFTWARE
-        named = {"client_software_name": name, "client_software_version": release}
-        body: list[Buffer] = [encode(kind(**named) if version >= 3 else kind())]
+    def _request_versions(self, version: int, now: float) -> None:
+        body = encode_request(ApiKey.API_VERSIONS, version, _SOFTWARE)
         self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
 
-    def _learn_versions(self, frame: memoryview, asked: InFlightRequest, now: float) -> None:
+    def _learn_versions(self, frame: memoryview, sent: InFlightRequest, now: float) -> None:
         """Store the broker's version ranges, or retry ApiVersions in a lower version.
 
         A response with UNSUPPORTED_VERSION always has the format of version 0.
         """
-        asked_version = asked.request.version
-        if int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version and asked_version:
-            _, refusal = read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
-            theirs = {int(api.api_key): int(api.max_version) for api in refusal.api_keys}
-            lower = max(0, min(theirs.get(ApiKey.API_VERSIONS, 0), asked_version - 1))
-            self._ask_versions(lower, now)
+        version = sent.request.version
+        if int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version and version:
+            _, rejection = read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
+            supported = {int(api.api_key): int(api.max_version) for api in rejection.api_keys}
+            lower = max(0, min(supported.get(ApiKey.API_VERSIONS, 0), version - 1))
+            self._request_versions(lower, now)
             return
-        _, answer = read_response(response_type(ApiKey.API_VERSIONS, asked_version), frame)
-        if code := int(answer.error_code):
-            raise ProtocolError(f"the broker refused ApiVersions with {error_name(code)}")
-        for api in answer.api_keys:
-            self.versions[int(api.api_key)] = VersionRange(
-                int(api.min_version), int(api.max_version)
-            )
-        self.features = Features.of(answer)
+        _, response = read_response(response_type(ApiKey.API_VERSIONS, version), frame)
+        if code := int(response.error_code):
+            raise ProtocolError(f"the broker rejected ApiVersions with {error_name(code)}")
+        for api in response.api_keys:
+            versions = VersionRange(int(api.min_version), int(api.max_version))
+            self.versions[int(api.api_key)] = versions
+        self.features = Features.of(response)
         # A node without the Metadata API is not a broker; it may be a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:
@@ -275,7 +272,7 @@ class Connection:
         self.move(State.SASL_HANDSHAKE)
         self._authenticator = Authenticator(self._login, self.versions)
 
-    def _go_on(self, authenticator: Authenticator, response: Any, now: float) -> None:
+    def _continue_login(self, authenticator: Authenticator, response: Any, now: float) -> None:
         """Process a response of the login."""
         if self.state is State.SASL_HANDSHAKE:
             request = authenticator.agreed(response)

@@ -17,10 +17,10 @@ Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``,
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node
@@ -29,9 +29,9 @@ from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
-from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
+from spark_kafka_sink.protocol.messages import encode_request
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,27 +58,27 @@ class TopicDenials:
     _hidden: frozenset[str] = frozenset()
     """Topics that this client may not describe."""
 
-    def sort(self, told: Cluster, *, may_create: bool) -> Cluster:
+    def classify(self, snapshot: Cluster, *, may_create: bool) -> Cluster:
         """Classify the denied topics of a response.
 
         Args:
-            told: the cluster according to the response.
+            snapshot: the cluster according to the response.
             may_create: whether the request allowed brokers to create topics.
 
         Returns:
             The cluster without the errors of topics that are still unclear; missing topics that
             may not be created have TOPIC_AUTHORIZATION_FAILED.
         """
-        denied = frozenset(name for name, code in told.errors.items() if code == _DENIED)
+        denied = frozenset(name for name, code in snapshot.errors.items() if code == _DENIED)
         if may_create:
             self.uncreatable, self._hidden = self.uncreatable & denied, self._hidden & denied
             self.unclear = denied - self.uncreatable - self._hidden
-            return _with_errors(told, dict.fromkeys(self.unclear))
-        absent = {name for name in self.unclear if told.errors.get(name) == _UNKNOWN}
-        self.uncreatable |= absent
+            return _with_errors(snapshot, dict.fromkeys(self.unclear))
+        missing = {name for name in self.unclear if snapshot.errors.get(name) == _UNKNOWN}
+        self.uncreatable |= missing
         self._hidden |= denied
         self.unclear = frozenset()
-        return _with_errors(told, dict.fromkeys(absent, _DENIED))
+        return _with_errors(snapshot, dict.fromkeys(missing, _DENIED))
 
 
 def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
@@ -90,7 +90,7 @@ def _with_errors(cluster: Cluster, changed: dict[str, int | None]) -> Cluster:
     return replace(cluster, errors=MappingProxyType(errors))
 
 
-PATIENCE = 5.0
+REMOVED_AFTER_S = 5.0
 """Seconds for which all responses must agree: a lagging broker may still have the old topic."""
 
 
@@ -115,23 +115,23 @@ class RemovedPartitions:
 
     def update(self, cluster: Cluster, now: float) -> None:
         """Compare a new snapshot with the known topics."""
-        for name, told in cluster.topics.items():
+        for name, topic in cluster.topics.items():
             known = self._known.get(name)
-            if known is None or told.partition_count >= known.partition_count:
-                self._known[name] = told
-            elif known.is_other(told.topic_id):
+            if known is None or topic.partition_count >= known.partition_count:
+                self._known[name] = topic
+            elif known.is_other(topic.topic_id):
                 self._since.setdefault(name, now)
-                self._remaining[name] = told.partition_count
+                self._remaining[name] = topic.partition_count
                 continue
             self._since.pop(name, None)
 
     def remaining(self, topic: str, partition: int, now: float) -> int | None:
         """Return the topic's partition count if `partition` was removed, else None.
 
-        A partition counts as removed once all responses of the last `PATIENCE` seconds lack it.
+        A partition counts as removed once all responses have lacked it for `REMOVED_AFTER_S`.
         """
         since = self._since.get(topic)
-        if since is None or now - since < PATIENCE or partition < self._remaining[topic]:
+        if since is None or now - since < REMOVED_AFTER_S or partition < self._remaining[topic]:
             return None
         return self._remaining[topic]
 
@@ -161,12 +161,13 @@ class Rebootstrap:
         self._required = True
 
     def is_due(self, now: float) -> bool:
-        """Return True if it is time to rebootstrap, and restart the timer at `now`."""
+        """Return True if it is time to rebootstrap."""
         overdue = self._since is not None and now - self._since >= (self.trigger or 0.0)
-        if self.trigger is None or not (self._required or overdue):
-            return False
+        return self.trigger is not None and (self._required or overdue)
+
+    def restart(self, now: float) -> None:
+        """Restart the timer: the client rebootstraps."""
         self._since, self._required = now, False
-        return True
 
 
 _LOG = logging.getLogger(__name__)
@@ -174,16 +175,16 @@ _LOG = logging.getLogger(__name__)
 _BLOCKED_WAIT = 0.05
 """Seconds between two checks for an available broker."""
 
-_PATIENCE = 0.2
+_PARALLEL_AFTER_S = 0.2
 """Seconds that one broker may take to connect before another is tried in parallel."""
 
-_LEADERLESS_PATIENCE = 5.0
+_LEADERLESS_LOG_S = 5.0
 """Seconds without a leader before that is logged: an election takes less."""
 
-_KEPT = 1.0
+_MAX_REUSE_AGE_S = 1.0
 """Maximum age in seconds of topic metadata that the next session may reuse."""
 
-_MOST_NAMED = 10
+_MAX_LISTED = 10
 
 _BOOTSTRAP = "bootstrap servers"
 """Name of an outage; no topic can have this name."""
@@ -203,8 +204,9 @@ class Metadata:
         ]
         random.shuffle(self._bootstrap)
         self._lock = Lock()
+        """Guards the replacement of `_wanted` and `_assumed`, by any thread."""
 
-        # Modified under the lock; replaced as a whole, so any thread may read it.
+        # Replaced under the lock and as a whole, so any thread may read them without it.
         self._wanted: frozenset[str] = frozenset()
         self._assumed: tuple[tuple[str, int], ...] = ()
         """Topics that the session assumes to exist, with their partition counts."""
@@ -225,7 +227,7 @@ class Metadata:
         self._refresh_requested = False
 
         self.denials = TopicDenials()
-        """The topics that brokers deny; modified in place, before `cluster` is replaced."""
+        """The topics that brokers deny; updated before `cluster` is replaced."""
 
         # Sender thread only.
         self.removed_partitions = RemovedPartitions()
@@ -236,7 +238,7 @@ class Metadata:
         """Topics of the next request."""
         self._requested: frozenset[str] = frozenset()
         """Topics of the latest request."""
-        self._asked_to_create = False
+        self._may_create = False
         """True if the latest request allowed brokers to create topics."""
         self._due_at = 0.0
         self._in_flight = False
@@ -282,13 +284,14 @@ class Metadata:
     def end_session(self, now: float) -> None:
         """Reset the wanted topics and their errors at the end of a session.
 
-        Topic metadata older than `_KEPT` is dropped: a topic may have been deleted since, and
-        recreated with fewer partitions.
+        Topic metadata older than `_MAX_REUSE_AGE_S` is dropped: a topic may have been deleted
+        since, and recreated with fewer partitions.
         """
         with self._lock:
-            self._wanted = self._topics = frozenset()
+            self._wanted = frozenset()
             assumed, self._assumed = dict(self._assumed), ()
-        is_fresh = self.updated_at is not None and now - self.updated_at < _KEPT
+        self._topics = self._wanted
+        is_fresh = self.updated_at is not None and now - self.updated_at < _MAX_REUSE_AGE_S
         known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
         self.cluster = self.cluster.only(known)
         self.denials = TopicDenials()
@@ -303,6 +306,7 @@ class Metadata:
         """Send the next request if it is due and a broker is ready."""
         self._take_wanted()
         if self._rebootstrap_timer.is_due(now):
+            self._rebootstrap_timer.restart(now)
             self._rebootstrap(network, now)
         if self._refresh_requested and not self._failures:
             self._retry_later(now)
@@ -315,7 +319,7 @@ class Metadata:
             self.connect_any(network, now)
             return
         self._in_flight, self._requested = True, self._topics
-        self._asked_to_create = self._config.allow_auto_create_topics and not self.denials.unclear
+        self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
         self._refresh_requested = False
         self.requests += 1
         correlation = network.send(node.node_id, self._request(network, node), now)
@@ -344,7 +348,7 @@ class Metadata:
         If one takes too long, another is tried in parallel: an address that never answers must not
         use up all of max.block.ms.
         """
-        if network.connecting(now - _PATIENCE):
+        if network.connecting(now - _PARALLEL_AFTER_S):
             return
         known = list(self.cluster.nodes.values())
         self._random.shuffle(known)
@@ -367,15 +371,15 @@ class Metadata:
             self._retry_later(now)
             return
         try:
-            told = self.cluster.updated(response)
+            updated = self.cluster.updated(response)
         except ProtocolError as error:
-            _LOG.warning("%s told metadata that makes no sense: %s", completion.node, error)
+            _LOG.warning("%s returned invalid metadata: %s", completion.node, error)
             self._retry_later(now)
             return
         self._rebootstrap_timer.answered()
         self._outages.end(_BOOTSTRAP)
-        told = self.denials.sort(told.only(self._topics), may_create=self._asked_to_create)
-        before, self.cluster = self.cluster, told.assuming(self._assumed)
+        updated = self.denials.classify(updated.only(self._topics), may_create=self._may_create)
+        before, self.cluster = self.cluster, updated.assuming(self._assumed)
         self.updates, self.updated_at = self.updates + 1, now
         self.answered = self.requests
         self.removed_partitions.update(self.cluster, now)
@@ -399,10 +403,9 @@ class Metadata:
         ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
         if ours is not None and theirs not in {None, ours}:
             self.failure = DeliveryError(
-                f"the brokers belong to cluster {theirs} now, and belonged to cluster {ours} "
-                "before: what is sent under the old producer id may be taken for a repetition",
-                hint="run the write again, if the records are meant for the cluster that the "
-                "bootstrap servers lead to now",
+                f"the brokers now belong to cluster {theirs} instead of {ours}, which could "
+                "mistake batches of this producer id for duplicates",
+                hint="check kafka.bootstrap.servers, then run the write again",
             )
             return False
         # A starting broker may not know any broker yet; the known brokers are better.
@@ -411,9 +414,9 @@ class Metadata:
     def _rebootstrap(self, network: Network, now: float) -> None:
         """Drop all known brokers, so that only the bootstrap servers are left."""
         if self._outages.observe(_BOOTSTRAP, now) is not None:
-            _LOG.warning("no known broker tells the metadata: asking the bootstrap servers anew")
+            _LOG.warning("no known broker returns metadata: retrying at the bootstrap servers")
         self.cluster = self.cluster.without_nodes()
-        network.forget_all("the bootstrap servers are asked anew", now)
+        network.forget_all("rebootstrapping", now)
 
     def _log_update(self, completion: Completion, before: Cluster) -> None:
         after = self.cluster
@@ -434,24 +437,25 @@ class Metadata:
     def _log_leaderless(self, now: float) -> None:
         """Log partitions that have had no leader for a while, and when they have one again."""
         for topic in self._topics:
-            lacking = self._leaderless(topic)
-            if not lacking:
+            leaderless = self._leaderless(topic)
+            if not leaderless:
                 if (outage := self._outages.end(topic)) is not None:
                     length = now - outage.since
-                    _LOG.warning("topic %s: a leader everywhere again after %.1f s", topic, length)
+                    _LOG.warning(
+                        "topic %s: all partitions have a leader after %.1f s", topic, length
+                    )
                 continue
-            if (outage := self._outages.observe(topic, now, _LEADERLESS_PATIENCE)) is not None:
+            if (outage := self._outages.observe(topic, now, _LEADERLESS_LOG_S)) is not None:
                 _LOG.warning(
-                    "topic %s: no leader for %.1f s for %d of %d partitions (%s): their records "
-                    "wait for one until delivery.timeout.ms = %d is over; the brokers are asked "
-                    "again and again%s",
+                    "topic %s: %d of %d partitions (%s) have had no leader for %.1f s; their "
+                    "records wait until delivery.timeout.ms = %d has passed%s",
                     topic,
-                    now - outage.since,
-                    len(lacking),
+                    len(leaderless),
                     self.cluster.topics[topic].partition_count,
-                    _first_few(lacking),
+                    _first_few(leaderless),
+                    now - outage.since,
                     self._config.delivery_timeout_ms,
-                    self._outages.omitted_note(),
+                    self._outages.take_omitted_note(),
                 )
 
     def _leaderless(self, topic: str) -> list[int]:
@@ -475,15 +479,12 @@ class Metadata:
 
     def _request(self, network: Network, node: Node) -> Request:
         version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
-        payload = make_request(
-            ApiKey.METADATA,
-            version,
-            topics=tuple(_topic_entry(version, name) for name in sorted(self._topics)),
-            allow_auto_topic_creation=self._asked_to_create,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-        return Request(api=ApiKey.METADATA, version=version, body=[encode(payload)], context=self)
+        values = {
+            "topics": [{"name": name} for name in sorted(self._topics)],
+            "allow_auto_topic_creation": self._may_create,
+        }
+        body = encode_request(ApiKey.METADATA, version, values)
+        return Request(api=ApiKey.METADATA, version=version, body=body, context=self)
 
 
 def is_fatal(cluster: Cluster, topic: str) -> bool:
@@ -493,17 +494,8 @@ def is_fatal(cluster: Cluster, topic: str) -> bool:
 
 
 def _first_few(partitions: list[int]) -> str:
-    named = ", ".join(str(partition) for partition in partitions[:_MOST_NAMED])
-    return named if len(partitions) <= _MOST_NAMED else f"{named}, ..."
-
-
-def _topic_entry(version: int, name: str) -> Any:
-    """Return a topic entry of a MetadataRequest, whose class is nested in the request's class."""
-    topics = request_type(ApiKey.METADATA, version).__dataclass_fields__["topics"]
-    (nested, *_) = get_args(topics.type)
-    kind: Any = next(arg for arg in (nested, *get_args(nested)) if is_dataclass(arg))
-    with_id = {"topic_id": None} if "topic_id" in kind.__dataclass_fields__ else {}
-    return kind(name=name, **with_id)
+    named = ", ".join(str(partition) for partition in partitions[:_MAX_LISTED])
+    return named if len(partitions) <= _MAX_LISTED else f"{named}, ..."
 
 
 def _split(server: str) -> tuple[str, int]:

@@ -32,24 +32,22 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
     from spark_kafka_sink.config.model import ProducerConfig
 
-_TOO_LATE = {
-    State.LOADING_STORES: "the truststore or the keystore could not be read within the time "
-    "allowed: does the file system answer (kafka.ssl.truststore.location, "
-    "kafka.ssl.keystore.location)?",
-    State.RESOLVING: "no address from the name server within the time allowed",
-    State.CONNECTING: "no connection within the time allowed",
-    State.TLS_HANDSHAKE: "no end of the TLS handshake within the time allowed: is there a TLS "
-    "listener at this port (kafka.security.protocol)?",
-    State.NEGOTIATING: "no answer to ApiVersions within the time allowed",
-    State.SASL_HANDSHAKE: "no answer to SaslHandshake, or no token or ticket for it, within the "
-    "time allowed",
-    State.AUTHENTICATING: "no end of the SASL login within the time allowed",
-    State.DRAINING: "the login could not be renewed within the time allowed: what had been sent "
-    "before it was not completed",
+_TIMEOUT_MESSAGES = {
+    State.LOADING_STORES: "timeout while reading the truststore or the keystore: does the file "
+    "system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
+    State.RESOLVING: "timeout while resolving the host name",
+    State.CONNECTING: "timeout while connecting",
+    State.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener at this port "
+    "(kafka.security.protocol)?",
+    State.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
+    State.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the response to "
+    "SaslHandshake",
+    State.AUTHENTICATING: "timeout during the SASL login",
+    State.DRAINING: "timeout before the login was renewed: earlier requests were not completed",
 }
 """Messages for exceeded deadlines, by state.
 
-The time allowed is socket.connection.setup.timeout.ms; for DRAINING, request.timeout.ms is added.
+The timeout is socket.connection.setup.timeout.ms; for DRAINING, request.timeout.ms is added.
 """
 
 
@@ -119,7 +117,7 @@ class Network:
         elif broker.is_ready and broker.is_login_due(now):
             broker.connection.renew_login()
             broker.connect_by = self._dialer.deadline(now) + self._config.request_timeout_ms / 1000
-            self._go_on_with_login(broker, now)
+            self._continue_login(broker, now)
 
     def connecting(self, since: float) -> bool:
         """Return True if a connection attempt that started after `since` is in progress."""
@@ -147,7 +145,7 @@ class Network:
         broker = self._brokers.get(node_id)
         if broker is None:
             return 0
-        return len(broker.connection.in_flight) + len(broker.connection.silent)
+        return len(broker.connection.in_flight) + len(broker.connection.fire_and_forget)
 
     def waits_since(self, node_id: int) -> float | None:
         """Return when the oldest request in flight to this broker was sent; None without any."""
@@ -209,8 +207,8 @@ class Network:
 
     def next_deadline(self, now: float) -> float:
         """Return the seconds until the next timeout or retry; 1.0 if there is none."""
-        patience = self._config.request_timeout_ms / 1000
-        times = (due for broker in self._brokers.values() for due in broker.due(patience))
+        timeout = self._config.request_timeout_ms / 1000
+        times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))
         return min((due - now for due in times if due > now), default=1.0)
 
     def wakeup(self) -> None:
@@ -286,13 +284,13 @@ class Network:
             return
         try:
             if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
-                broker.go_on_connecting(self._channels, now)
+                broker.continue_connecting(self._channels, now)
             elif events & selectors.EVENT_READ:  # Before writing: an alert beats a broken pipe.
                 self._receive(broker, now)
             else:
                 broker.flush()
             if not broker.is_ready:
-                self._go_on_with_login(broker, now)
+                self._continue_login(broker, now)
         except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
         else:
@@ -300,11 +298,11 @@ class Network:
 
     def _receive(self, broker: BrokerConnection, now: float) -> None:
         try:
-            for asked, response in broker.receive(now):
-                self.metrics.answered(broker, asked, now)
-                self._done.append(asked.completion(broker.node, now, response=response))
+            for flight, response in broker.receive(now):
+                self.metrics.answered(broker, flight, now)
+                self._done.append(flight.completion(broker.node, now, response=response))
                 self.outages.answered(broker, now)
-                self.failures.worked(str(broker.node))
+                self.failures.record_success(str(broker.node))
         except ProtocolError as error:
             self.metrics.unreadable(broker, error)
             raise
@@ -315,11 +313,11 @@ class Network:
             broker.connect_by, broker.failures = 0.0, 0
             self.metrics.ready(broker)
             if broker.login is not None:
-                self.failures.worked(str(broker.node))
+                self.failures.record_success(str(broker.node))
             if self.failures.is_accepted:
                 self.outages.answered(broker, now)
 
-    def _go_on_with_login(self, broker: BrokerConnection, now: float) -> None:
+    def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if there is one now."""
         if broker.connection.maybe_log_in():
             broker.connect_by = self._dialer.deadline(now)
@@ -351,30 +349,30 @@ class Network:
             self._watch(broker)
 
     def _watch(self, broker: BrokerConnection) -> None:
-        self.metrics.moved(broker)
-        self._complete_silent(broker)
+        self.metrics.update(broker)
+        self._complete_fire_and_forget(broker)
         if broker.transport is not None:
-            wanted = selectors.EVENT_READ
+            events = selectors.EVENT_READ
             if broker.wants_write:
-                wanted |= selectors.EVENT_WRITE
-            if broker.watched != wanted:
-                self._selector.modify(broker.transport, wanted, broker)
-                broker.watched = wanted
+                events |= selectors.EVENT_WRITE
+            if broker.watched != events:
+                self._selector.modify(broker.transport, events, broker)
+                broker.watched = events
 
     def _expire(self, now: float) -> None:
-        patience = self._config.request_timeout_ms / 1000
+        timeout = self._config.request_timeout_ms / 1000
         idle = self._config.connections_max_idle_ms / 1000
         for broker in list(self._brokers.values()):
-            oldest = broker.owes_since()
+            oldest = broker.waiting_since()
             if broker.connect_by and now >= broker.connect_by:
-                self._fail(broker, TimeoutError(_TOO_LATE[broker.connection.state]), now)
-            elif oldest is not None and now >= oldest + patience:
+                self._fail(broker, TimeoutError(_TIMEOUT_MESSAGES[broker.connection.state]), now)
+            elif oldest is not None and now >= oldest + timeout:
                 self.metrics.timed_out(broker)
                 self._fail(broker, TimeoutError("no response within request.timeout.ms"), now)
             elif broker.is_ready and oldest is None and 0 <= idle < now - broker.last_used:
                 self._forget(broker.node.node_id, "idle", now)
             elif oldest is not None:
-                self.outages.silent(broker, oldest, patience, now)
+                self.outages.unresponsive(broker, oldest, timeout, now)
 
     def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
         """Close a failed connection, and back off or continue with the name's next address."""
@@ -384,7 +382,7 @@ class Network:
         if was_idle:
             reason = f"closed while idle ({reason})"  # Brokers may do that; it is not a failure.
         else:
-            self.failures.failed(str(broker.node), diagnosis, now)
+            self.failures.record_failure(str(broker.node), diagnosis, now)
         lost = self._drop(broker, reason, now)
         if broker.addresses and not was_ready:
             return
@@ -404,18 +402,18 @@ class Network:
         if broker.transport is not None:
             self._selector.unregister(broker.transport)
         broker.connect_by = 0.0
-        self.metrics.moved(broker)
-        self._complete_silent(broker)
-        connection, lost = broker.connection, broker.take_over()
+        self.metrics.update(broker)
+        self._complete_fire_and_forget(broker)
+        connection, lost = broker.connection, broker.reset()
         self.metrics.closed(broker, reason, lost)
-        for asked in lost:
-            written = connection.has_written(asked)
-            completion = asked.completion(broker.node, now, failure=reason, written=written)
+        for flight in lost:
+            written = connection.has_written(flight)
+            completion = flight.completion(broker.node, now, failure=reason, written=written)
             self._done.append(completion)
         return lost
 
-    def _complete_silent(self, broker: BrokerConnection) -> None:
-        for written in broker.connection.written_silently():
+    def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:
+        for written in broker.connection.take_fire_and_forget():
             self._done.append(written.completion(broker.node, written.sent_at))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:

@@ -2,7 +2,7 @@
 
 A message names the records that wait, the next step of the client, and later the end of the outage.
 To keep the log readable, each outage is logged at most once per `INTERVAL` seconds, and all outages
-together at most `MOST` times per `INTERVAL`: a whole cluster may be down, and every task logs it.
+together at most `MAX_LINES` times per `INTERVAL`: a whole cluster may be down for every task.
 The level is always WARNING, even for the end of an outage, because Spark's Python workers have no
 logging configured and drop lower levels. Sender thread only.
 """
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 INTERVAL = 30.0
-MOST = 10
-SILENCE = 10.0
+MAX_LINES = 10
+NO_RESPONSE_S = 10.0
 """Seconds without the response to a request after which a broker is logged as not responding."""
 
 
@@ -46,25 +46,25 @@ class Outages:
     """
 
     omitted: int = 0
-    """Log lines dropped by the rate limit since `omitted_note` last reported them."""
+    """Log lines dropped by the rate limit since `take_omitted_note` last reported them."""
     _open: dict[str, Outage] = field(default_factory=dict)
     _logged_at: dict[str, float] = field(default_factory=dict)
     _lines: list[float] = field(default_factory=list)
 
-    def observe(self, what: str, now: float, patience: float = 0.0) -> Outage | None:
+    def observe(self, what: str, now: float, min_s: float = 0.0) -> Outage | None:
         """Record a failure; return the outage if it should be logged now.
 
-        `patience`: seconds that the outage must have lasted before it is logged.
+        `min_s`: seconds that the outage must have lasted before it is logged.
         """
         outage = self._open.setdefault(what, Outage(now))
         outage.times += 1
         logged_at = self._logged_at.get(what)
-        if now - outage.since < patience:
+        if now - outage.since < min_s:
             return None
         if logged_at is not None and now - logged_at < INTERVAL:
             return None
         self._lines = [at for at in self._lines if now - at < INTERVAL]
-        if len(self._lines) >= MOST:
+        if len(self._lines) >= MAX_LINES:
             self.omitted += 1
             return None
         self._lines.append(now)
@@ -81,10 +81,10 @@ class Outages:
         outage = self._open.pop(what, None)
         return outage if outage is not None and outage.logged else None
 
-    def omitted_note(self) -> str:
+    def take_omitted_note(self) -> str:
         """Return the number of lines dropped since the last call, as the end of a log line."""
         count, self.omitted = self.omitted, 0
-        return f" ({plural(count, 'line')} about others left out)" if count else ""
+        return f" ({plural(count, 'line')} about other outages omitted)" if count else ""
 
 
 class OutageLog:
@@ -113,7 +113,7 @@ class OutageLog:
             return
         if lost:
             oldest = now - min(flight.sent_at for flight in lost)
-            what = f"the connection broke with {plural(len(lost), 'request')} under way, "
+            what = f"the connection was lost with {plural(len(lost), 'request')} in flight, "
             what += f"the oldest for {oldest:.1f} s"
         elif outage.times == 1:
             what = "no connection"
@@ -121,49 +121,51 @@ class OutageLog:
             what = (
                 f"no connection for {now - outage.since:.1f} s, {plural(outage.times, 'failure')}"
             )
-        plan = f"connecting again in {delay:.2f} s, and as long as somebody waits for it"
-        self._say(broker, f"{what}: {reason}; {plan}", now)
+        plan = f"retrying in {delay:.2f} s if needed"
+        self._log(broker, f"{what}: {reason}; {plan}", now)
 
-    def silent(self, broker: BrokerConnection, oldest: float, patience: float, now: float) -> None:
-        """Log after `SILENCE` seconds that a broker has not answered a request sent at `oldest`."""
-        if now - oldest < SILENCE:
+    def unresponsive(
+        self, broker: BrokerConnection, oldest: float, timeout: float, now: float
+    ) -> None:
+        """Log after `NO_RESPONSE_S` that a broker has not answered a request sent at `oldest`."""
+        if now - oldest < NO_RESPONSE_S:
             return
-        if self._outages.observe(_silence(broker), now) is None:
+        if self._outages.observe(_no_response(broker), now) is None:
             return
         waiting = plural(len(broker.connection.in_flight), "request")
-        what = f"no answer for {now - oldest:.1f} s, {waiting} under way"
-        plan = f"the connection is given up after request.timeout.ms = {patience * 1000:.0f}"
-        self._say(broker, f"{what}; {plan}", now)
+        what = f"no response for {now - oldest:.1f} s, {waiting} in flight"
+        plan = f"the connection is closed after request.timeout.ms = {timeout * 1000:.0f}"
+        self._log(broker, f"{what}; {plan}", now)
 
     def throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
-        """Log throttling by a broker once it has lasted for `SILENCE` seconds."""
+        """Log throttling by a broker once it has lasted for `NO_RESPONSE_S` seconds."""
         what = f"{_key(broker)} throttled"
-        if now - broker.throttled_until > SILENCE:
+        if now - broker.throttled_until > NO_RESPONSE_S:
             self._outages.end(what)  # An earlier period of throttling is over.
-        if self._outages.observe(what, now, SILENCE) is not None:
+        if self._outages.observe(what, now, NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
                 _name(broker),
                 broker.client_id,
                 seconds,
-                self._outages.omitted_note(),
+                self._outages.take_omitted_note(),
             )
 
     def answered(self, broker: BrokerConnection, now: float) -> None:
         """End the outages of a broker that has connected or answered."""
         if not self._outages:
             return
-        silence = self._outages.end(_silence(broker))
+        unresponsive = self._outages.end(_no_response(broker))
         if (outage := self._outages.end(_key(broker))) is not None:
             failures = plural(outage.times, "failure")
             length = now - outage.since
-            _LOG.warning("%s: back after %.1f s and %s", _name(broker), length, failures)
-        elif silence is not None:
-            _LOG.warning("%s: answers again", _name(broker))
+            _LOG.warning("%s: connected again after %.1f s and %s", _name(broker), length, failures)
+        elif unresponsive is not None:
+            _LOG.warning("%s: responds again", _name(broker))
 
-    def _say(self, broker: BrokerConnection, text: str, now: float) -> None:
+    def _log(self, broker: BrokerConnection, text: str, now: float) -> None:
         waiting = self.backlog(broker.node.node_id, now)
-        _LOG.warning("%s: %s%s%s", _name(broker), text, waiting, self._outages.omitted_note())
+        _LOG.warning("%s: %s%s%s", _name(broker), text, waiting, self._outages.take_omitted_note())
 
 
 def no_backlog(_node_id: int, _now: float) -> str:
@@ -175,8 +177,8 @@ def _key(broker: BrokerConnection) -> str:
     return f"{broker.node.node_id} {broker.node}"
 
 
-def _silence(broker: BrokerConnection) -> str:
-    return f"{_key(broker)} silent"
+def _no_response(broker: BrokerConnection) -> str:
+    return f"{_key(broker)} no response"
 
 
 def _name(broker: BrokerConnection) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.api_driver import encode_request
 from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
@@ -22,6 +21,7 @@ from spark_kafka_sink.diagnostics.examination import (
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
+from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import principal_of
 

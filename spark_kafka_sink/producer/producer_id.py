@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,
     COORDINATOR_UNAVAILABLE,
@@ -26,7 +25,8 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
-from spark_kafka_sink.protocol.versions import ApiKey, make_request
+from spark_kafka_sink.protocol.messages import encode_request
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ProducerState:
             self.epoch += 1
 
 
-_NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
+_VALUES = {"transactional_id": None, "transaction_timeout": timedelta(milliseconds=2**31 - 1)}
 
 
 class ProducerIdRequester:
@@ -127,15 +127,12 @@ class ProducerIdRequester:
             self._client.metadata.connect_any(network, now)
             return
         version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
-        payload = make_request(
-            ApiKey.INIT_PRODUCER_ID,
-            version,
-            transactional_id=None,
-            transaction_timeout=_NO_TIMEOUT,
-        )
         self.producer_state.transition_to(ProducerIdState.REQUESTED)
         request = Request(
-            api=ApiKey.INIT_PRODUCER_ID, version=version, body=[encode(payload)], context=self
+            api=ApiKey.INIT_PRODUCER_ID,
+            version=version,
+            body=encode_request(ApiKey.INIT_PRODUCER_ID, version, _VALUES),
+            context=self,
         )
         network.send(node.node_id, request, now)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.client import LOOK_EVERY, Client
+from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.client.client_pool import ClientPool
 from spark_kafka_sink.producer.append.admission import AdmissionControl
 from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
@@ -190,10 +190,10 @@ class ProducerSession:
         transactions.request_abort()
         clock = self.client.clock
         deadline = clock.monotonic() + seconds
-        while not transactions.over.is_set() and not self.client.gone:
+        while not transactions.over.is_set() and not self.client.is_dead:
             self.client.network.wakeup()
             left = deadline - clock.monotonic()
-            if left <= 0 or transactions.over.wait(min(left, LOOK_EVERY)):
+            if left <= 0 or transactions.over.wait(min(left, THREAD_CHECK_S)):
                 break
         return transactions.has_ended
 

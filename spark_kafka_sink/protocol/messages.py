@@ -29,10 +29,11 @@ from spark_kafka_sink.protocol.codec import (
 )
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.frame import gather
-from spark_kafka_sink.protocol.versions import request_type
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
     from kio.static.protocol import ResponsePayload
+    from typing_extensions import Buffer
 
 
 P = TypeVar("P", bound="ResponsePayload")
@@ -115,7 +116,7 @@ def _skip_tags(view: memoryview, at: int) -> int:
         size, at = read_uvarint(view, at)
         at += size
         if at > len(view):
-            raise ProtocolError("a tagged field of the header ends behind the frame")
+            raise ProtocolError("a tagged field of the header ends after the frame")
     return at
 
 
@@ -202,6 +203,11 @@ def build(entity_type: Any, values: Values) -> Any:
         elif default is not MISSING:
             given[name] = default
     return entity_type(**given)
+
+
+def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
+    """Write a request's body from a tree of plain values."""
+    return [encode(build(request_type(api, version), values))]
 
 
 @cache

@@ -178,19 +178,18 @@ def negotiate(
     """
     if theirs is None:
         raise ProtocolError(
-            f"the broker does not serve {api.name}; this client speaks versions {ours}",
+            f"the broker does not support {api.name}; this client supports versions {ours}",
             error=_UNSUPPORTED,
-            hint="It needs a broker that is compatible with Apache Kafka "
-            f"{_SINCE.get(api, '2.1')} or later",
+            hint=f"Use brokers compatible with Apache Kafka {_SINCE.get(api, '2.1')} or later",
         )
     highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
     if highest >= max(ours.lowest, theirs.lowest):
         return highest
-    limit = "" if cap is None else f" and needs at most {cap} here"
+    limit = "" if cap is None else f" (here up to {cap})"
     raise ProtocolError(
-        f"no common version of {api.name}: this client speaks {ours}{limit}, the broker {theirs}",
+        f"no common version of {api.name}: this client supports {ours}{limit}, the broker {theirs}",
         error=_UNSUPPORTED,
-        hint="Upgrade the older of the two",
+        hint="Upgrade the older one",
     )
 
 
@@ -218,12 +217,6 @@ def response_type(api: int, version: int) -> type[Any]:
         return load_response_schema(api, version)
     except KioIndexError as error:
         raise ProtocolError(f"no response of API {_name(api)} version {version}") from error
-
-
-def make_request(api: int, version: int, **values: Any) -> Any:
-    """Return a request of a version; values of fields that the version lacks are ignored."""
-    kind = request_type(api, version)
-    return kind(**{name: values[name] for name in kind.__dataclass_fields__ if name in values})
 
 
 def _name(api: int) -> str:

@@ -135,7 +135,7 @@ def test_the_only_server_that_answers_speaks_tls(sink: Sink) -> None:
         lost = replace(sink, bootstrap_servers=addresses)
         error, _ = sink.jobs_of(lambda: lost.write(_frame(sink), topic="any", **_WAITING))
     text = str(error)
-    assert "the port speaks TLS, and kafka.security.protocol is PLAINTEXT" in text
+    assert "the port uses TLS, but kafka.security.protocol is PLAINTEXT" in text
     assert f"broker={tls}" in text
 
 

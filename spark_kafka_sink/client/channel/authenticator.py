@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, ProtocolError
 from spark_kafka_sink.config.security.model import Mechanism
-from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
     VersionRange,
-    make_request,
     negotiate,
 )
 from spark_kafka_sink.security.sasl.exchange import quoted
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
 
-MOST = 64
+MAX_THREADS = 64
 """Maximum number of threads: if nothing responds, each connection attempt leaves one behind."""
 
 
@@ -77,7 +76,7 @@ class LoginSteps(Protocol):
 
 
 class LoginThreads:
-    """Runs each step on a thread, at most `MOST` at a time; only the sender thread calls it."""
+    """Runs each step on a thread, at most `MAX_THREADS` at a time; called by the sender thread."""
 
     def __init__(self) -> None:
         self._done: SimpleQueue[StepResult] = SimpleQueue()
@@ -87,7 +86,7 @@ class LoginThreads:
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
         """Start a step, or queue it until another thread may be started."""
         self._waiting.append((owner, step, wakeup))
-        self._begin()
+        self._start_threads()
 
     def results(self) -> list[StepResult]:
         """Return the results since the last call."""
@@ -95,11 +94,11 @@ class LoginThreads:
         while not self._done.empty():
             found.append(self._done.get())
         self._running -= len(found)
-        self._begin()
+        self._start_threads()
         return found
 
-    def _begin(self) -> None:
-        while self._waiting and self._running < MOST:
+    def _start_threads(self) -> None:
+        while self._waiting and self._running < MAX_THREADS:
             owner, step, wakeup = self._waiting.popleft()
             self._running += 1
             thread = Thread(
@@ -124,20 +123,20 @@ Step = Callable[[], bytes | None]
 """A call that may block; returns the next message, or None if there is none."""
 
 _NO_SASL = (
-    "Name the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol "
-    "to PLAINTEXT, or SSL where the port speaks TLS"
+    "Use the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol to "
+    "PLAINTEXT, or to SSL if the port uses TLS"
 )
-_TOO_OLD = "SaslAuthenticate came with Kafka 1.0: upgrade the broker"
+_TOO_OLD = "Upgrade the broker: SaslAuthenticate requires Kafka 1.0 or later"
 _PASSWORD = (
     "Check kafka.sasl.username and kafka.sasl.password, or those in kafka.sasl.jaas.config, and "  # noqa: S105
     "that the broker knows this user for this mechanism"
 )
-_WHAT_TO_CHECK = {
+_HINTS = {
     Mechanism.PLAIN: _PASSWORD,
     Mechanism.SCRAM_SHA_256: _PASSWORD,
     Mechanism.SCRAM_SHA_512: _PASSWORD,
     Mechanism.OAUTHBEARER: (
-        "Check the token's issuer, audience, scope and expiry against what the broker expects"
+        "Check that the token has the issuer, audience, scope and expiry that the broker expects"
     ),
     Mechanism.AWS_MSK_IAM: (
         "Check the AWS credentials and the region, and that their policy allows "
@@ -201,7 +200,7 @@ class Authenticator:
         """
         code, ours = int(response.error_code), self._wire_name
         if code == ErrorCode.unsupported_sasl_mechanism:
-            offered = ", ".join(sorted(quoted(name) for name in response.mechanisms[:_MOST_NAMED]))
+            offered = ", ".join(sorted(quoted(name) for name in response.mechanisms[:_MAX_LISTED]))
             raise AuthenticationError(
                 f"the broker does not offer the SASL mechanism {ours}: it offers "
                 f"{offered or 'none'}",
@@ -210,10 +209,10 @@ class Authenticator:
             )
         if code == ErrorCode.illegal_sasl_state:
             raise AuthenticationError(
-                "the broker's listener does not ask for SASL", error=error_name(code), hint=_NO_SASL
+                "the broker's listener does not use SASL", error=error_name(code), hint=_NO_SASL
             )
         if code:
-            raise AuthenticationError("the broker refuses SaslHandshake", error=error_name(code))
+            raise AuthenticationError("the broker rejected SaslHandshake", error=error_name(code))
         assert self._first_message is not None
         return self._authenticate(self._first_message)
 
@@ -224,13 +223,13 @@ class Authenticator:
             AuthenticationError: the broker refuses the login; contains the broker's message.
         """
         assert self._exchange is not None
-        code, theirs = int(response.error_code), quoted(response.error_message or "")
+        code, reason = int(response.error_code), quoted(response.error_message or "")
         if code:
             raise AuthenticationError(
-                f"the broker refuses the login with SASL mechanism {self._name}"
-                + (f": {theirs}" if theirs else ""),
+                f"the broker rejected the login with SASL mechanism {self._name}"
+                + (f": {reason}" if reason else ""),
                 error=error_name(code),
-                hint=_WHAT_TO_CHECK[self._login.mechanism],
+                hint=_HINTS[self._login.mechanism],
             )
         lifetime = getattr(response, "session_lifetime", None)
         self.lifetime = max(0.0, lifetime.total_seconds()) if lifetime else 0.0
@@ -260,7 +259,7 @@ class Authenticator:
         return _request(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, auth_bytes=message)
 
 
-_MOST_NAMED = 20
+_MAX_LISTED = 20
 
 
 @contextmanager
@@ -275,19 +274,19 @@ def _naming(mechanism: Mechanism) -> Iterator[None]:
     except AuthenticationError as error:
         if mechanism.value in error.message:
             raise
-        told = f"SASL mechanism {mechanism.value}: {error.message}"
-        named = AuthenticationError(told, error=error.error, hint=error.hint)
+        message = f"SASL mechanism {mechanism.value}: {error.message}"
+        named = AuthenticationError(message, error=error.error, hint=error.hint)
         raise named from error.__cause__
 
 
 def _request(api: ApiKey, version: int, **values: object) -> Request:
-    return Request(api=api, version=version, body=[encode(make_request(api, version, **values))])
+    return Request(api=api, version=version, body=encode_request(api, version, values))
 
 
 def _version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:
     theirs = versions.get(api)
     if theirs is None and api is ApiKey.SASL_HANDSHAKE:
-        raise AuthenticationError("the broker's listener does not know SASL", hint=_NO_SASL)
+        raise AuthenticationError("the broker's listener does not support SASL", hint=_NO_SASL)
     try:
         return negotiate(api, CLIENT_VERSIONS[api], theirs)
     except ProtocolError as error:

@@ -75,8 +75,8 @@ def _context(tls: TlsConfig) -> SSLContext:
         raise
     except Exception as error:  # noqa: BLE001 - a library's error ends only the connection
         raise TlsError(
-            f"TLS can't be set up from the kafka.ssl.* options: {type(error).__name__}",
-            hint="Write the truststore and the keystore anew, as PKCS12 or PEM.",
+            f"TLS cannot be configured from the kafka.ssl.* options: {type(error).__name__}",
+            hint="Recreate the truststore and the keystore as PKCS12 or PEM.",
         ) from None  # The library's text may contain secrets.
 
 

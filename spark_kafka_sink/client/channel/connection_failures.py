@@ -48,7 +48,7 @@ _WITH_SASL = {
 class Verdict(Enum):
     """What a failure means for the next attempt."""
 
-    PASSING = auto()
+    TEMPORARY = auto()
     """A temporary failure: a broker restarts, or the network is interrupted."""
     MISMATCH = auto()
     """The port seems to use another protocol; a broker that is stopping may look the same."""
@@ -65,7 +65,7 @@ class Diagnosis:
     """
 
     reason: str
-    verdict: Verdict = Verdict.PASSING
+    verdict: Verdict = Verdict.TEMPORARY
     error: KafkaProdError | None = None
     state: State = State.DISCONNECTED
     unanswered: bool = False
@@ -133,9 +133,9 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
     protocol = at.security.protocol
     if error.is_tls and protocol in _ENCRYPTED:
         named = BrokerUnavailableError(
-            f"the port speaks TLS, and kafka.security.protocol is {protocol.value}",
+            f"the port uses TLS, but kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
-            + (", or SASL_SSL where it asks for a login too" if not protocol.uses_sasl else ""),
+            + (", or SASL_SSL if it requires a login" if not protocol.uses_sasl else ""),
         )
         return _refused(named, at)
     unclear = BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
@@ -160,16 +160,17 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
     match at.state:
         case State.TLS_HANDSHAKE:
             return TlsError(
-                "the server closed the connection in the TLS handshake: is there a TLS listener "
-                "at this port?",
+                "the server closed the connection during the TLS handshake: is there a TLS "
+                "listener at this port?",
                 broker=broker,
-                hint="Name the port of one. Only where the cluster has none, and you may send "
-                f"passwords and data in the open: kafka.security.protocol={_PLAIN[protocol].value}",
+                hint="Use the port of a TLS listener. Only if the cluster has none, and passwords "
+                "and data may be sent unencrypted, set "
+                f"kafka.security.protocol={_PLAIN[protocol].value}",
             )
         case State.NEGOTIATING if protocol.uses_tls:
             return TlsError(
                 "the server closed the connection after the TLS handshake, before it answered "
-                "ApiVersions: does it ask for a client's certificate?",
+                "ApiVersions: does it require a client certificate?",
                 broker=broker,
                 hint="If it does, set kafka.ssl.keystore.location",
             )
@@ -178,18 +179,18 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
                 "the server closed the connection before it answered ApiVersions: is it a Kafka "
                 f"broker, and is its listener {protocol.value}, without TLS?",
                 broker=broker,
-                hint=f"If it has TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}",
+                hint=f"If it uses TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}",
             )
         case State.SASL_HANDSHAKE | State.AUTHENTICATING:
             return AuthenticationError(
                 "the broker closed the connection during the SASL login",
                 broker=broker,
-                hint="Its log says why; check kafka.sasl.mechanism and kafka.security.protocol",
+                hint="See the broker's log; check kafka.sasl.mechanism and kafka.security.protocol",
             )
         case State.READY if at.waiting and not at.is_accepted and not protocol.uses_sasl:
             return AuthenticationError(
-                "the broker closed the connection at the first request: does its listener ask for "
-                "SASL?",
+                "the broker closed the connection after the first request: does its listener "
+                "require SASL?",
                 broker=broker,
                 hint=f"If it does, set kafka.security.protocol={_WITH_SASL[protocol].value} and "
                 "kafka.sasl.mechanism",
@@ -206,9 +207,9 @@ def _text(error: KafkaProdError) -> str:
     return f"{error.message}{stop} {error.hint}".removesuffix(".")
 
 
-REPEATS = 3
+REPEATED = 3
 """Number of failures that is not a coincidence: of one broker, or at the start of all together."""
-SECONDS = 4.0
+LASTING_S = 4.0
 """Seconds of failures that are not temporary: a restart or a password change takes less."""
 
 
@@ -232,16 +233,16 @@ class ConnectionFailures:
     certificate. Whether a refusal is fatal depends on earlier attempts:
 
     - No broker has accepted the client yet: a refusal is fatal once every bootstrap server has
-      refused the client, or after `REPEATS` refusals if each bootstrap server has failed once or
-      the refusals have lasted for `SECONDS`. One server with an expired certificate among several
+      refused the client, or after `REPEATED` refusals if each bootstrap server has failed once or
+      the refusals have lasted for `LASTING_S`. One server with an expired certificate among several
       does not stop a job.
     - Some broker has accepted the client: while a job runs, a password may be changed on one broker
       after another, or a token file be replaced. The broker is retried with newly read secrets. The
-      refusal is fatal once one broker has refused `REPEATS` times, over at least `SECONDS`.
+      refusal is fatal once one broker has refused `REPEATED` times, over at least `LASTING_S`.
 
     Other failures only suggest that the port uses another protocol (`Verdict.MISMATCH`). They are
     fatal only before any broker has accepted the client, once each bootstrap server has failed
-    `REPEATS` times and such failures have lasted for `SECONDS`. Later they indicate a restarting
+    `REPEATED` times and such failures have lasted for `LASTING_S`. Later they indicate a restarting
     broker.
 
     Sender thread only; any thread may copy `reasons`.
@@ -258,20 +259,20 @@ class ConnectionFailures:
         self.is_accepted = False
         """True once a broker has accepted the client."""
 
-    def worked(self, address: str) -> None:
+    def record_success(self, address: str) -> None:
         """Record that a broker has accepted the client, by a login or by answering a request."""
         self.is_accepted = True
         self.reasons.pop(address, None)
         self._streaks.pop(address, None)
 
-    def failed(self, address: str, diagnosis: Diagnosis, now: float) -> None:
+    def record_failure(self, address: str, diagnosis: Diagnosis, now: float) -> None:
         """Record a lost connection or a failed attempt."""
         self.reasons[address] = diagnosis.reason
         streak = self._streaks.setdefault(address, _Streak(diagnosis))
         streak.latest = diagnosis
         streak.times += 1
         streak.refusals += diagnosis.verdict is Verdict.REFUSED
-        if diagnosis.verdict is Verdict.PASSING:
+        if diagnosis.verdict is Verdict.TEMPORARY:
             return
         if streak.since is None:
             streak.since = now
@@ -284,24 +285,26 @@ class ConnectionFailures:
         return None if streak is None else streak.latest
 
     def _is_fatal(self, streak: _Streak, now: float) -> bool:
-        is_old = streak.since is not None and now - streak.since >= SECONDS
+        is_old = streak.since is not None and now - streak.since >= LASTING_S
         if self.is_accepted:
-            return is_old and streak.refusals >= REPEATS
-        if is_old and self._have_failed(REPEATS):
+            return is_old and streak.refusals >= REPEATED
+        if is_old and self._all_have_failed(REPEATED):
             return True
         if streak.latest.verdict is not Verdict.REFUSED:
             return False
         refusals = sum(each.refusals for each in self._streaks.values())
-        return self._refuse() or (refusals >= REPEATS and (is_old or self._have_failed(1)))
+        return self._is_refused_by_all() or (
+            refusals >= REPEATED and (is_old or self._all_have_failed(1))
+        )
 
-    def _refuse(self) -> bool:
+    def _is_refused_by_all(self) -> bool:
         """Return True if the latest failure of every bootstrap server was a refusal."""
         return all(
             address in self._streaks and self._streaks[address].latest.verdict is Verdict.REFUSED
             for address in self._bootstrap_servers
         )
 
-    def _have_failed(self, times: int) -> bool:
+    def _all_have_failed(self, times: int) -> bool:
         """Return True if every bootstrap server has failed at least `times` times."""
         return all(
             address in self._streaks and self._streaks[address].times >= times

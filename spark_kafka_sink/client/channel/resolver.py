@@ -50,14 +50,14 @@ class ThreadResolver:
 
     def __init__(self, look_up: LookUp | None = None) -> None:
         self._look_up = look_up or resolve
-        self._under_way: set[tuple[str, int]] = set()
+        self._in_progress: set[tuple[str, int]] = set()
         self._found: SimpleQueue[Resolution] = SimpleQueue()
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
         """Start to resolve a name, unless that is already in progress."""
-        if (host, port) in self._under_way:
+        if (host, port) in self._in_progress:
             return
-        self._under_way.add((host, port))
+        self._in_progress.add((host, port))
         thread = Thread(
             target=self._run, args=(host, port, wakeup), name=f"kafkaprod-dns-{host}", daemon=True
         )
@@ -72,7 +72,7 @@ class ThreadResolver:
         found = []
         while not self._found.empty():
             resolution = self._found.get()
-            self._under_way.discard((resolution.host, resolution.port))
+            self._in_progress.discard((resolution.host, resolution.port))
             found.append(resolution)
         return found
 
@@ -88,11 +88,11 @@ class ThreadResolver:
 def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
     """Return every address of a name; blocks. Raise OSError if there is none."""
     if not 0 < port < 65536:
-        raise OSError(f"{port} is no port")
+        raise OSError(f"{port} is not a valid port")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=flags)
     except ValueError as error:  # A label too long or a NUL: brokers may return any name.
-        raise OSError(f"{host!r} is no host name: {error}") from error
+        raise OSError(f"{host!r} is not a valid host name: {error}") from error
     return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))
 
 

@@ -26,12 +26,12 @@ WINDOW = 4 * RECORD
 
 A larger window is not faster: malloc maps blocks of 128 KiB and more with mmap each time.
 """
-TURN = 256 * 1024
+READ_LIMIT = 256 * 1024
 """Encrypted bytes that are received before `read` returns to the caller.
 
 A peer may endlessly send records without data for the caller: session tickets, key updates.
 """
-MOST_UNSENT = 4 * WINDOW
+MAX_UNSENT = 4 * WINDOW
 """Maximum bytes that OpenSSL may have to send while more is read; `write` leaves fewer.
 
 OpenSSL responds to some messages, even if the peer does not read the responses.
@@ -62,7 +62,7 @@ class TlsTransport:
         try:
             self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
         except ValueError as error:
-            raise OSError(f"TLS takes no host name like {host!r}: {error}") from error
+            raise OSError(f"{host!r} is not a valid host name for TLS: {error}") from error
         self._unsent = memoryview(b"")
         """Bytes taken from `_outgoing` that the inner transport has not yet accepted."""
         self._taken = 0
@@ -154,9 +154,9 @@ class TlsTransport:
             if self._tls.pending() or self._incoming.pending:
                 with suppress(ssl.SSLWantReadError):
                     return self._decrypt()
-            if self._outgoing.pending > MOST_UNSENT:
+            if self._outgoing.pending > MAX_UNSENT:
                 raise ConnectionAbortedError(
-                    "the server makes TLS answer again and again, and takes no answers"
+                    "the server keeps causing TLS responses, but does not read them"
                 )
             if not (data := self._receive()):
                 self._send_own()
@@ -173,12 +173,12 @@ class TlsTransport:
         """Pass received bytes to the handshake; return False if nothing has arrived."""
         data = self._receive()
         if data == b"":
-            raise ConnectionResetError("the server closed the connection in the TLS handshake")
+            raise ConnectionResetError("the server closed the connection during the TLS handshake")
         return data is not None
 
     def _receive(self) -> bytes | None:
         """Pass received bytes to OpenSSL; return None if there are none, or the turn is over."""
-        data = self._inner.read() if self._received < TURN else None
+        data = self._inner.read() if self._received < READ_LIMIT else None
         if data is None:
             self._received = 0
             return None

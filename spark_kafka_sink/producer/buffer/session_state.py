@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Condition, RLock
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.client import LOOK_EVERY
+from spark_kafka_sink.client.client import THREAD_CHECK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,9 @@ class SessionState:
                     left = max(started, since()) + seconds - self.clock.monotonic()
                 if left is not None and left <= 0:
                     return False
-                if not self.changed.wait(LOOK_EVERY if left is None else min(left, LOOK_EVERY)):
+                if not self.changed.wait(
+                    THREAD_CHECK_S if left is None else min(left, THREAD_CHECK_S)
+                ):
                     self._check_sender()
 
     def wait_until_complete(self) -> None:

@@ -339,8 +339,8 @@ class Sender:
 
     def _take_late(self) -> None:
         """Handle producer id responses that arrived between two tasks."""
-        while self._client.late:
-            completion = self._client.late.popleft()
+        while self._client.unclaimed_completions:
+            completion = self._client.unclaimed_completions.popleft()
             if isinstance(completion.request.context, ProducerIdRequester):
                 self._complete(completion)
 

@@ -135,7 +135,7 @@ class CoordinatorLookup:
     def forget(self, now: float) -> None:
         """Discard the coordinator, which may have changed; look it up again after a backoff."""
         self._node = None
-        self._retry.failed(now)
+        self._retry.record_failure(now)
 
     def handle_response(self, completion: Completion, now: float) -> None:
         """Handle the response to FindCoordinator.
@@ -149,10 +149,10 @@ class CoordinatorLookup:
             self.problem = error_name(code)
             if decide(completion.request.api, code) not in _RETRIED:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
-            self._retry.failed(now)
+            self._retry.record_failure(now)
             return
         self.problem = ""
-        self._retry.worked()
+        self._retry.record_success()
         # The metadata's node, so that there is one connection to each broker.
         self._node = self._client.metadata.cluster.nodes.get(node.node_id, node)
         self._attempts = self._network.attempts(self._node)

@@ -417,13 +417,13 @@ class TransactionManager:
 
     def _later(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)
-        self._retry.failed(now)
+        self._retry.record_failure(now)
         if action is CoordinatorAction.FIND_COORDINATOR:
             self._coordinator.forget(now)
 
     def _worked(self) -> None:
         self._problem = ""
-        self._retry.worked()
+        self._retry.record_success()
 
     # The end.
 

@@ -119,10 +119,9 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
         )
     if reason in _NOT_TLS:
         return _Sentence(
-            "the broker's port does not speak TLS",
-            "Name the port of a TLS listener. Only where the cluster has none, and you may send "
-            "passwords and data in the open, set kafka.security.protocol to PLAINTEXT or "
-            "SASL_PLAINTEXT.",
+            "the broker's port does not use TLS",
+            "Use the port of a TLS listener. Only if the cluster has none, and passwords and data "
+            "may be sent unencrypted, set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT.",
         )
     if reason in _VERSION:
         return _no_common_version(config)

@@ -107,12 +107,12 @@ def test_one_record_is_written_where_that_is_asked_for(plain: EmbeddedBroker) ->
 @pytest.mark.parametrize(
     ("changed", "step", "says", "hint"),
     [
-        ({"kafka_sasl_password": "wrong"}, Step.LOGIN, "refuses the login", "sasl.password"),
+        ({"kafka_sasl_password": "wrong"}, Step.LOGIN, "rejected the login", "sasl.password"),
         ({"kafka_sasl_mechanism": "PLAIN"}, Step.LOGIN, "does not offer", "sasl.mechanism"),
         (
             {"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_ssl_ca_pem": ""},
             Step.VERSIONS,
-            "the port speaks TLS",
+            "the port uses TLS",
             "SASL_SSL",
         ),
         ({"topic": "secret"}, Step.PERMISSIONS, "Describe on topic secret", "kafka-acls"),

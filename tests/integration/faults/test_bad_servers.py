@@ -42,7 +42,7 @@ def _refusal(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
         (lambda: _listening(servers.say_nothing), "no answer"),
         (lambda: _listening(servers.hang_up), "is it a Kafka broker"),
         (lambda: _listening(servers.speak_tls), "kafka.security.protocol=SSL"),
-        (lambda: _listening(servers.answer_with_nonsense), "out of turn"),
+        (lambda: _listening(servers.answer_with_nonsense), "out of order"),
     ],
     ids=["http", "silent", "hangs-up", "tls", "nonsense"],
 )

@@ -81,4 +81,4 @@ def test_a_password_file_with_another_users_login_is_another_login(
         task(options)
     file.write_text(secured.client_options("bob")[jaas])
     assert task(options) is not first
-    assert first.gone
+    assert first.is_dead

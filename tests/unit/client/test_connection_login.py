@@ -185,7 +185,7 @@ def test_large_frames_are_for_brokers_that_are_known() -> None:
 def test_nothing_may_come_while_a_step_is_made() -> None:
     connection = negotiating()
     feed(connection, versions(1))
-    with pytest.raises(ProtocolError, match="nothing was asked for"):
+    with pytest.raises(ProtocolError, match="without a request"):
         list(connection.received(authenticated(2), NOW))
 
 

@@ -148,6 +148,6 @@ def test_another_cluster_behind_the_same_address_ends_the_session(
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
         one.steps(30, tick=0.1)
-        with pytest.raises(DeliveryError, match=r"cluster other.*cluster fake"):
+        with pytest.raises(DeliveryError, match="cluster other instead of fake"):
             one.send_batches(1)
         assert one.client.metadata.cluster.cluster_id == "fake"

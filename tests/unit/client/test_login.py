@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.channel.connection_failures import SECONDS
+from spark_kafka_sink.client.channel.connection_failures import LASTING_S
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
@@ -94,7 +94,7 @@ def test_a_client_without_sasl_at_a_listener_that_asks_for_it() -> None:
     with world(cluster, learn=False) as one:
         began = one.clock.monotonic()
         error = failure(one)
-        assert SECONDS <= one.clock.monotonic() - began < 2 * SECONDS
+        assert LASTING_S <= one.clock.monotonic() - began < 2 * LASTING_S
         assert isinstance(error, AuthenticationError)
         assert "kafka.security.protocol=SASL_PLAINTEXT" in str(error)
 
@@ -223,7 +223,7 @@ def test_a_password_that_is_changed_in_mid_job_ends_it_in_seconds() -> None:
         one.send_batches(2)
         began = one.clock.monotonic()
         error = failure(one, tick=0.02)
-        assert SECONDS <= one.clock.monotonic() - began < SECONDS + 3
+        assert LASTING_S <= one.clock.monotonic() - began < LASTING_S + 3
         assert isinstance(error, AuthenticationError)
         assert one.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
         one.check_accounts()
@@ -278,7 +278,7 @@ def test_a_step_that_hangs_ends_with_the_time_for_connecting() -> None:
         one.logins.holding = True
         one.steps(30, tick=0.1)
         (reason,) = one.client.network.failures.reasons.values()
-        assert "no token or ticket" in reason
+        assert "getting a token or ticket" in reason
         one.logins.holding = False
         one.learn()
         one.send_batches(1)

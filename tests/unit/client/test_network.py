@@ -99,7 +99,7 @@ def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
     clock.advance(0.2)
     turn_without_broker(one, clock)
     assert (
-        "no answer to ApiVersions within the time allowed"
+        "timeout while waiting for the response to ApiVersions"
         in one.failures.reasons["127.0.0.1:40001"]
     )
     one.close(clock.monotonic())

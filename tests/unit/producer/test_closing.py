@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from spark_kafka_sink.client.client import LOOK_EVERY, Client
+from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
@@ -111,13 +111,13 @@ def test_a_client_is_gone_when_its_thread_has_ended_and_not_before() -> None:
     assert loop.entered.wait(SOON)
     closing = Thread(target=client.close, daemon=True)
     closing.start()
-    closing.join(LOOK_EVERY)
+    closing.join(THREAD_CHECK_S)
     client.check_thread()
     assert loop.error is None
-    assert not client.gone
+    assert not client.is_dead
     loop.released.set()
     closing.join(SOON)
-    assert client.gone
+    assert client.is_dead
     client.check_thread()  # type: ignore[unreachable]
     assert loop.error is not None
 
@@ -134,10 +134,10 @@ def test_no_turn_runs_after_detach_also_while_the_client_is_closed() -> None:
 
     closing = Thread(target=client.close, daemon=True)
     closing.start()
-    closing.join(LOOK_EVERY)
+    closing.join(THREAD_CHECK_S)
     detaching = Thread(target=detach, daemon=True)
     detaching.start()
-    detaching.join(3 * LOOK_EVERY)
+    detaching.join(3 * THREAD_CHECK_S)
     loop.released.set()
     for thread in (closing, detaching):
         thread.join(SOON)

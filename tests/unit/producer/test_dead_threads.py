@@ -305,7 +305,7 @@ def test_a_forked_child_has_no_threads_and_says_so(
         done.set()
         holder.join()
         assert _exit_code(child) == 0
-        assert not session.client.gone
+        assert not session.client.is_dead
 
 
 def _hold(session: ProducerSession, held: Event, done: Event) -> None:

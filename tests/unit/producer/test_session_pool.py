@@ -84,8 +84,8 @@ def test_a_secret_behind_a_reference_that_changes_ends_the_client(
     file.write_text("another")
     second = client_of(settings(name, password=f"file:{file}"))
     assert second is not first
-    assert first.gone
-    assert not second.gone
+    assert first.is_dead
+    assert not second.is_dead
 
 
 def test_what_a_session_is_kept_by_shows_no_secret(name: str) -> None:

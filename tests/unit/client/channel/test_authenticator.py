@@ -118,9 +118,9 @@ def test_an_unknown_mechanism_names_those_that_there_are() -> None:
 def test_a_listener_without_sasl() -> None:
     one = authenticator(Script(b"first"))
     one.resume(step(one))
-    with pytest.raises(AuthenticationError, match=r"does not ask for SASL.*kafka\.security\.proto"):
+    with pytest.raises(AuthenticationError, match=r"does not use SASL.*kafka\.security\.proto"):
         one.agreed(handshake_answer(ILLEGAL_STATE))
-    with pytest.raises(AuthenticationError, match="refuses SaslHandshake"):
+    with pytest.raises(AuthenticationError, match="rejected SaslHandshake"):
         one.agreed(handshake_answer(-1))
 
 
@@ -177,7 +177,7 @@ def test_what_goes_wrong_on_this_side_names_the_mechanism(
 
 
 def test_brokers_that_are_too_old_or_have_no_sasl() -> None:
-    with pytest.raises(AuthenticationError, match="does not know SASL"):
+    with pytest.raises(AuthenticationError, match="does not support SASL"):
         authenticator(Script(), metadata=VersionRange(0, 9))
     with pytest.raises(AuthenticationError, match=r"SASL_AUTHENTICATE.*Kafka 1\.0"):
         authenticator(Script(), sasl_handshake=VersionRange(0, 1))

@@ -88,19 +88,19 @@ def test_a_server_that_closes_where_brokers_do_not(
 )
 def test_a_connection_that_just_ends(circumstances: Circumstances) -> None:
     found = diagnose(GONE, circumstances)
-    assert (found.reason, found.verdict) == (str(GONE), Verdict.PASSING)
+    assert (found.reason, found.verdict) == (str(GONE), Verdict.TEMPORARY)
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_too_late_is_never_final(state: State) -> None:
-    assert diagnose(TimeoutError("too late"), at(BOTH, state)).verdict is Verdict.PASSING
+    assert diagnose(TimeoutError("too late"), at(BOTH, state)).verdict is Verdict.TEMPORARY
 
 
 @pytest.mark.parametrize("reason", ["WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"])
 def test_a_port_that_answers_without_tls(reason: str) -> None:
     found = diagnose(tls_error(reason), at(BOTH, State.TLS_HANDSHAKE))
     assert found.verdict is Verdict.REFUSED
-    assert "does not speak TLS" in found.reason
+    assert "does not use TLS" in found.reason
     assert "kafka.security.protocol" in found.reason
 
 
@@ -114,7 +114,7 @@ def test_an_alert_after_the_handshake_is_final() -> None:
 def test_a_damaged_record_in_mid_stream_is_an_accident() -> None:
     error = tls_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")
     found = diagnose(error, at(SSL, State.READY, has_answered=True, is_accepted=True))
-    assert found.verdict is Verdict.PASSING
+    assert found.verdict is Verdict.TEMPORARY
     assert "DECRYPTION_FAILED" in found.reason
 
 
@@ -140,7 +140,7 @@ def test_a_web_server() -> None:
 def test_a_frame_that_is_too_large_is_no_refusal() -> None:
     with pytest.raises(ProtocolError) as seen:
         FrameReader(1024).feed(b"\x01\x03\x03\x00")
-    assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).verdict is Verdict.PASSING
+    assert diagnose(seen.value, at(PLAIN, State.NEGOTIATING)).verdict is Verdict.TEMPORARY
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_to_give_up_encryption_is_advised_last_and_with_what_it_means(
     protocol: SecurityProtocol, error: OSError
 ) -> None:
     reason = diagnose(error, at(protocol, State.TLS_HANDSHAKE)).reason
-    places = [reason.index(words) for words in ("Name the port", "in the open", "PLAINTEXT")]
+    places = [reason.index(words) for words in ("Use the port", "unencrypted", "PLAINTEXT")]
     assert places == sorted(places)
 
 

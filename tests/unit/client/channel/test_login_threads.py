@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.channel.authenticator import MOST, LoginThreads, StepResult
+from spark_kafka_sink.client.channel.authenticator import MAX_THREADS, LoginThreads, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,15 +82,15 @@ def test_there_are_so_many_threads_and_the_rest_has_its_turn(released: Event) ->
         released.wait(PATIENCE)
         return b"done"
 
-    for number in range(MOST + 3):
+    for number in range(MAX_THREADS + 3):
         steps.run(number, wait)
-    for _ in range(MOST):
+    for _ in range(MAX_THREADS):
         assert begun.acquire(timeout=PATIENCE)
     names = [thread.name for thread in threading.enumerate()]
-    assert names.count("kafkaprod-login") == MOST
+    assert names.count("kafkaprod-login") == MAX_THREADS
     assert not begun.acquire(blocking=False)
     released.set()
     found: list[StepResult] = []
-    while len(found) < MOST + 3:
+    while len(found) < MAX_THREADS + 3:
         found += steps.wait()
-    assert {result.owner for result in found} == set(range(MOST + 3))
+    assert {result.owner for result in found} == set(range(MAX_THREADS + 3))

@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.client.broker_connection import BrokerConnection
 from spark_kafka_sink.client.channel import tls_transport
-from spark_kafka_sink.client.channel.tls_transport import TURN, TlsTransport
+from spark_kafka_sink.client.channel.tls_transport import READ_LIMIT, TlsTransport
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster import Node
 from tests.support.tls_servers import commanded_openssl_server, openssl_server
@@ -47,7 +47,7 @@ def test_tickets_without_end_leave_others_their_turn(tmp_path: Path) -> None:
         assert waiting
         read = transport.read()
         turns += 1
-        assert waiting - len(wire.arriving) <= TURN // PIECE + 1
+        assert waiting - len(wire.arriving) <= READ_LIMIT // PIECE + 1
     assert read == b"answer"
     assert turns >= 4
 
@@ -60,7 +60,7 @@ def test_a_handshake_without_end_leaves_others_their_turn(tmp_path: Path) -> Non
     wire.arriving.extend([HELLO_REQUEST * (PIECE // len(HELLO_REQUEST))] * 20)
     for turn in range(1, 4):
         assert not transport.finish_connect()
-        assert 20 - len(wire.arriving) <= turn * (TURN // PIECE + 1)
+        assert 20 - len(wire.arriving) <= turn * (READ_LIMIT // PIECE + 1)
 
 
 class Relay:
@@ -177,7 +177,7 @@ def test_a_server_that_takes_no_answers_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TLS 1.2: each HelloRequest is answered with an alert, as nothing is renegotiated."""
-    monkeypatch.setattr(tls_transport, "MOST_UNSENT", 300)
+    monkeypatch.setattr(tls_transport, "MAX_UNSENT", 300)
     contexts, wire = Contexts(tmp_path), Wire()
     contexts.client.options |= ssl.OP_NO_RENEGOTIATION
     with commanded_openssl_server(contexts.server_pem, "-tls1_2") as (port, say):
@@ -186,7 +186,7 @@ def test_a_server_that_takes_no_answers_is_left(
         for _ in range(10):  # the answers have 31 bytes
             say("r")
             assert next_read(transport, relay) is None
-        with pytest.raises(ConnectionAbortedError, match="takes no answers"):
+        with pytest.raises(ConnectionAbortedError, match="does not read them"):
             ask_on(say, transport, relay)
         relay.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.client.client import DOUBLED_AFTER, RequestSizeLimit
+from spark_kafka_sink.client.client import DOUBLED_AFTER_S, RequestSizeLimit
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world
@@ -97,7 +97,7 @@ def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
         one.finish()
         assert max(sizes(one)) <= MIB
 
-        one.clock.advance(DOUBLED_AFTER)
+        one.clock.advance(DOUBLED_AFTER_S)
         send_to_all(one, 900 * KIB)
         one.finish()
         assert max(sizes(one)) > 3 * MIB
@@ -110,10 +110,10 @@ def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:
     assert limit.at(10.0) == 4 * MIB
     limit.lost(MIB + 1, 10.0)
     assert limit.at(10.0) == MIB
-    assert limit.at(10.0 + DOUBLED_AFTER - 1) == MIB
+    assert limit.at(10.0 + DOUBLED_AFTER_S - 1) == MIB
     limit.lost(2 * MIB, 300.0)
-    assert limit.at(10.0 + DOUBLED_AFTER) == MIB
-    assert limit.at(300.0 + DOUBLED_AFTER) == 4 * MIB
+    assert limit.at(10.0 + DOUBLED_AFTER_S) == MIB
+    assert limit.at(300.0 + DOUBLED_AFTER_S) == 4 * MIB
 
 
 def test_a_limit_that_was_set_is_never_raised() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.client import DOUBLED_AFTER, BatchSizeLimits, half
+from spark_kafka_sink.client.client import DOUBLED_AFTER_S, BatchSizeLimits, half
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
@@ -96,14 +96,14 @@ def test_what_was_closed_before_is_cut_to_size_at_once(one: World) -> None:
 def test_a_limit_that_was_raised_is_found_out(one: World) -> None:
     write(one, 300)
     one.cluster.logs["t", 0].max_batch = 1 << 20
-    one.clock.advance(4 * DOUBLED_AFTER)
+    one.clock.advance(4 * DOUBLED_AFTER_S)
     assert write(one, 300, 300) == 0
     assert max(map(len, one.cluster.logs["t", 0].batches)) > 6_000
 
 
 def test_a_limit_that_was_not_raised_costs_little_to_try(one: World) -> None:
     write(one, 300)
-    one.clock.advance(DOUBLED_AFTER)
+    one.clock.advance(DOUBLED_AFTER_S)
     tries = write(one, 300, 300)
     assert 0 < tries <= 40
     assert write(one, 300, 600) == 0
@@ -127,9 +127,9 @@ def test_a_ceiling_falls_and_rises() -> None:
     assert ceilings.refused("t", HEADER_SIZE + 278, 12.0) == 200
     assert ceilings
     assert ceilings.of("u", 12.0) is None
-    assert ceilings.of("t", 12.0 + 0.9 * DOUBLED_AFTER) == 200
-    assert ceilings.of("t", 12.0 + 2.5 * DOUBLED_AFTER) == 800
-    assert ceilings.refused("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER) == 400
+    assert ceilings.of("t", 12.0 + 0.9 * DOUBLED_AFTER_S) == 200
+    assert ceilings.of("t", 12.0 + 2.5 * DOUBLED_AFTER_S) == 800
+    assert ceilings.refused("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER_S) == 400
     assert (ceilings.of("t", 1e12) or 0) > 1 << 30
 
 

@@ -287,7 +287,7 @@ def test_a_port_that_does_not_speak_tls(reply: bytes) -> None:
         error = failed_attempt(client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, TlsError)
-    assert re.search(r"port does not speak TLS.*kafka\.security\.protocol", str(failure))
+    assert re.search(r"port does not use TLS.*kafka\.security\.protocol", str(failure))
 
 
 def test_an_alert_without_a_sentence_of_its_own() -> None:
