@@ -5,7 +5,7 @@ VENV41 := .venv-pyspark41
 LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
 WORKERS ?= 2
-PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --no-loadscope-reorder --durations=30
 
 # The default python3 where it will do, else the newest that does; venv needs ensurepip.
 FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \

@@ -1,20 +1,20 @@
 """Brokers and topics for every test, and which tests run where.
 
-`make test` runs the tests without the mark `deep`, `make test-deep` those with it. Test files that
-share an expensive fixture run in one pytest-xdist worker. A skipped test fails the run.
+`make test` runs the tests without the mark `deep`, `make test-deep` those with it. A skipped test
+fails the run.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.security.secured import SecuredKafka
 from tools.support.jars import OLD_KAFKA
@@ -60,8 +60,29 @@ DEEP = (
 """Folders and files of `make test-deep`; single tests have the mark."""
 DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
 """Tests that use these belong to `make test-deep`: old releases of Kafka, and three brokers."""
-SHARED_FIXTURES = ("spark", "secured_kafka", "old_kafkas", "real_kafka3", "torture_cluster", "jvm")
-"""Fixtures that take long to start: the files that use the same ones run in one worker."""
+GROUPS = {
+    "Spark": ("tests/spark/",),
+    "ways to write": ("tests/spark/ways/",),
+    "secured Kafka": ("tests/integration/security/", "tests/spark/security/"),
+    "old releases": (
+        "tests/broker/admin/test_releases.py",
+        "tests/integration/admin/",
+        "tests/integration/exactly_once/test_end_answers.py",
+        "tests/integration/exactly_once/test_old_kafka.py",
+        "tests/integration/exactly_once/test_spark_writers.py",
+        "tests/integration/faults/test_old_kafka.py",
+        "tests/integration/transactions/",
+    ),
+    "three brokers": (
+        "tests/broker/cluster/test_reassignments.py",
+        "tests/integration/faults/test_faults.py",
+        "tests/integration/faults/test_pressure.py",
+    ),
+    "torture": ("tests/torture/",),
+    "Kafka's classes": ("tests/golden/", "tests/broker/security/test_java_clients.py"),
+}
+"""Folders and files that share brokers, a Spark session or a JVM: each group runs in one process,
+in this order before all other files. The last group that has a file counts."""
 
 _numbers = itertools.count(1)
 # Worker processes of Spark and other subprocesses import `tests` and `tools`.
@@ -76,33 +97,44 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Runs the files of a group in one process of pytest-xdist, and so each other file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return _group(file) or file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Distribute tests by `GROUPS`."""
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark deep tests, and give the tests of a file the group of their shared fixtures."""
-    used: defaultdict[tuple[Path, bool], set[str]] = defaultdict(set)
+    """Mark deep tests, and put the tests of groups first, as these take longest."""
     for item in items:
-        fixtures = _fixtures(item)
-        if fixtures & DEEP_FIXTURES or any(item.path.is_relative_to(ROOT / name) for name in DEEP):
+        if _uses(item, DEEP_FIXTURES) or any(
+            item.path.is_relative_to(ROOT / name) for name in DEEP
+        ):
             item.add_marker("deep")
-        used[_part(item)] |= fixtures
-    for item in items:
-        shared = [name for name in SHARED_FIXTURES if name in used[_part(item)]]
-        item.add_marker(pytest.mark.xdist_group("+".join(shared) or item.path.stem))
+    order = [*GROUPS, ""]
+    items.sort(key=lambda item: order.index(_group(item.nodeid)))
 
 
-def _part(item: pytest.Item) -> tuple[Path, bool]:
-    """The file, and whether the test is deep."""
-    return item.path, item.get_closest_marker("deep") is not None
+def _group(nodeid: str) -> str:
+    """The group of a test or file; empty for a file of its own."""
+    names = [name for name, paths in GROUPS.items() if nodeid.startswith(paths)]
+    return names[-1] if names else ""
 
 
-def _fixtures(item: pytest.Item) -> set[str]:
-    """Names of the fixtures that a test uses, including those that a parameter selects."""
+def _uses(item: pytest.Item, fixtures: set[str]) -> bool:
+    """Return True if the test uses one of the fixtures, or if a parameter selects one."""
     if not isinstance(item, pytest.Function):
-        return set()
+        return False
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     selected = {value for value in parameters if isinstance(value, str)}
-    old = {"old_kafkas"} if selected & set(OLD_KAFKA) else set()
-    return {*item.fixturenames, *selected, *old}
+    return bool(fixtures & {*item.fixturenames, *selected} or selected & OLD_KAFKA.keys())
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
