@@ -8,15 +8,13 @@ In reading order:
 
 - `session`: the writer thread's entry point (append, flush, report), and the reuse of clients and
   producer ids across tasks
-- `session_settings`: the sink's own options that a session needs
-- `context`: the objects that the parts of one session share
-- `rows`: one chunk of rows before it is encoded
+- `context`: the sink's own options for a session, and the objects that its parts share
+- `rows`: one chunk of rows before it is encoded, and the errors of single rows
 - `append`: the writer thread's stages, from validation to the accumulator
 - `buffer`: batches, memory accounting and throttling, shared by writer and sender
 - `send`: the sender thread, from draining batches to handling responses
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
-- `bad_rows`: errors of single rows, their counts and the tolerated ratio
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl`: the missing ACL and the command that grants it, for each denial of a broker
 - `events`: batch and producer id events for kafka.debug

@@ -1,18 +1,20 @@
-"""The objects that the parts of one session share: client, producer state, report, events."""
+"""The settings of a session, and the objects that its parts share: client, report, events."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
+from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.producer.acl import AclAdvisor
-from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.events import ProducerEvents
+from spark_kafka_sink.producer.rows import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
@@ -23,8 +25,26 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """The sink's own options that a session needs, and the number of its Spark task."""
+
+    dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
+    throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
+    client_id: str = ""
+    """The client id to send if the configuration has no client.id."""
+    task: int = 0
+    dry_run: bool = False
+    """Build batches, but send none."""
+    assumed_topics: tuple[tuple[str, int], ...] = ()
+    """Names and partition counts to assume for missing topics, in a dry run."""
+    statistics_path: str | None = None
+    """Path for the session's statistics, without the suffix; None for the log."""
+    arrow_batch_limits: tuple[tuple[str, str], ...] = ()
+    """Spark's limits for the Arrow batches that it passes on, by option name, for the advisor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

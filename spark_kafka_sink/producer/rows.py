@@ -1,20 +1,36 @@
-"""One chunk of rows on its way to the producer: columns, topics, partitions and row numbers."""
+"""One chunk of rows on its way to the producer, and the errors of rows that cannot be written.
+
+If errors are tolerated, `BadRows` counts bad rows, and the task fails once their ratio reaches
+errors.maxRatio.
+
+Source: Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298).
+"""
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from dataclasses import dataclass, replace
+from enum import IntEnum
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.text import plural, shown
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.report.delivery_counters import EXAMPLES_KEPT, PoisonCount
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.records.columns import Columns
 
 
@@ -128,3 +144,227 @@ def _shown_key(key: str | bytes) -> str:
         return shown(key.decode())
     except UnicodeDecodeError:
         return f"0x{key[:_KEY_BYTES].hex()}" + ("..." if len(key) > _KEY_BYTES else "")
+
+
+class RowError(IntEnum):
+    """Why a row cannot be written; the numbers are the elements of int8 error masks."""
+
+    NONE = 0
+    NULL_TOPIC = 1
+    NULL_HEADER_KEY = 2
+    PARTITION_OUT_OF_RANGE = 3
+    OVERSIZED = 4
+    REFUSED = 5
+    """The broker refused the record and named it in its response (KIP-467)."""
+    BREAKER_OPEN = 6
+    """The circuit breaker of its partition is open."""
+    UNKNOWN_TOPIC = 7
+    TOPIC_UNAUTHORIZED = 8
+    INVALID_TOPIC = 9
+    """The topic name is invalid, by the client's check or the broker's."""
+    INVALID_HEADER_KEY = 10
+    NEGATIVE_TIMESTAMP = 11
+
+    @property
+    def error_class(self) -> str:
+        """The class of the error that such a row raises if errors are not tolerated."""
+        return _ERROR_CLASSES[self]
+
+    @property
+    def message(self) -> str:
+        """A description of the error."""
+        return _MESSAGES[self]
+
+
+_ERRORS = "spark_kafka_sink."
+_ERROR_CLASSES = {
+    RowError.NONE: "",
+    RowError.NULL_TOPIC: f"{_ERRORS}ColumnError",
+    RowError.NULL_HEADER_KEY: f"{_ERRORS}ColumnError",
+    RowError.PARTITION_OUT_OF_RANGE: f"{_ERRORS}ColumnError",
+    RowError.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
+    RowError.REFUSED: f"{_ERRORS}DeliveryError",
+    RowError.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
+    RowError.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
+    RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}AuthorizationError",
+    RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
+    RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
+    RowError.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
+}
+_MESSAGES = {
+    RowError.NONE: "",
+    RowError.NULL_TOPIC: "the topic is null",
+    RowError.NULL_HEADER_KEY: "a header has no key",
+    RowError.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
+    RowError.OVERSIZED: "the record is larger than max.request.size or than the broker accepts",
+    RowError.REFUSED: "the broker refused the record",
+    RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
+    RowError.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
+    RowError.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
+    RowError.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
+    RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
+    RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
+}
+TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
+    ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
+    ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
+    ErrorCode.topic_authorization_failed: RowError.TOPIC_UNAUTHORIZED,
+}
+"""The error of a topic's rows, by the topic's error code in the metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The topics and record size that rows are checked against.
+
+    `topics` match `Rows.topics` by position: a topic, or the error of all its rows. `largest` is
+    the maximum size of a record in bytes.
+    """
+
+    topics: tuple[TopicInfo | RowError, ...]
+    largest: int
+
+
+def find_row_errors(
+    rows: Rows, sizes: NDArray[np.int64], limits: Limits
+) -> NDArray[np.int8] | None:
+    """Return the first error of each row, shape (n,); None if there are no errors.
+
+    Args:
+        rows: n rows; errors that their reader has found come first.
+        sizes: upper bound of each record in bytes, shape (n,).
+        limits: topics and sizes that are allowed.
+    """
+    oversized = sizes > limits.largest
+    wrong = out_of_range(rows, limits.topics)
+    of_topic = _of_topic(rows, limits.topics)
+    if rows.errors is None and of_topic is None and wrong is None and not oversized.any():
+        return None
+    errors = np.zeros(len(rows), np.int8) if rows.errors is None else rows.errors.copy()
+    if of_topic is not None:
+        errors = np.where(errors == RowError.NONE, of_topic, errors)
+    if wrong is not None:
+        errors[(errors == RowError.NONE) & wrong] = RowError.PARTITION_OUT_OF_RANGE
+    errors[(errors == RowError.NONE) & oversized] = RowError.OVERSIZED
+    return errors if errors.any() else None
+
+
+def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
+    """Return the error of each row's topic; None if every topic can be written."""
+    if not any(isinstance(topic, RowError) for topic in topics):
+        return None
+    found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
+    errors = np.array(found, np.int8)
+    if rows.topic_of is None:
+        return np.full(len(rows), errors[0])
+    return errors[rows.topic_of]
+
+
+def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:
+    """Return a mask of the rows whose explicit partition does not exist; None if all exist."""
+    column = rows.partition
+    if column is None or not topics or column.null_count == len(column):
+        return None
+    known = [0 if isinstance(topic, RowError) else topic.partition_count for topic in topics]
+    counts = np.array(known, np.int32)
+    count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
+    asked = np.asarray(column.fill_null(0) if column.null_count else column)
+    if rows.topic_of is None and asked.min() >= 0 and asked.max() < count_of:
+        return None
+    wrong: NDArray[np.bool_] = (asked < 0) | (asked >= count_of)
+    return wrong if wrong.any() else None
+
+
+_LOG = logging.getLogger("spark_kafka_sink.poison")
+_ENOUGH_ROWS = 1_000
+"""Minimum rows of a task before the ratio of bad rows can fail it."""
+
+
+class BadRows:
+    """Counts bad rows by error, keeps examples, and fails the task if there are too many.
+
+    Called by the writer and the sender thread.
+    """
+
+    def __init__(self, policy: DeadLetterPolicy, acls: AclAdvisor | None = None) -> None:
+        self.policy = policy
+        self._acls = acls
+        self._lock = Lock()
+
+        # Guarded by the lock.
+        self._counts: Counter[RowError] = Counter()
+        self._examples: dict[RowError, list[str]] = {}
+        self._rows = 0
+
+    def seen(self, count: int) -> None:
+        """Add to the number of rows received, bad ones included."""
+        with self._lock:
+            self._rows += count
+
+    def add(self, rows: Rows, errors: NDArray[np.int8]) -> None:
+        """Count the bad rows of a chunk by their `RowError`, shape (n,).
+
+        Raises:
+            DeliveryError: too many of the task's rows are bad.
+        """
+        found, counts = np.unique(errors[errors != RowError.NONE], return_counts=True)
+        for code, count in zip(found.tolist(), counts.tolist(), strict=True):
+            error = RowError(code)
+            firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
+            examples = [
+                f"{row_name(rows.number(row), rows.spark_partition)}: {error.message}"
+                f"{self._advice(error, rows, row)}"
+                for row in firsts
+            ]
+            self.refused(error, count, examples)
+        self.check_ratio()
+
+    def _advice(self, error: RowError, rows: Rows, row: int) -> str:
+        """Return how to grant access to the topic of a row that may not be written."""
+        if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
+            return ""
+        topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
+        return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
+
+    def refused(self, error: RowError, count: int, examples: list[str]) -> None:
+        """Count records with one error, and log the first of them."""
+        with self._lock:
+            first = not self._counts[error]
+            self._counts[error] += count
+            kept = self._examples.setdefault(error, [])
+            kept += examples[: EXAMPLES_KEPT - len(kept)]
+        if first:
+            where = self.policy.dead_letter_topic
+            fate = f"dead letter topic {where}" if where else "dropped"
+            _LOG.warning("poison rows (%s), %s; first: %s", error.message, fate, examples[:1])
+
+    def check_ratio(self) -> None:
+        """Raise DeliveryError once errors.maxRatio is reached."""
+        with self._lock:
+            bad, rows = sum(self._counts.values()), self._rows
+            if rows < _ENOUGH_ROWS or bad < rows * self.policy.max_ratio:
+                return
+            reasons = "; ".join(
+                f"{count:,} {error.name}, first {self._examples[error][0]}"
+                for error, count in self._counts.most_common()
+            )
+        raise DeliveryError(
+            f"{bad:,} of {plural(rows, 'row')} of the task can't be written, "
+            f"errors.maxRatio is {self.policy.max_ratio}: {reasons}",
+            hint="correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
+            "last rows may not have been written",
+        )
+
+    def build(self) -> tuple[PoisonCount, ...]:
+        """Return the counts for the delivery report."""
+        kept = self.policy.dead_letter_topic is not None
+        with self._lock:
+            return tuple(
+                PoisonCount(
+                    reason=error.name,
+                    dead_lettered=count if kept else 0,
+                    dropped=0 if kept else count,
+                    examples=tuple(sorted(self._examples[error])),
+                )
+                for error, count in sorted(self._counts.items(), key=lambda item: item[0].name)
+            )

@@ -18,20 +18,17 @@ import numpy as np
 from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.client.client_pool import ClientPool
 from spark_kafka_sink.producer.append.admission import AdmissionControl
-from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
-from spark_kafka_sink.producer.append.partitioner import Partitioner
-from spark_kafka_sink.producer.append.planner import RoutedChunk
-from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
+from spark_kafka_sink.producer.append.partitioner import Partitioner, StickyPartitioner
+from spark_kafka_sink.producer.append.planner import ChunkEncoder, RoutedChunk
 from spark_kafka_sink.producer.append.validator import RowValidator, TopicMetadata
-from spark_kafka_sink.producer.bad_rows import RowError
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.producer.context import SessionContext, make_context
+from spark_kafka_sink.producer.context import SessionContext, SessionSettings, make_context
 from spark_kafka_sink.producer.producer_id import ProducerState
+from spark_kafka_sink.producer.rows import RowError
 from spark_kafka_sink.producer.send.sender import Sender
-from spark_kafka_sink.producer.session_settings import SessionSettings
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -111,8 +108,8 @@ class ProducerSession:
         self._topics = TopicMetadata(client, self._accumulator.state, self.context.acls)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(self.context, self._topics, self._partitioner)
-        self._admission = AdmissionControl(self.context, self._accumulator)
-        self._sticky = StickyPartitioner(self.context, self._accumulator, self._admission)
+        self._admission = AdmissionControl(self.context, self._accumulator, self._topics)
+        self._sticky = StickyPartitioner(self.context, self._accumulator)
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = _make_sender(self.context, self._accumulator)
         self._slices = 0
@@ -242,7 +239,7 @@ class ProducerSession:
 
         Return the `RowError` of each row, shape (n,), if some rows were not written; else None.
         """
-        reserved = self._reserve(chunk)
+        reserved = self._admission.reserve(chunk)
         try:
             routed = self._route(chunk)
             errors = self._find_open_breakers(routed)
@@ -258,30 +255,23 @@ class ProducerSession:
                 self._accumulator.give_up(reserved)
         return errors
 
-    def _reserve(self, chunk: Chunk) -> int:
-        """Wait for the rate limits and for room in the buffer; return the bytes charged."""
-        size = chunk.size
-        self._admission.await_rate(len(chunk), size)
-        if not self._accumulator.pool.fits(size):
-            self._topics.await_expected()  # batches of unknown topics free no memory
-        self._accumulator.pool.reserve(size)
-        return size
-
     def _route(self, chunk: Chunk) -> RoutedChunk:
+        admission = self._admission.decide(chunk)
         self._partitioner.count(chunk.rows, chunk.topics)
         route = self._partitioner.assign(chunk.rows, chunk.topics)
-        route = self._sticky.assign(route, chunk.sizes)
-        return RoutedChunk(chunk.rows, chunk.sizes, route, chunk.size)
+        route = self._sticky.assign(route, chunk.sizes, admission)
+        return RoutedChunk(chunk.rows, chunk.sizes, route, chunk.size, admission)
 
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
 
-        None if there are no such rows, or if they cannot be sent to a dead letter topic.
+        None if there are no such rows, or if they cannot be sent to a dead letter topic: then they
+        wait like other rows.
         """
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):
             return None
-        broken = self._admission.broken_rows(chunk)
+        broken = chunk.admission.broken_rows(chunk.route)
         if broken is None:
             return None
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))

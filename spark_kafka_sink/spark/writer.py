@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.producer.context import SessionSettings
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.written_topics import WrittenTopic
@@ -143,7 +143,7 @@ class TaskWriter:
 
     def session_settings(self) -> SessionSettings:
         """Return the session's settings beyond the producer's configuration."""
-        from spark_kafka_sink.producer.session_settings import SessionSettings
+        from spark_kafka_sink.producer.context import SessionSettings
         from spark_kafka_sink.spark.worker_context import arrow_batch_limits, client_id
 
         return SessionSettings(

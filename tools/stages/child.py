@@ -118,11 +118,11 @@ STAGES = (
         "partitions: murmur2 of the keys",
         "producer.append.partitioner:Partitioner.assign",
     ),
-    Stage(Thread.WRITER, "plan: batches, order", "producer.append.chunk_encoder:plan"),
+    Stage(Thread.WRITER, "plan: batches, order", "producer.append.planner:plan"),
     Stage(
         Thread.WRITER,
         "encode: varints and views",
-        "producer.append.chunk_encoder:encode_records",
+        "producer.append.planner:encode_records",
     ),
     Stage(
         Thread.WRITER,

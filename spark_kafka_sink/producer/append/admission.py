@@ -1,6 +1,7 @@
-"""Admission control: chunk sizes, rate limits, and waiting for buffer quotas.
+"""Admission control: chunk sizes, rate limits, room in the buffer, quotas and circuit breakers.
 
-Rows wait here before they are charged to a partition.
+For each chunk, `AdmissionControl.decide` determines once which partitions accept its rows, and the
+chunk carries the result. Rows wait here before they are charged to a partition.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import numpy as np
 from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
+from spark_kafka_sink.producer.append.partitioner import Admission, rows_of
 from spark_kafka_sink.producer.buffer.buffer_pool import PARTITIONS_PART
 from spark_kafka_sink.producer.buffer.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.cluster import TopicInfo
-    from spark_kafka_sink.producer.append.partitioner import Route
     from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
+    from spark_kafka_sink.producer.append.validator import TopicMetadata
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.buffer_pool import Full
     from spark_kafka_sink.producer.context import SessionContext
@@ -36,13 +38,16 @@ CHUNKS_PER_BUFFER = 8
 class AdmissionControl:
     """Admits chunks within rate limits and quotas, for one session; writer thread only."""
 
-    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
+    def __init__(
+        self, context: SessionContext, accumulator: Accumulator, topics: TopicMetadata
+    ) -> None:
         self._client = context.client
         self._config = config = context.config
         self._breakers = context.breakers
         self._state = accumulator.state
         self._pool = accumulator.pool
         self._quotas = accumulator.quotas
+        self._topics = topics
         self._limiter = RateLimiter(context.settings.throttling.rates, context.clock.monotonic())
         quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
@@ -78,15 +83,31 @@ class AdmissionControl:
             yield chunk.slice(start, stop)
             start = stop
 
-    def await_rate(self, rows: int, size: int) -> None:
-        """Wait until the rate limits allow the rows; raise the session's error if it fails."""
+    def reserve(self, chunk: Chunk) -> int:
+        """Wait for the rate limits and for room in the buffer; return the bytes charged.
+
+        Raises:
+            KafkaProdError: the session failed, or the buffer stayed full for max.block.ms.
+        """
         while True:
             self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
             wait = self._limiter.wait
             if not wait:
                 break
             self._state.wait_for(lambda: False, wait)
-        self._limiter.acquire(rows, size)
+        self._limiter.acquire(len(chunk), chunk.size)
+        if not self._pool.fits(chunk.size):
+            self._topics.await_expected()  # batches of unknown topics free no memory
+        self._pool.reserve(chunk.size)
+        return chunk.size
+
+    def decide(self, chunk: Chunk) -> Admission:
+        """Return the partitions that do not accept rows of the chunk now."""
+        self._quotas.add_topics(chunk.topics)
+        broken = {}
+        if self._breakers.has_breakers:
+            broken = {topic.name: self.broken(topic) for topic in chunk.topics}
+        return Admission(broken, self._full(chunk.size))
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
         """Yield the chunk as a whole if there is room, else first the rows of partitions with room.
@@ -96,39 +117,24 @@ class AdmissionControl:
         """
         if not len(chunk):
             return
-        self._quotas.add_topics(chunk.route.topics)
-        late = self._late(chunk)
-        if late is None:
+        blocked = chunk.admission.full_rows(chunk.route)
+        if blocked is None:
             yield chunk
             return
-        if not late.all():
-            yield chunk.take(np.flatnonzero(~late))
-            chunk = chunk.take(np.flatnonzero(late))
-        if not self._pool.wait_for_room(lambda: self._late(chunk) is None, chunk.size):
+        if not blocked.all():
+            yield chunk.take(np.flatnonzero(~blocked))
+            chunk = chunk.take(np.flatnonzero(blocked))
+
+        def blocked_now() -> NDArray[np.bool_] | None:
+            full = self._full(chunk.size)
+            return rows_of(chunk.route, full.of) if full else None
+
+        if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
             # Some of its partitions may have got room since the wait ended.
-            late = self._late(chunk)
-            row = 0 if late is None else int(late.argmax())
+            blocked = blocked_now()
+            row = 0 if blocked is None else int(blocked.argmax())
             raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
-
-    def broken_rows(self, chunk: RoutedChunk) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows whose partition's circuit breaker is open, shape (n,).
-
-        None if there are no such rows. They go to the dead letter topic if there is one, else they
-        wait like other rows.
-        """
-        if not self._breakers.has_breakers:
-            return None
-        return _rows_of(chunk.route, self.broken)
-
-    def full(self, topic: TopicInfo, more: int) -> frozenset[int]:
-        """Return the partitions whose buffer quota does not allow `more` bytes."""
-        return self._full(more).of(topic)
-
-    def _late(self, chunk: RoutedChunk) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows whose partition has no room for the chunk; None if all have."""
-        full = self._full(chunk.size)
-        return _rows_of(chunk.route, full.of) if full else None
 
     def _full(self, more: int) -> Full:
         return self._quotas.full(more, self._client.metadata.cluster)
@@ -146,16 +152,3 @@ class AdmissionControl:
             hint="check that this broker takes data; raise bufferShare, kafka.buffer.memory or "
             "kafka.max.block.ms",
         )
-
-
-def _rows_of(
-    route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
-) -> NDArray[np.bool_] | None:
-    """Return a mask of the rows of `chosen` partitions, shape (n,); None without such rows."""
-    numbers = [
-        route.number(index, partition)
-        for index, topic in enumerate(route.topics)
-        for partition in chosen(topic)
-    ]
-    found = np.isin(route.targets, numbers)
-    return found if found.any() else None

@@ -1,9 +1,22 @@
 """Assign a partition to each row: explicit, by key hash, round robin, or by a user function.
 
-Rows without a key (see `Keyless`) are left to `StickyPartitioner` or to the sender, unless the
-partitioner is RoundRobinPartitioner, random or a user function. librdkafka's partitioners named
-"random" (consistent_random, murmur2_random, fnv1a_random) also make such rows sticky here, as they
-do in librdkafka by default.
+Rows without a key (see `Keyless`) get sticky partitions, unless the partitioner is
+RoundRobinPartitioner, random or a user function: each batch of such rows gets one partition, drawn
+at random and weighted towards short queues. librdkafka's partitioners named "random"
+(consistent_random, murmur2_random, fnv1a_random) also make such rows sticky here, as they do in
+librdkafka by default.
+
+Batches of rows without a key normally get their partition when they can be sent (see `Drainer`).
+`StickyPartitioner`, on the writer thread, assigns it earlier in two cases:
+
+- Rows of the same topic that have a partition, by key or explicitly, have not all been sent.
+  Records that end up in one partition keep their order, so they must join its queue in their order.
+- partitioner.adaptive.partitioning.enable is false, so load must not influence the choice.
+
+The rows then fill the open batch of the drawn partition, together with rows that belong to it, and
+continue with the next drawn partition.
+
+The key hashes (murmur2, CRC-32, FNV-1a) are in `records/key_hashes`.
 
 Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``; librdkafka's
 ``rd_kafka_msg_partitioner_*``.
@@ -15,20 +28,23 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from heapq import heapify, heappop
 from importlib import import_module
+from math import log
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.cluster import UNASSIGNED
+from spark_kafka_sink.client.cluster import NO_LEADER, UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Partitioner as Kind
-from spark_kafka_sink.producer.bad_rows import out_of_range
+from spark_kafka_sink.producer.rows import out_of_range
 from spark_kafka_sink.records.columns import lengths_of
 from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +58,13 @@ if TYPE_CHECKING:
 
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
+    from collections.abc import Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.buffer_pool import Full
+    from spark_kafka_sink.producer.context import SessionContext
 
 
 _POSITIVE = np.uint32(0x7FFFFFFF)
@@ -213,6 +236,42 @@ class Route:
         """Return the target number of a partition of topics[index]."""
         count = self.topics[index].partition_count
         return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The partitions that do not accept rows of one chunk.
+
+    - `broken`: by topic, the partitions whose circuit breaker, or that of their leader, is open;
+      with UNASSIGNED if no partition with a leader is left.
+    - `full`: the partitions and brokers that have used up their buffer quota.
+    """
+
+    broken: Mapping[str, frozenset[int]]
+    full: Full
+
+    def broken_rows(self, route: Route) -> NDArray[np.bool_] | None:
+        """Return a mask of the rows of broken partitions, shape (n,); None if there are none."""
+        if not self.broken:
+            return None
+        return rows_of(route, lambda topic: self.broken.get(topic.name, frozenset()))
+
+    def full_rows(self, route: Route) -> NDArray[np.bool_] | None:
+        """Return a mask of the rows of full partitions, shape (n,); None if there are none."""
+        return rows_of(route, self.full.of) if self.full else None
+
+
+def rows_of(
+    route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
+) -> NDArray[np.bool_] | None:
+    """Return a mask of the rows of `chosen` partitions, shape (n,); None without such rows."""
+    numbers = [
+        route.number(index, partition)
+        for index, topic in enumerate(route.topics)
+        for partition in chosen(topic)
+    ]
+    found = np.isin(route.targets, numbers)
+    return found if found.any() else None
 
 
 class Partitioner:
@@ -437,3 +496,148 @@ def _raise_out_of_range(
         partition=int(asked[row]),
         hint="correct the `partition` column, or leave it null to let the partitioner choose",
     )
+
+
+def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
+    """Return the candidate partitions; those of unavailable brokers only if there are no others.
+
+    `leaders` maps each partition that has a leader to its broker id.
+    """
+    if not unavailable:
+        return list(leaders)
+    reachable = [partition for partition, leader in leaders.items() if leader not in unavailable]
+    return reachable or list(leaders)
+
+
+def draw_order(
+    partitions: Sequence[int], loads: Sequence[int] | None, random: Random
+) -> Iterator[int]:
+    """Yield the partitions in a random order, weighted towards short queues.
+
+    The weight is the longest queue plus one, minus the partition's own queue, so even the partition
+    with the longest queue has a small chance.
+
+    Args:
+        partitions: the candidates.
+        loads: batches queued or in flight for each; None for equal weights.
+        random: the random number generator.
+    """
+    lengths = loads or [0] * len(partitions)
+    longest_plus_one = max(lengths, default=0) + 1
+    # The probability that one of several independent exponential variables is the smallest is
+    # proportional to its rate, so sorting them samples by weight without replacement.
+    times = [
+        (-log(1.0 - random.random()) / (longest_plus_one - length), partition)
+        for length, partition in zip(lengths, partitions, strict=True)
+    ]
+    heapify(times)
+    while times:
+        yield heappop(times)[1]
+
+
+class StickyPartitioner:
+    """Chooses the current partition of each topic's rows without a key; writer thread only."""
+
+    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
+        self._client = client = context.client
+        self._breakers = context.breakers
+        self._accumulator = accumulator
+        self._adaptive = client.config.partitioner_adaptive_partitioning_enable
+        self._batch_size = client.config.batch_size
+        self._current: dict[str, int] = {}
+
+    def assign(self, route: Route, sizes: NDArray[np.int64], admission: Admission) -> Route:
+        """Return the route with a partition for each row that must have one now.
+
+        Args:
+            route: the rows' route.
+            sizes: upper bounds of the records in bytes, shape (n,).
+            admission: the partitions that do not accept the rows; they are avoided.
+        """
+        counts = list(_count_unassigned(route))
+        mixed = {topic.name for topic, _, assigned in counts if assigned}
+        self._accumulator.add_assigned_topics(mixed)
+        sent = [topic.name for topic, _, assigned in counts if not assigned]
+        if sent and self._adaptive:
+            self._accumulator.forget_sent_topics(sent)
+        early = [
+            index
+            for index, (topic, missing, _) in enumerate(counts)
+            if missing and topic.partition_count and self._is_early(topic.name)
+        ]
+        if not early:
+            return route
+        targets = route.targets.copy()
+        for index in early:
+            members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
+            chosen = self._choose(route.topics[index], sizes[members], admission)
+            targets[members] = chosen + route.bases[index]
+        return replace(route, targets=targets)
+
+    def _is_early(self, topic: str) -> bool:
+        """Return True if the topic's unassigned rows need a partition now."""
+        return not self._adaptive or self._accumulator.needs_partition(topic)
+
+    def _choose(
+        self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
+    ) -> NDArray[np.int64]:
+        """Return a partition for each of n rows, filling the open batch of one after another."""
+        chosen = np.empty(len(sizes), np.int64)
+        ends = sizes.cumsum()
+        choices = self._choices(topic, admission)
+        start, before = 0, 0
+        while start < len(sizes):
+            partition, room = next(choices)
+            stop = max(int(ends.searchsorted(before + room, side="right")), start + 1)
+            chosen[start:stop] = partition
+            start, before = stop, int(ends[stop - 1])
+            self._current[topic.name] = partition
+        return chosen
+
+    def _choices(self, topic: TopicInfo, admission: Admission) -> Iterator[tuple[int, int]]:
+        """Yield partitions and the room in their batches, first the current one if still open."""
+        partitions = self._partitions(topic, admission)
+        current = self._current.get(topic.name, UNASSIGNED)
+        if current in partitions and self._accumulator.open_batch(
+            TopicPartition(topic.name, current)
+        ):
+            yield current, self._room(topic, current)
+        while True:
+            for partition in draw_order(
+                partitions, self._queued(topic, partitions), self._client.random
+            ):
+                yield partition, self._room(topic, partition)
+
+    def _room(self, topic: TopicInfo, partition: int) -> int:
+        batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
+        largest = self._client.batch_size_limits.of(topic.name, self._client.clock.monotonic())
+        return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
+
+    def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
+        """Return the partitions to draw from: led and able to take records, if there are any."""
+        leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
+        led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
+        avoided = admission.broken.get(topic.name, frozenset())
+        if self._adaptive:
+            avoided |= admission.full.of(topic)
+        return [partition for partition in led if partition not in avoided] or led
+
+    def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
+        if not self._adaptive:
+            return None
+        lengths = self._accumulator.queue_lengths(topic.name)
+        return [lengths[partition] for partition in partitions]
+
+
+def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
+    """Yield each topic with its numbers of rows without and with a partition."""
+    if len(route.topics) == 1:
+        missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
+        yield route.topics[0], missing, len(route.targets) - missing
+        return
+    last = route.number(len(route.topics) - 1, UNASSIGNED)
+    counts = np.bincount(route.targets, minlength=last + 1)
+    wholes = np.add.reduceat(counts, route.bases).tolist()
+    for index, (topic, whole) in enumerate(zip(route.topics, wholes, strict=True)):
+        missing = int(counts[route.number(index, UNASSIGNED)])
+        yield topic, missing, whole - missing

@@ -1,19 +1,23 @@
-"""The chunk types, and the plan that maps each row to a batch and offset delta. Pure.
+"""Plan the batches of a chunk, encode its records and cut them into slices, one for each batch.
 
 Planning precedes encoding because a record contains its offset delta, which depends on where its
 batch begins. Rows are grouped by partition in their original order, and cut at batch.size and
-batch.num.messages.
+batch.num.messages. `plan` is pure.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_kafka_sink.producer.buffer.batch import OpenBatch
+from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.producer.buffer.batch import EncodedSlice, OpenBatch
+from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.rows import RowNumbers
+from spark_kafka_sink.records.encoder import encode_records, split_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.records.varint import varint_size
 
@@ -22,8 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
-    from spark_kafka_sink.producer.append.partitioner import Route
+    from spark_kafka_sink.producer.append.partitioner import Admission, Route
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.rows import Rows
 
 
@@ -52,12 +58,16 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class RoutedChunk:
-    """n rows and their route; `size` is the upper bound of all records together in bytes."""
+    """n rows, their route, and the partitions that do not accept them now.
+
+    `size` is the upper bound of all records together in bytes.
+    """
 
     rows: Rows
     sizes: NDArray[np.int64]
     route: Route
     size: int
+    admission: Admission
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -66,7 +76,8 @@ class RoutedChunk:
         """Return the rows with these numbers."""
         sizes = self.sizes[numbers]
         route = self.route.take(numbers)
-        return RoutedChunk(self.rows.take(numbers), sizes, route, int(sizes.sum()))
+        size = int(sizes.sum())
+        return RoutedChunk(self.rows.take(numbers), sizes, route, size, self.admission)
 
 
 _T = TypeVar("_T", bound=np.generic)
@@ -282,3 +293,120 @@ def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
     original = np.empty_like(values)
     original[order] = values
     return original
+
+
+_NAMED_SIZE = 1024
+"""Mean record size in bytes above which row numbers may be kept in memory that is not charged."""
+
+
+class ChunkEncoder:
+    """Plans and encodes the chunks of one session; writer thread only."""
+
+    def __init__(self, client: Client, accumulator: Accumulator) -> None:
+        self._client = client
+        self._accumulator = accumulator
+        self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
+        self._names: _TargetNames | None = None
+
+    def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
+        """Return encoded slices for the accumulator, and the charge for their shared buffer.
+
+        Open batches do not change until the slices are appended or given up.
+
+        Args:
+            chunk: n rows.
+            arrived_ms: the timestamp of rows without one, in milliseconds.
+        """
+        own = chunk.rows.columns.timestamps
+        timestamps = arrived_ms if own is None else own
+        names = self._names_of(chunk.route)
+        self._accumulator.begin()
+        layout = plan(
+            chunk.route.targets,
+            chunk.sizes,
+            timestamps,
+            lambda target: self._accumulator.open_batch(names[target]),
+            self._limits_of(names),
+        )
+        encoded = encode_records(
+            chunk.rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
+        )
+        starts = [segment.start for segment in layout.segments]
+        views = split_records(encoded, [*starts, len(encoded)])
+        charge = Charge(sum([view.nbytes for view in views]), holders=0)
+        latest = _latest(timestamps, starts, layout.order)
+        numbers = _row_numbers(chunk, layout.order)
+        return _slices(layout.segments, views, latest, names, numbers), charge
+
+    def _names_of(self, route: Route) -> _TargetNames:
+        """Return the previous chunk's target names if the topics are unchanged, else new ones."""
+        if self._names is None or self._names.route.topics != route.topics:
+            self._names = _TargetNames(route)
+        return self._names
+
+    def _limits_of(self, names: _TargetNames) -> BatchLimits:
+        """Return the limits, lower for topics known to accept less than batch.size."""
+        ceilings = self._client.batch_size_limits
+        if not ceilings:
+            return self._limits
+        now, largest = self._client.clock.monotonic(), self._limits.size
+        return replace(
+            self._limits, lower=lambda target: ceilings.of(names[target].topic, now) or largest
+        )
+
+
+class _TargetNames(dict[int, TopicPartition]):
+    """Topic and partition by target number, created on first use, for routes to the same topics."""
+
+    def __init__(self, route: Route) -> None:
+        super().__init__()
+        self.route = route
+
+    def __missing__(self, target: int) -> TopicPartition:
+        topic, partition = self.route.target(target)
+        name = self[target] = TopicPartition(topic.name, partition)
+        return name
+
+
+def _latest(
+    timestamps: NDArray[np.int64] | int, starts: list[int], order: NDArray[np.intp] | None
+) -> list[int]:
+    """Return the highest timestamp of each segment, in order; segments begin at `starts`."""
+    if isinstance(timestamps, int):
+        return [timestamps] * len(starts)
+    stamps = timestamps if order is None else timestamps[order]
+    latest: list[int] = np.maximum.reduceat(stamps, starts).tolist()
+    return latest
+
+
+def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbers | None:
+    """Return the numbers of the rows in this order; None if they would take much memory."""
+    rows, partition = chunk.rows, chunk.rows.spark_partition
+    if order is None and rows.numbers is None:
+        return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
+    if chunk.size < len(rows) * _NAMED_SIZE:
+        return None
+    numbers = rows.numbers if rows.numbers is not None else rows.first_row + np.arange(len(rows))
+    return RowNumbers(numbers if order is None else numbers[order], partition)
+
+
+def _slices(
+    segments: list[Segment],
+    views: list[memoryview],
+    latest: list[int],
+    names: _TargetNames,
+    numbers: RowNumbers | None,
+) -> list[EncodedSlice]:
+    """Return the records of each segment as a view of the chunk's buffer."""
+    return [
+        EncodedSlice(
+            names[segment.target],
+            data,
+            segment.stop - segment.start,
+            segment.opens,
+            segment.base_timestamp,
+            max_timestamp,
+            None if numbers is None else numbers.slice(segment.start, segment.stop),
+        )
+        for segment, data, max_timestamp in zip(segments, views, latest, strict=True)
+    ]

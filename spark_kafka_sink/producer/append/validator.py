@@ -20,7 +20,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.producer.append.planner import Chunk
-from spark_kafka_sink.producer.bad_rows import (
+from spark_kafka_sink.producer.rows import (
     TOPIC_ROW_ERRORS,
     Limits,
     RowError,
@@ -307,7 +307,7 @@ class RowValidator:
     def _sort_out(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
         self._bad_rows.seen(len(rows))
         found = self._topics.find(rows.topics)
-        if self._learned_partitions(rows, found):
+        if out_of_range(rows, found) is not None and self._topics.update():
             found = self._topics.find(rows.topics)
         errors = find_row_errors(rows, sizes, Limits(found, self._largest - HEADER_SIZE))
         letters: list[Chunk] = []
@@ -326,13 +326,9 @@ class RowValidator:
         if self._partitioner.may_choose_later(rows):
             return self._topics.expect(rows.topics)
         topics = self._topics.lookup(rows.topics)
-        if self._learned_partitions(rows, topics):
-            return self._topics.lookup(rows.topics)
+        if out_of_range(rows, topics) is not None and self._topics.update():
+            topics = self._topics.lookup(rows.topics)
         return topics
-
-    def _learned_partitions(self, rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> bool:
-        """Request metadata if rows name unknown partitions; return True if it has arrived."""
-        return out_of_range(rows, topics) is not None and self._topics.update()
 
     def _writable(self, chunk: Chunk) -> list[Chunk]:
         """Return the chunk in a list, empty if it has no rows; raise if a row is too large."""

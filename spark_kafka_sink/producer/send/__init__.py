@@ -2,10 +2,9 @@
 
 In reading order:
 
-- `sender`: one turn of the loop: close, drain, send, poll, complete
+- `sender`: one turn of the loop: close, drain, send, poll, complete; builds Produce requests
 - `drainer`: selects the batches of the next request to each broker
 - `partition_state`: the order, sequences, epochs and gaps of each partition
-- `produce`: builds the Produce request
 - `error_policy`: the retry rule: the next step for each error code
 - `response_handler`: carries out the decisions of `error_policy`
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)

@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
-from spark_kafka_sink.producer.bad_rows import TOPIC_ROW_ERRORS, RowError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import is_letter
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.rows import TOPIC_ROW_ERRORS, RowError, Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,

@@ -4,6 +4,7 @@ Each turn closes, drains, sends, polls and completes; only the poll blocks. It r
 thread, or in a test that advances the clock.
 
 Source: Kafka's ``Sender.runOnce``; "Producer throughput improvement".
+
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import (
     DeliveryError,
     KafkaProdError,
@@ -20,28 +22,39 @@ from spark_kafka_sink.common.errors import (
     text_of,
 )
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.enums import Acks
+from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester, ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion, DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.partition_state import PartitionStates
-from spark_kafka_sink.producer.send.produce import produce_request
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import given_up_error
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.produce_request import (
+    PartitionData,
+    ProduceHead,
+    TopicData,
+    produce_body,
+)
+from spark_kafka_sink.protocol.produce_response import produce_response_reader
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.request import Completion, Request
+    from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.client.connection import Connection
+    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import BrokerMeters
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.drainer import Drained
     from spark_kafka_sink.producer.send.partition_state import DrainedBatch
+
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
@@ -399,3 +412,69 @@ def _crash(error: BaseException) -> DeliveryError:
     )
     failure.__cause__ = error
     return failure
+
+
+_WITHOUT_TOPIC_IDS = 12
+_ADDS_PARTITIONS = 12
+"""First version of Produce that adds its partitions to the transaction (KIP-890)."""
+_ZSTD = 7
+"""First version of Produce that allows zstd batches (KIP-110)."""
+
+
+def produce_request(
+    config: ProducerConfig,
+    connection: Connection,
+    cluster: Cluster,
+    drained: list[DrainedBatch],
+    transactions: TransactionManager | None = None,
+) -> Request:
+    """Return one request with one batch per partition; its context is the drained batches.
+
+    In a transaction, the batches are marked transactional and the request contains its id.
+
+    Raises:
+        ProtocolError: the broker does not support these batches, or this client.
+    """
+    by_topic: dict[str, list[PartitionData]] = {}
+    for _, batch in drained:
+        batch.topic_id = cluster.topics[batch.partition.topic].topic_id
+        parts = batch.encode(transactional=transactions is not None)
+        data = PartitionData(batch.partition.partition, parts, batch.size)
+        by_topic.setdefault(batch.partition.topic, []).append(data)
+    topics = [
+        TopicData(name, cluster.topics[name].topic_id, data) for name, data in by_topic.items()
+    ]
+    has_ids = all(topic.topic_id is not None for topic in topics)
+    cap = None if has_ids else _WITHOUT_TOPIC_IDS
+    if transactions is not None:
+        cap = transactions.version.produce_cap or cap
+    version = connection.version(ApiKey.PRODUCE, cap)
+    if transactions is not None and not (
+        transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS
+    ):
+        raise ProtocolError(
+            f"the cluster has finalized transaction.version, and a broker of it speaks Produce "
+            f"{version}, which adds no partitions to a transaction",
+            error=error_name(ErrorCode.unsupported_version),
+            hint="run the same release on every broker",
+        )
+    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
+        raise ProtocolError(
+            f"the broker takes no batches compressed with zstd: Produce {version} is its newest",
+            error=error_name(ErrorCode.unsupported_compression_type),
+            hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
+        )
+    head = ProduceHead(
+        version=version,
+        transactional_id=None if transactions is None else transactions.settings.transactional_id,
+        acks=int(config.acks),
+        timeout_ms=config.request_timeout_ms,
+    )
+    return Request(
+        api=ApiKey.PRODUCE,
+        version=version,
+        body=produce_body(head, topics),
+        context=drained,
+        reader=produce_response_reader(version),
+        expects_response=config.acks is not Acks.NONE,
+    )

@@ -8,7 +8,6 @@ In reading order:
 - `settings`: the transaction that a task asks for
 - `state`: the states and their transitions, the transaction timeout, and the errors
 - `manager`: drives the transaction, one turn of the sender's loop at a time
-- `coordinator`: finds the coordinator and decides on its error codes
-- `messages`: builds the requests to the coordinator and reads its responses
+- `coordinator`: finds the coordinator, builds requests to it, and decides on its error codes
 - `partitions`: tracks partitions to add to the transaction (transactions V1)
 """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.transactions import messages
+from spark_kafka_sink.producer.transactions import coordinator
 from spark_kafka_sink.producer.transactions.coordinator import (
     CoordinatorAction,
     CoordinatorLookup,
@@ -208,7 +208,7 @@ class TransactionManager:
         if node is None:
             return
         connection = self._client.network.broker(node.node_id).connection
-        if self._checks_flag and not messages.serves_describe(connection):
+        if self._checks_flag and not coordinator.serves_describe(connection):
             self._accept_producer()
             return
         request = self._next_request(connection, now)
@@ -262,9 +262,9 @@ class TransactionManager:
 
     def _next_request(self, connection: Connection, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
-            return messages.describe(connection, self._unchecked_flag, self)
+            return coordinator.describe(connection, self._unchecked_flag, self)
         if self.state is TransactionState.UNINITIALIZED:
-            request = messages.init_producer_id(connection, self.settings, self)
+            request = coordinator.init_producer_id(connection, self.settings, self)
             self._to(TransactionState.INITIALIZING)
             self.has_claimed = True
             self._producer_state.transition_to(ProducerIdState.REQUESTED)
@@ -272,17 +272,17 @@ class TransactionManager:
         if self.state is TransactionState.ABORTING and self.settings.joined is not None:
             # EndTxn fails if a newer driver has bumped the epoch; InitProducerId would abort that
             # driver's transaction.
-            return messages.abort(connection, self.settings.joined.producer, self)
+            return coordinator.abort(connection, self.settings.joined.producer, self)
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
             self._begin(now)
-            return messages.add_partitions(
+            return coordinator.add_partitions(
                 connection, self._opened, self._partitions.adding(), self
             )
         if self.version.bumps_epoch:
-            return messages.abort(connection, self._opened, self)
+            return coordinator.abort(connection, self._opened, self)
         # A new epoch also aborts it, and fences batches that are still in flight.
-        return messages.init_producer_id(connection, self.settings, self)
+        return coordinator.init_producer_id(connection, self.settings, self)
 
     def _begin(self, now: float) -> None:
         if self.state is TransactionState.READY:
@@ -308,7 +308,7 @@ class TransactionManager:
 
     def _initialized(self, completion: Completion, now: float) -> None:
         response = completion.response
-        code = messages.error_code(response)
+        code = coordinator.error_code(response)
         if code or response is None:
             self._producer_state.transition_to(ProducerIdState.MISSING)
             if self.state is TransactionState.INITIALIZING:
@@ -330,7 +330,7 @@ class TransactionManager:
         The driver first creates the flag and then fences the producer ids that it finds. An id that
         was granted before that is fenced; with one that was granted later, the flag is found here.
         """
-        code = messages.described_code(completion.response)
+        code = coordinator.described_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
             self._worked()
             self._accept_producer()
@@ -352,7 +352,7 @@ class TransactionManager:
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
-            return messages.opened(response, self.settings, connection)
+            return coordinator.opened(response, self.settings, connection)
         if int(response.producer_epoch) != FIRST_EPOCH:
             self._producer_state.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(joined.claim_id)
@@ -371,7 +371,7 @@ class TransactionManager:
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         refused: set[int] = set()
-        for partition, code in messages.partition_errors(completion.response).items():
+        for partition, code in coordinator.partition_errors(completion.response).items():
             action = decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
                 self._partitions.added(partition)
@@ -390,7 +390,7 @@ class TransactionManager:
             self._retry.at = now + _ADD_BACKOFF
 
     def _aborted(self, completion: Completion, now: float) -> None:
-        code = messages.error_code(completion.response)
+        code = coordinator.error_code(completion.response)
         # The first response to a request for a new epoch: the old transaction is being aborted.
         under_way = (
             completion.request.api is ApiKey.INIT_PRODUCER_ID

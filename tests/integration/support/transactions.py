@@ -18,7 +18,7 @@ from tools.support.raw_client import RawClient
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.producer.context import SessionSettings
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 RETRIED = {14, 15, 16, 51}

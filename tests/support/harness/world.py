@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.config.security.model import SecurityConfig
+    from spark_kafka_sink.producer.context import SessionSettings
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 

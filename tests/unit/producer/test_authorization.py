@@ -20,9 +20,9 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
 )
 from spark_kafka_sink.producer.acl import AclAdvisor
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault

@@ -23,9 +23,9 @@ from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.producer import session as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.offline import config, topic
 

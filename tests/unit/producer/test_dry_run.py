@@ -12,9 +12,9 @@ from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder

@@ -15,8 +15,8 @@ from spark_kafka_sink.config.security.model import (
     SecurityConfig,
     SecurityProtocol,
 )
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.session import POOL, borrow_session, give_back_session
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

@@ -52,7 +52,7 @@ POINTS = (
     Point(
         _WRITER, "KafkaProdStreamWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope="batchId"
     ),
-    Point(f"{_TRANSACTIONS}.messages", "init_producer_id", before=Step.TASK_OPENING),
+    Point(f"{_TRANSACTIONS}.coordinator", "init_producer_id", before=Step.TASK_OPENING),
     Point(
         f"{_TRANSACTIONS}.manager",
         "TransactionManager._initialized",

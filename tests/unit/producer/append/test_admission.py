@@ -17,10 +17,10 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.append.planner import RoutedChunk
+from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault, Peer
@@ -28,8 +28,6 @@ from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
@@ -95,12 +93,6 @@ class Writer:
             self.one.step()
             time.sleep(0.0005)  # the writer's turn
         return True
-
-
-def listed(mask: NDArray[np.bool_] | None) -> list[bool]:
-    assert mask is not None
-    found: list[bool] = mask.tolist()
-    return found
 
 
 @contextmanager
@@ -305,7 +297,14 @@ def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
     info = info or one.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = one.session._partitioner.assign(rows, (info,))
-    return RoutedChunk(rows, sizes, route, int(sizes.sum()))
+    admission = one.session._admission.decide(Chunk(rows, (info,), sizes))
+    return RoutedChunk(rows, sizes, route, int(sizes.sum()), admission)
+
+
+def broken_rows(one: World, rows: Rows) -> list[bool] | None:
+    chunk = routed(one, rows)
+    mask = chunk.admission.broken_rows(chunk.route)
+    return None if mask is None else mask.tolist()
 
 
 def guarded(breaker: BreakerConfig) -> SessionSettings:
@@ -345,26 +344,26 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
 def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
     with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
         info = one.client.metadata.cluster.topics["t"]
-        gate, chunk = one.session._admission, routed(one, in_turn(0, 8))
-        assert gate.broken_rows(chunk) is None
+        rows = in_turn(0, 8)
+        assert broken_rows(one, rows) is None
         breakers = one.session.context.breakers
         breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
-        assert listed(gate.broken_rows(chunk)) == [n % 4 == 3 for n in range(8)]
+        assert broken_rows(one, rows) == [n % 4 == 3 for n in range(8)]
         breakers.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", one.clock.monotonic())
-        assert listed(gate.broken_rows(chunk)) == [n % 4 != 1 for n in range(8)]
+        assert broken_rows(one, rows) == [n % 4 != 1 for n in range(8)]
         one.clock.advance(60.0)
-        assert gate.broken_rows(chunk) is None
-        assert gate.broken(info) == frozenset()
+        assert broken_rows(one, rows) is None
+        assert one.session._admission.broken(info) == frozenset()
 
 
 def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
     with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
-        gate, chunk = one.session._admission, routed(one, unkeyed(3))
+        rows = unkeyed(3)
         for partition in range(4):
-            assert gate.broken_rows(chunk) is None
+            assert broken_rows(one, rows) is None
             place, now = TopicPartition("t", partition), one.clock.monotonic()
             one.session.context.breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
-        assert listed(gate.broken_rows(chunk)) == [True] * 3
+        assert broken_rows(one, rows) == [True] * 3
 
 
 def test_a_batch_is_full_at_its_number_of_records() -> None:

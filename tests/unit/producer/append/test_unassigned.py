@@ -15,8 +15,8 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send.drainer import Drained
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader

@@ -14,6 +14,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.producer.context import SessionSettings
 from spark_kafka_sink.producer.send.record_errors import (
     closed_batch,
     header_lists,
@@ -21,7 +22,6 @@ from spark_kafka_sink.producer.send.record_errors import (
     records_of,
     split,
 )
-from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
