@@ -24,16 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
-from spark_kafka_sink.broker.request_shapes import (
-    BY_PARTITION,
-    failed_adder,
-    failed_items,
-    id_of,
-    items_of,
-    split,
-    topic_name,
-)
+from spark_kafka_sink.broker.request_shapes import id_of
 from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -383,10 +376,12 @@ class _Authorized:
             return self._refused(denied)
         if self._api == ApiKey.METADATA:
             return answer_metadata(self._handler, context)
-        items = items_of(self._api, context.request) if self._api in OF_ITEMS else None
+        items = (
+            request_shapes.items_of(self._api, context.request) if self._api in OF_ITEMS else None
+        )
         if items is not None:
             return self._without_items(items)
-        shape = BY_PARTITION.get(self._api)
+        shape = request_shapes.BY_PARTITION.get(self._api)
         if self._api in OF_PARTITIONS and shape and getattr(context.request, shape.topics, None):
             return self._without_partitions()
         return self._handled(context, self._filtered)
@@ -405,11 +400,15 @@ class _Authorized:
             api == ApiKey.OFFSET_FETCH and self._context.version < _OFFSETS_TOP_ERROR
         )
         if by_partition:
-            shape = BY_PARTITION[api]
+            shape = request_shapes.BY_PARTITION[api]
             if hasattr(request, shape.topics):
                 top = {"error_code": refusal.error} if api == ApiKey.ELECT_LEADERS else {}
-                return failed_adder(shape, request, refusal.error)({shape.answers: [], **top})
-        failed = failed_items(api, request, refusal.error) or {"error_code": refusal.error}
+                return request_shapes.failed_adder(shape, request, refusal.error)(
+                    {shape.answers: [], **top}
+                )
+        failed = request_shapes.failed_items(api, request, refusal.error) or {
+            "error_code": refusal.error
+        }
         about = {"error_message": refusal.message, REASON: self._reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
@@ -418,18 +417,20 @@ class _Authorized:
         shape = _refusing(self._api)
 
         def is_denied(item: Any, _: object) -> bool:
-            name = topic_name(item, self._name_of)
+            name = request_shapes.topic_name(item, self._name_of)
             right = Right(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((right,)) is not None
 
-        rest, failed = split(shape, context.request, is_denied)
+        rest, failed = request_shapes.split(shape, context.request, is_denied)
         if not getattr(failed, shape.topics):
             return self._handled(context, self._filtered)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return Outcome.CLOSE
-        add = failed_adder(shape, failed, REFUSALS[ResourceType.TOPIC].error)
+        add = request_shapes.failed_adder(shape, failed, REFUSALS[ResourceType.TOPIC].error)
         if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
-            not_attempted = failed_adder(shape, rest, ErrorCode.operation_not_attempted)
+            not_attempted = request_shapes.failed_adder(
+                shape, rest, ErrorCode.operation_not_attempted
+            )
             return add(not_attempted({shape.answers: []}))
         if not getattr(rest, shape.topics):
             return add({shape.answers: []})
@@ -441,7 +442,7 @@ class _Authorized:
         context = self._context
         allowed, refused = [], []
         for item in getattr(context.request, shape.items):
-            topic = topic_name(item, self._name_of)
+            topic = request_shapes.topic_name(item, self._name_of)
             rights = _item_rights(self._api, context.request, item, topic)
             denied = self._first_denied(rights)
             if denied is None:
@@ -490,6 +491,6 @@ class _Authorized:
 
 
 def _refusing(api: int) -> PartitionShape:
-    shape = BY_PARTITION[api]
+    shape = request_shapes.BY_PARTITION[api]
     own = _OF_PARTITIONS.get(api)
     return shape if own is None else replace(shape, failed={**shape.failed, **own})

@@ -243,7 +243,7 @@ class EmbeddedBroker(SecurityControls):
 
     def elect_preferred_leaders(self) -> None:
         """Make the first replica of each partition its leader, if that replica is in sync."""
-        self.run(lambda cluster: cluster.elections.prefer())
+        self.run(lambda cluster: cluster.elections.elect_preferred())
 
     def jump_clock(self, milliseconds: int) -> None:
         """Move the brokers' wall time by `milliseconds`, which may be negative."""
@@ -264,9 +264,7 @@ def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
         names = sorted(each.name for each in cluster.topics.all())
         shown = ", ".join(names[:_SHOWN_TOPICS]) + ("" if len(names) <= _SHOWN_TOPICS else " …")
         raise UnknownTopicError(
-            "the topic does not exist",
-            topic=topic,
-            hint=f"Topics: {shown or 'none'}",
+            "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}"
         )
     return list(found.partitions)
 

@@ -22,14 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.request_shapes import (
-    BY_PARTITION,
-    failed_adder,
-    failed_items,
-    split,
-    topic_name,
-)
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -247,12 +241,14 @@ def partitions_of(
 
     `name_of` returns the name of the topic with an id.
     """
-    shape = BY_PARTITION.get(api)
+    shape = request_shapes.BY_PARTITION.get(api)
     if shape is None:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
-        return tuple(RequestPartition(topic_name(item, name_of), None) for item in topics)
+        return tuple(
+            RequestPartition(request_shapes.topic_name(item, name_of), None) for item in topics
+        )
     return tuple(
-        RequestPartition(topic_name(item, name_of), shape.index_of(one))
+        RequestPartition(request_shapes.topic_name(item, name_of), shape.index_of(one))
         for item in getattr(request, shape.topics, None) or ()
         for one in getattr(item, shape.partitions)
     )
@@ -448,7 +444,7 @@ class FaultInjector:
 
     def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
         error, api, request = _code(fault.value), channel.api, context.request
-        shape = BY_PARTITION.get(api)
+        shape = request_shapes.BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("a fault fails a request without a response")
         if api in _ERRORS_ARE_ADDED:
@@ -457,21 +453,17 @@ class FaultInjector:
         elif shape is not None and getattr(request, shape.topics, None):
             self._fail_partitions(channel, context, fault, shape)
         else:
-            channel.send(failed_items(api, request, error) or {"error_code": error})
+            channel.send(request_shapes.failed_items(api, request, error) or {"error_code": error})
 
     def _fail_partitions(
-        self,
-        channel: ResponseChannel,
-        context: RequestContext,
-        fault: Fault,
-        shape: PartitionShape,
+        self, channel: ResponseChannel, context: RequestContext, fault: Fault, shape: PartitionShape
     ) -> None:
         def is_failed(item: Any, one: Any) -> bool:
-            name = topic_name(item, self._name_of)
+            name = request_shapes.topic_name(item, self._name_of)
             return fault.covers(RequestPartition(name, shape.index_of(one)))
 
-        rest, failed = split(shape, context.request, is_failed)
-        add = failed_adder(shape, failed, _code(fault.value))
+        rest, failed = request_shapes.split(shape, context.request, is_failed)
+        add = request_shapes.failed_adder(shape, failed, _code(fault.value))
         if not getattr(rest, shape.topics):
             channel.send(add({shape.answers: []}))
             return

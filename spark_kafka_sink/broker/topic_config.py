@@ -128,7 +128,7 @@ Configs of compaction, throttling and tiered storage are listed but have no effe
 """
 
 INTERNAL_KEYS: dict[str, ConfigKey] = {
-    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT)),
+    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT))
 }
 """Kafka's config for segments below the minimum of segment.bytes, for tests; listed only if set."""
 

@@ -141,14 +141,14 @@ class LogManager:
         if now - self._flush_checked >= FLUSH_CHECK_MS:
             self._flush_checked = now
             for log in self._logs():
-                _attempt(log.storage.flush_if_due, now)
+                _try_step(log.storage.flush_if_due, now)
         if now - self._retention_checked >= self._retention_ms:
             self._retention_checked = now
             for log in self._logs():
-                _attempt(log.storage.expire, now)
+                _try_step(log.storage.expire, now)
 
 
-def _attempt(step: Callable[[int], None], now: int) -> None:
+def _try_step(step: Callable[[int], None], now: int) -> None:
     """Maintain one log; errors are logged and do not affect other logs."""
     try:
         step(now)

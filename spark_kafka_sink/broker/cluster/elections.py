@@ -49,7 +49,7 @@ class Elections:
                 self._elect(partition)
                 self._wake(partition)
 
-    def prefer(self) -> None:
+    def elect_preferred(self) -> None:
         """Hold a preferred leader election: the first replica leads if it is in sync."""
         for partition in self._partitions():
             first = partition.replicas[0]
@@ -71,15 +71,15 @@ class Elections:
                 return ErrorCode.preferred_leader_not_available
             self._lead(partition, first)
             return ErrorCode.none
-        living = [node for node in partition.replicas if self._nodes[node].is_active]
-        if not living:
+        active = [node for node in partition.replicas if self._nodes[node].is_active]
+        if not active:
             return ErrorCode.eligible_leaders_not_available
-        node = next((node for node in living if node in partition.in_sync), living[0])
+        node = next((node for node in active if node in partition.in_sync), active[0])
         partition.in_sync = [node]
-        self._take_over(partition, node)
+        self._set_leader(partition, node)
         return ErrorCode.none
 
-    def keep(self, partition: Partition, replicas: list[int]) -> None:
+    def set_replicas(self, partition: Partition, replicas: list[int]) -> None:
         """Reduce the replicas to `replicas`; elect a new leader if the old one is removed."""
         partition.replicas = list(replicas)
         partition.in_sync = [node for node in partition.in_sync if node in replicas]
@@ -125,9 +125,9 @@ class Elections:
             partition.replica_states.catch_up(old, partition.log.end_offset)
         elif node != NO_LEADER:
             partition.replica_states.catch_up(node, partition.log.end_offset)
-        self._take_over(partition, node)
+        self._set_leader(partition, node)
 
-    def _take_over(self, partition: Partition, node: int) -> None:
+    def _set_leader(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
         if node != NO_LEADER and len(partition.replicas) > 1:

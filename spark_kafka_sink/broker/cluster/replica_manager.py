@@ -56,8 +56,8 @@ class ReplicaManager:
         """Replicate what is due in all partitions."""
         for partition in self.replicated():
             states, end = partition.replica_states, partition.log.end_offset
-            whole = len(partition.in_sync) == len(partition.replicas)
-            if not (whole and states.seen_end == end == states.high_watermark):
+            is_fully_in_sync = len(partition.in_sync) == len(partition.replicas)
+            if not (is_fully_in_sync and states.seen_end == end == states.high_watermark):
                 self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
@@ -105,7 +105,7 @@ class ReplicaManager:
     def _is_in_sync(self, partition: Partition, node: int, now: float) -> bool:
         states, status = partition.replica_states, self._nodes[node]
         if node in partition.in_sync:
-            return not states.is_late(node, now, self._max_lag)
+            return not states.is_lagging(node, now, self._max_lag)
         caught_up = states.end(node) >= states.high_watermark
         return caught_up and status.is_active and status.fetches
 
@@ -128,7 +128,7 @@ class ReplicaManager:
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
-            if partition.leader >= 0 and partition.replica_states.is_behind
+            if partition.leader >= 0 and partition.replica_states.has_lagging_follower
             for node in self._followers(partition)
             if (step := partition.replica_states.next_step(node)) is not None
         )
@@ -193,10 +193,10 @@ class Reassignments:
                 self._end(topic, partition, target)
 
     def _end(self, topic: Topic, partition: Partition, replicas: list[int]) -> None:
-        gone = [node for node in partition.replicas if node not in replicas]
+        removed = [node for node in partition.replicas if node not in replicas]
         partition.adding, partition.removing = [], []
-        self._elections.keep(partition, replicas)
-        for node in gone:
+        self._elections.set_replicas(partition, replicas)
+        for node in removed:
             partition.replica_states.forget(node)
         del self._ongoing[partition.topic, partition.index]
         self._topics.store.save(topic)

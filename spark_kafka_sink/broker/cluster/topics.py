@@ -63,18 +63,18 @@ class Brokers:
     def problem_with_new(self, replicas: Sequence[int], size: int | None) -> str | None:
         """Return the same for a new partition, which also needs an active replica to lead it."""
         problem = self.problem_with(replicas, size)
-        if problem is None and not self.living(replicas):
+        if problem is None and not self.active_of(replicas):
             return "All brokers specified in the manual partition assignment are fenced."
         return problem
 
-    def living(self, replicas: Sequence[int]) -> list[int]:
+    def active_of(self, replicas: Sequence[int]) -> list[int]:
         """Return the replicas on active nodes."""
         return [node for node in replicas if node in self.active]
 
     def assign(self, index: int, replication_factor: int) -> list[int]:
         """Return a partition's replicas, round-robin over active nodes; inactive ones come last."""
-        living = [node for node in self.registered if node in self.active]
-        turn = [living[(index + step) % len(living)] for step in range(len(living))]
+        active = [node for node in self.registered if node in self.active]
+        turn = [active[(index + step) % len(active)] for step in range(len(active))]
         return [*turn, *(node for node in self.registered if node not in self.active)][
             :replication_factor
         ]
@@ -120,14 +120,14 @@ class NewTopic:
 LOG = logging.getLogger(__name__)
 TOPIC = "topic"
 LOG_START = "log start"
-REMAINS = "remains"
+UNFINISHED = "remains"
 """Journal kind of partitions, by topic, whose creation or deletion has begun.
 
 Their data may be deleted, unless the journal lists them as partitions of a topic.
 """
 
 
-def _lasting(partition: Partition) -> list[int]:
+def _final_replicas(partition: Partition) -> list[int]:
     """Return the replicas that remain when a reassignment ends; a restart ends it."""
     return [node for node in partition.replicas if node not in partition.removing]
 
@@ -153,10 +153,10 @@ class TopicStore:
         Raises:
             OSError: the logs cannot be created, or the block raised it; no log is left.
         """
-        self._clear_remains(topic)
+        self._delete_unfinished(topic)
         for index in indexes:
             self._backend.check_vacant(topic, index)
-        self._note_remains(topic, indexes, is_new=True)
+        self._mark_unfinished(topic, indexes, is_new=True)
         logs: list[UnifiedLog] = []
         try:
             for index in indexes:
@@ -165,21 +165,21 @@ class TopicStore:
             yield logs
         except OSError:
             _close(logs)
-            self._try_to_clear(topic)
+            self._try_to_delete_unfinished(topic)
             raise
-        self._try_to_clear(topic)
+        self._try_to_delete_unfinished(topic)
 
-    def _note_remains(self, topic: str, indexes: range, *, is_new: bool) -> None:
+    def _mark_unfinished(self, topic: str, indexes: range, *, is_new: bool) -> None:
         value = {"partitions": [indexes.start, indexes.stop], "is_new": is_new}
-        self._journal.put(REMAINS, (topic,), value)
+        self._journal.put(UNFINISHED, (topic,), value)
 
-    def _clear_remains(self, topic: str) -> None:
+    def _delete_unfinished(self, topic: str) -> None:
         """Delete the data of partitions whose creation or deletion was not completed.
 
         Raises:
             OSError: some data is left, and stays in the journal to be deleted later.
         """
-        found = self._journal.get(REMAINS, (topic,))
+        found = self._journal.get(UNFINISHED, (topic,))
         if found is None:
             return
         saved = self._journal.get(TOPIC, (topic,))
@@ -188,11 +188,11 @@ class TopicStore:
             self._backend.remove(topic, index, only_if_empty=found["is_new"])
             if self._journal.get(LOG_START, (topic, index)) is not None:
                 self._journal.put(LOG_START, (topic, index), None)
-        self._journal.put(REMAINS, (topic,), None)
+        self._journal.put(UNFINISHED, (topic,), None)
 
-    def _try_to_clear(self, topic: str) -> None:
+    def _try_to_delete_unfinished(self, topic: str) -> None:
         try:
-            self._clear_remains(topic)
+            self._delete_unfinished(topic)
         except OSError as error:
             LOG.warning(
                 "can't delete all data of the topic %s, trying again later: %s", topic, error
@@ -201,7 +201,11 @@ class TopicStore:
     def save(self, topic: Topic) -> None:
         """Store the id, configs, replicas and leaders of a topic."""
         partitions = [
-            {"replicas": _lasting(one), "leader": one.leader, "leader_epoch": one.leader_epoch}
+            {
+                "replicas": _final_replicas(one),
+                "leader": one.leader,
+                "leader_epoch": one.leader_epoch,
+            }
             for one in topic.partitions
         ]
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
@@ -218,15 +222,15 @@ class TopicStore:
         Raises:
             OSError: the deletion cannot be stored; nothing has changed.
         """
-        self._note_remains(topic.name, range(len(topic.partitions)), is_new=False)
+        self._mark_unfinished(topic.name, range(len(topic.partitions)), is_new=False)
         self._journal.put(TOPIC, (topic.name,), None)
         _close([partition.log for partition in topic.partitions])
-        self._try_to_clear(topic.name)
+        self._try_to_delete_unfinished(topic.name)
 
     def load(self, nodes: Sequence[int], layers: tuple[Layer, ...]) -> Iterator[Topic]:
         """Yield the topics that an earlier broker stored, with new leader epochs."""
-        for (name,) in self._journal.all(REMAINS):
-            self._try_to_clear(str(name))
+        for (name,) in self._journal.all(UNFINISHED):
+            self._try_to_delete_unfinished(str(name))
         for (name,), value in self._journal.all(TOPIC).items():
             config = TopicConfig(own=value["configs"], broker=layers)
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
@@ -288,7 +292,7 @@ class Topics:
         self._by_id: dict[UUID, Topic] = {}
         self._broker_layers = broker_layers
         for topic in store.load(nodes, broker_layers):
-            self._keep(topic)
+            self._register(topic)
 
     def set_nodes(self, nodes: list[int]) -> None:
         """Set the active nodes, which lead new partitions."""
@@ -329,7 +333,7 @@ class Topics:
             )
         if new.name in self._by_name:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
-        if new.assignments and (problem := _misassigned(new, self._brokers)):
+        if new.assignments and (problem := _check_assignments(new, self._brokers)):
             raise problem
         if new.partitions != DEFAULT and new.partitions < 1:
             raise TopicError(
@@ -363,7 +367,7 @@ class Topics:
                 self.store.save(topic)
         except OSError as error:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
-        self._keep(topic)
+        self._register(topic)
         return topic
 
     def draft(self, new: NewTopic) -> Topic:
@@ -377,7 +381,7 @@ class Topics:
             partitions=[self._partition(new, index, UnifiedLog()) for index in range(count)],
         )
 
-    def _keep(self, topic: Topic) -> None:
+    def _register(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
@@ -422,15 +426,15 @@ class Topics:
         """
         config = replace(topic.config, own=dict(own))
         self.store.save(replace(topic, config=config))
-        self._take(topic, config)
+        self._set_config(topic, config)
 
     def set_broker_layers(self, layers: tuple[Layer, ...]) -> None:
         """Replace the broker configs that topics default to; they take effect immediately."""
         self._broker_layers = layers
         for topic in self._by_name.values():
-            self._take(topic, replace(topic.config, broker=layers))
+            self._set_config(topic, replace(topic.config, broker=layers))
 
-    def _take(self, topic: Topic, config: TopicConfig) -> None:
+    def _set_config(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
         for partition in topic.partitions:
             partition.log.storage.config = LogConfig.of(config)
@@ -444,13 +448,13 @@ class Topics:
         replicas = (
             self._brokers.assign(index, replication_factor) if assigned is None else list(assigned)
         )
-        living = self._brokers.living(replicas)
+        active = self._brokers.active_of(replicas)
         partition = Partition(
             topic=new.name,
             index=index,
-            leader=living[0],
+            leader=active[0],
             replicas=replicas,
-            in_sync=living,
+            in_sync=active,
             log=log,
         )
         partition.begin_leader_epoch()
@@ -470,7 +474,7 @@ class Topics:
         del self._by_id[topic.id]
 
 
-def _misassigned(new: NewTopic, brokers: Brokers) -> TopicError | None:
+def _check_assignments(new: NewTopic, brokers: Brokers) -> TopicError | None:
     """Return what is wrong with manual assignments (ReplicationControlManager.createTopic)."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(

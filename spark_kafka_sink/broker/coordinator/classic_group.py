@@ -129,11 +129,7 @@ class CommittedOffset:
 
     def to_json(self) -> dict[str, int | str | None]:
         """Return the fields that are stored in the journal."""
-        return {
-            "offset": self.offset,
-            "leader_epoch": self.leader_epoch,
-            "metadata": self.metadata,
-        }
+        return {"offset": self.offset, "leader_epoch": self.leader_epoch, "metadata": self.metadata}
 
 
 class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):

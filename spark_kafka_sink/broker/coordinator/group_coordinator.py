@@ -75,7 +75,7 @@ class GroupCoordinator:
         self._deadline_is_stale = True
         return self._groups.get(group_id)
 
-    def peek(self, group_id: str) -> ClassicGroup:
+    def get_or_empty(self, group_id: str) -> ClassicGroup:
         """Return a group, or a new empty one that is not stored."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 

@@ -32,14 +32,10 @@ LAST_EPOCH = MAX_EPOCH - 1
 
 
 _AT_REST = frozenset(
-    {
-        TransactionState.EMPTY,
-        TransactionState.COMPLETE_COMMIT,
-        TransactionState.COMPLETE_ABORT,
-    }
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 )
 
-BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
+PREVIOUS_STATES: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: _AT_REST,
     TransactionState.ONGOING: _AT_REST | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
@@ -106,7 +102,7 @@ class TransactionMetadata:
         Raises:
             ValueError: the transition is not allowed.
         """
-        if self.state not in BEFORE[state]:
+        if self.state not in PREVIOUS_STATES[state]:
             raise ValueError(f"transactional id {self.id!r} can't go from {self.state} to {state}")
         return replace(self, state=state, **changes)
 
@@ -130,8 +126,8 @@ def initialize(
 
     `expected` is the producer id and epoch that the request has (KIP-360).
     """
-    settled = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
-    settled["updated_ms"] = now.ms
+    reset = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
+    reset["updated_ms"] = now.ms
     current = ProducerIdAndEpoch(txn.producer_id, txn.epoch)
     if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):
         return txn.to(
@@ -140,13 +136,13 @@ def initialize(
             previous_producer_id=txn.producer_id,
             epoch=0,
             last_epoch=NO_EPOCH if expected is None else txn.epoch,
-            **settled,
+            **reset,
         )
     if expected is None or txn.epoch in {NO_EPOCH, expected.epoch}:
         last = NO_EPOCH if expected is None else current.epoch
-        return txn.to(TransactionState.EMPTY, epoch=txn.epoch + 1, last_epoch=last, **settled)
+        return txn.to(TransactionState.EMPTY, epoch=txn.epoch + 1, last_epoch=last, **reset)
     if expected.epoch == txn.last_epoch:
-        return txn.to(TransactionState.EMPTY, **settled)
+        return txn.to(TransactionState.EMPTY, **reset)
     return ErrorCode.producer_fenced
 
 

@@ -30,23 +30,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker import topic_config
 from spark_kafka_sink.broker.cluster.cluster import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
-from spark_kafka_sink.broker.topic_config import (
-    INTERNAL_KEYS,
-    SYNONYMS,
-    TOPIC_KEYS,
-    TOPIC_NAMES,
-    ConfigKey,
-    ConfigSource,
-    ConfigType,
-    Setting,
-    TopicConfig,
-    default_synonym,
-    problem_with,
-    settings_of,
-)
+from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, Setting
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -134,7 +122,7 @@ def _broker_settings(context: RequestContext) -> list[Setting]:
     """Return the configs that the node which received the request was started with."""
     node = context.cluster.node(context.node)
     address = node.host, node.port
-    return list(settings_of(context.cluster.config, node.id, node.bound, address))
+    return list(topic_config.settings_of(context.cluster.config, node.id, node.bound, address))
 
 
 def _check_node(context: RequestContext, name: str) -> None:
@@ -156,10 +144,10 @@ def _topic_resource(context: RequestContext, name: str) -> Resource:
     topic = topics.named(name)
     if not is_topic_name(name):
         raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
-    config = topic.config if topic else TopicConfig()
+    config = topic.config if topic else topic_config.TopicConfig()
 
     def check(values: Mapping[str, str]) -> None:
-        if problem := problem_with(values):
+        if problem := topic_config.problem_with(values):
             raise TopicError(ErrorCode.invalid_config, problem)
         if topic is None:
             raise TopicError(
@@ -171,7 +159,11 @@ def _topic_resource(context: RequestContext, name: str) -> Resource:
             topics.configure(topic, own)
 
     return Resource(
-        own=config.own, key=TOPIC_KEYS.get, value=config.__getitem__, check=check, apply=apply
+        own=config.own,
+        key=topic_config.TOPIC_KEYS.get,
+        value=config.__getitem__,
+        check=check,
+        apply=apply,
     )
 
 
@@ -181,10 +173,10 @@ def _broker_resource(context: RequestContext, name: str) -> Resource:
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
     own = dynamic.of(BROKER, name)
     started = {one.name for one in _broker_settings(context)}
-    fixed = started - TOPIC_NAMES.keys()
+    fixed = started - topic_config.TOPIC_NAMES.keys()
 
     def key(config: str) -> ConfigKey | None:
-        return TOPIC_KEYS.get(TOPIC_NAMES.get(config, ""))
+        return topic_config.TOPIC_KEYS.get(topic_config.TOPIC_NAMES.get(config, ""))
 
     def check(values: Mapping[str, str]) -> None:
         if names := sorted(fixed & values.keys()):
@@ -218,7 +210,7 @@ def _group_resource(context: RequestContext, name: str) -> Resource:
     own = dynamic.of(GROUP, name)
 
     def check(values: Mapping[str, str]) -> None:
-        if problem := problem_with(values, GROUP_KEYS, "group"):
+        if problem := topic_config.problem_with(values, GROUP_KEYS, "group"):
             raise TopicError(ErrorCode.invalid_config, problem)
 
     return Resource(
@@ -263,7 +255,7 @@ def _configs(context: RequestContext, kind: int, name: str) -> Iterable[Values]:
     raise _invalid_request(f"Resource {name!r} of type {kind} has no configs.")
 
 
-def _topic_config(context: RequestContext, name: str) -> TopicConfig:
+def _topic_config(context: RequestContext, name: str) -> topic_config.TopicConfig:
     topic = context.cluster.topics.named(name)
     if topic is not None:
         return topic.config
@@ -272,26 +264,28 @@ def _topic_config(context: RequestContext, name: str) -> TopicConfig:
     raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
 
 
-def _topic_configs(config: TopicConfig) -> Iterable[Values]:
-    keys = TOPIC_KEYS | {name: key for name, key in INTERNAL_KEYS.items() if name in config.own}
+def _topic_configs(config: topic_config.TopicConfig) -> Iterable[Values]:
+    keys = topic_config.TOPIC_KEYS | {
+        name: key for name, key in topic_config.INTERNAL_KEYS.items() if name in config.own
+    }
     for name, key in keys.items():
         entry = _entry(name, config[name], key.type, config.source(name))
         yield entry | {"synonyms": list(_synonyms(name, config))}
 
 
-def _synonyms(name: str, config: TopicConfig) -> Iterable[Values]:
+def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
     if name in config.own:
         yield _synonym(name, config.own[name], ConfigSource.TOPIC)
-    if name in SYNONYMS:
+    if name in topic_config.SYNONYMS:
         for layer in config.broker:
             if name in layer.values:
-                yield _synonym(SYNONYMS[name], layer.values[name], layer.source)
-        yield from _defaults(SYNONYMS[name])
+                yield _synonym(topic_config.SYNONYMS[name], layer.values[name], layer.source)
+        yield from _defaults(topic_config.SYNONYMS[name])
 
 
 def _defaults(name: str) -> list[Values]:
     """Return the synonym that provides a broker config's default, as a list of at most one."""
-    found = default_synonym(name)
+    found = topic_config.default_synonym(name)
     return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
 
 
@@ -319,19 +313,19 @@ def _broker_entry(name: str, started: Setting | None, changed: list[Values]) -> 
     values = list(changed)
     if started.source is not ConfigSource.DEFAULT:
         values.append(_synonym(name, started.value, started.source))
-    if name in TOPIC_NAMES:
+    if name in topic_config.TOPIC_NAMES:
         values += _defaults(name)
     elif started.source is ConfigSource.DEFAULT:
         values.append(_synonym(name, started.value, started.source))
     first = changed[0] if changed else {"value": started.value, "source": int(started.source)}
     entry = _entry(name, first["value"], started.type, first["source"])
-    return entry | {"read_only": name not in TOPIC_NAMES, "synonyms": values}
+    return entry | {"read_only": name not in topic_config.TOPIC_NAMES, "synonyms": values}
 
 
 def _cluster_configs(context: RequestContext) -> Iterable[Values]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name, value in context.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
-        key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
+        key = topic_config.TOPIC_KEYS.get(topic_config.TOPIC_NAMES.get(name, ""))
         if key is None:
             yield _broker_entry(name, None, [_synonym(name, value, source)])
         else:

@@ -98,7 +98,7 @@ def join_group(context: RequestContext) -> Answer:
         may_skip_assignment=context.version >= 9,
     )
     groups = context.cluster.group_coordinator
-    find = groups.peek if request.member_id else groups.get_or_create
+    find = groups.get_or_empty if request.member_id else groups.get_or_create
     find(request.group_id).join(joining, context.reply, context.cluster.clock.monotonic())
     return Outcome.DELAYED
 
@@ -114,7 +114,7 @@ def sync_group(context: RequestContext) -> Answer:
     expected = (context.get("protocol_type", None), context.get("protocol_name", None))
     if context.version >= NAMED_VERSION and None in expected:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
-    group = context.cluster.group_coordinator.peek(request.group_id)
+    group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     if error := check_member(context, group, request.generation_id):
         return {"error_code": error}
     if context.version >= NAMED_VERSION and expected != (group.protocol_type, group.protocol):
@@ -130,7 +130,7 @@ def heartbeat(context: RequestContext) -> Answer:
     request = context.request
     if error := check_coordinator(context):
         return {"error_code": error}
-    group = context.cluster.group_coordinator.peek(request.group_id)
+    group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     error = check_member(context, group, request.generation_id)
     if not error:
         error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())
@@ -142,7 +142,7 @@ def leave_group(context: RequestContext) -> Answer:
     request = context.request
     if error := check_coordinator(context):
         return {"error_code": error}
-    group = context.cluster.group_coordinator.peek(request.group_id)
+    group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
     answers = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
     if context.version >= 3:

@@ -43,7 +43,9 @@ def offset_commit(context: RequestContext) -> Answer:
     request = context.request
     error = check_coordinator(context) or may_commit(context, request.generation_id_or_member_epoch)
     groups = context.cluster.group_coordinator
-    group = groups.peek(request.group_id) if error else groups.get_or_create(request.group_id)
+    group = (
+        groups.get_or_empty(request.group_id) if error else groups.get_or_create(request.group_id)
+    )
     if not error and request.member_id:
         group.heartbeat(request.member_id, context.cluster.clock.monotonic())
 

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, id_of, items_of, name_of
+from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, id_of, name_of
 from spark_kafka_sink.protocol.messages import Values
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class RequestContext(NamedTuple):
 
     def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
         """Return a response with what `handle` returns for each item, or its TopicError."""
-        shape = items_of(api, self.request) or BY_ITEM[api][0]
+        shape = next(one for one in BY_ITEM[api] if hasattr(self.request, one.items))
 
         def answer(item: Any) -> Values:
             try:

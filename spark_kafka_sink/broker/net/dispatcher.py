@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 
-_WITHOUT_STORAGE: Final = frozenset(
+_WITHOUT_STORAGE_ACCESS: Final = frozenset(
     {
         ApiKey.API_VERSIONS,
         ApiKey.DESCRIBE_CLUSTER,
@@ -67,11 +67,7 @@ class SaslGate:
     """
 
     def __init__(
-        self,
-        handlers: Mapping[int, Handler],
-        network: Network,
-        clock: Clock,
-        failure_delay: float,
+        self, handlers: Mapping[int, Handler], network: Network, clock: Clock, failure_delay: float
     ) -> None:
         self._handlers = handlers
         self._network = network
@@ -247,7 +243,7 @@ class Dispatcher:
         Requests for cluster metadata never do, except for Metadata requests that name unknown
         topics (they may create them).
         """
-        if channel.api not in _WITHOUT_STORAGE or self._injector.is_active:
+        if channel.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
             return True
         topics = self._cluster.topics
         asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None

@@ -43,10 +43,7 @@ class LoopSockets:
     """
 
     def __init__(
-        self,
-        sockets: NodeSockets,
-        on_loop: Callable[[Callable[[], None]], None],
-        lock: StateLock,
+        self, sockets: NodeSockets, on_loop: Callable[[Callable[[], None]], None], lock: StateLock
     ) -> None:
         self._sockets = sockets
         self._on_loop = on_loop
@@ -85,7 +82,7 @@ class LoopSockets:
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
-REQUESTS_IN_A_TURN: Final = 64
+MAX_REQUESTS_PER_TURN: Final = 64
 """Maximum number of requests of one connection per turn, so that it does not starve the others."""
 
 
@@ -179,7 +176,7 @@ class Server:
         sockets = self._sockets
         if not sockets.is_served(connection):
             return
-        served = self._answer_some(connection)
+        served = self._serve_requests(connection)
         if not sockets.is_served(connection):
             return
         if served:
@@ -189,8 +186,8 @@ class Server:
         else:
             sockets.close(connection)
 
-    def _answer_some(self, connection: Connection) -> bool:
-        for _ in range(REQUESTS_IN_A_TURN):
+    def _serve_requests(self, connection: Connection) -> bool:
+        for _ in range(MAX_REQUESTS_PER_TURN):
             frame = connection.take_request()
             if frame is None:
                 break

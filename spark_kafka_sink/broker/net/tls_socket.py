@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WRITE_BYTES: Final = 64 * 1024
 """Bytes encrypted at a time: four TLS records."""
-_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
+_INTERNAL_ERROR_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
 """TLS alert internal_error, which Java also sends in response to input that is not TLS."""
 
 
@@ -68,11 +68,11 @@ class TlsSocket:
             OSError: the connection is lost.
         """
         if self._is_refused:
-            return self._ignore()
+            return self._discard_input()
         if not self.has_more:
             self._fill()
         if not self.is_ready:
-            self._shake_hands()
+            self._handshake()
         try:
             return self._tls.read(len(room), room)  # type: ignore[return-value]
         except ssl.SSLWantReadError:
@@ -82,7 +82,7 @@ class TlsSocket:
         finally:
             self._push()
 
-    def _ignore(self) -> int:
+    def _discard_input(self) -> int:
         if self._socket.recv_into(self._shared):
             raise BlockingIOError
         return 0
@@ -94,7 +94,7 @@ class TlsSocket:
         else:
             self._incoming.write_eof()
 
-    def _shake_hands(self) -> None:
+    def _handshake(self) -> None:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -104,7 +104,7 @@ class TlsSocket:
             raise ConnectionResetError("the client disconnected during the TLS handshake") from None
         except ssl.SSLError as error:
             if not self._outgoing.pending:
-                self._outgoing.write(_ALERT)
+                self._outgoing.write(_INTERNAL_ERROR_ALERT)
             self._push()
             raise TlsError(f"the TLS handshake failed: {_reason(error)}") from None
         self.is_ready = True
@@ -163,10 +163,10 @@ class TlsSocket:
         if self.is_ready and not self._outbox:
             with contextlib.suppress(OSError):
                 self._tls.unwrap()
-            self._push_goodbye()
+            self._send_close_notify()
         self._socket.close()
 
-    def _push_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.send(self._outgoing.read())
 

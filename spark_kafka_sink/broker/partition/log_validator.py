@@ -266,7 +266,7 @@ def _check_size(size: int, config: TopicConfig) -> None:
 
 
 ZSTD_FROM_VERSION = 7
-_SMALLEST_LENGTH = 14
+_MIN_LENGTH = 14
 _LENGTH = slice(8, 12)
 _MAGIC_AT = 16
 """Byte offset of the magic number; this and `_LENGTH` are the same in all message formats."""
@@ -340,7 +340,7 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
     if len(records) < HEADER_SIZE:
         raise RefusedBatchError.early(f"{len(records)} bytes are too few for a record batch")
     header = BatchHeader.parse(records)
-    if header.length < _SMALLEST_LENGTH or not 0 <= header.magic <= MAGIC:
+    if header.length < _MIN_LENGTH or not 0 <= header.magic <= MAGIC:
         refused = RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
         refused.has_public_message = True
         raise refused
@@ -355,13 +355,13 @@ def _is_older(records: memoryview | bytes) -> bool:
     """Return True for messages of format 0 or 1, which may be shorter than a batch header."""
     if len(records) <= _MAGIC_AT or records[_MAGIC_AT] >= MAGIC:
         return False
-    return int.from_bytes(records[_LENGTH], signed=True) >= _SMALLEST_LENGTH
+    return int.from_bytes(records[_LENGTH], signed=True) >= _MIN_LENGTH
 
 
 def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
     """Return the error for bytes after a batch: a second batch, or anything else."""
     header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
-    if header is not None and header.length >= _SMALLEST_LENGTH and header.size <= len(rest):
+    if header is not None and header.length >= _MIN_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")
     return RefusedBatchError(ErrorCode.corrupt_message, "Unexpected bytes after the batch")
 

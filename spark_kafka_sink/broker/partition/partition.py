@@ -84,7 +84,7 @@ class ReplicaStates:
         return next((time for time, step in self._steps if step > end), None)
 
     @property
-    def is_behind(self) -> bool:
+    def has_lagging_follower(self) -> bool:
         """True if there are appends that a follower has not copied yet."""
         return bool(self._steps)
 
@@ -92,7 +92,7 @@ class ReplicaStates:
         """Start measuring how long a follower has been behind."""
         self._caught_up.setdefault(node, now)
 
-    def is_late(self, node: int, now: float, allowed: float) -> bool:
+    def is_lagging(self, node: int, now: float, allowed: float) -> bool:
         """Return True if a follower has been behind for more than `allowed` seconds."""
         if self.ends.get(node, 0) >= self.seen_end:
             return False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 
-REMEMBERED = 5
+MAX_CACHED_BATCHES = 5
 MAX_SEQUENCE = 2**31 - 1
 NO_SEQUENCE = -1
 
@@ -50,7 +50,7 @@ class ProducerStateEntry:
     """
 
     epoch: int
-    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=MAX_CACHED_BATCHES))
     last_timestamp: int = -1
     coordinator_epoch: int = -1
 
@@ -79,12 +79,12 @@ class ProducerStateManager:
         if header.producer_epoch < entry.epoch:
             return ErrorCode.invalid_producer_epoch
         if header.producer_epoch > entry.epoch:
-            return _unless(header.base_sequence == 0)
+            return _order_error(header.base_sequence == 0)
         last = last_sequence(header)
         for batch in entry.batches:
             if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, last):
                 return batch
-        return _unless(follows(entry.last_sequence, header.base_sequence))
+        return _order_error(follows(entry.last_sequence, header.base_sequence))
 
     def remember(self, header: BatchHeader, base_offset: int, append_time: int) -> None:
         """Store a batch that was appended."""
@@ -115,7 +115,7 @@ class ProducerStateManager:
         return entry
 
 
-def _unless(in_order: bool) -> ErrorCode:
+def _order_error(in_order: bool) -> ErrorCode:
     return ErrorCode.none if in_order else ErrorCode.out_of_order_sequence_number
 
 
@@ -208,10 +208,10 @@ class PartitionTransactions:
 
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
         """Record that the verification of a batch by the coordinator is pending."""
-        noted = self.verifying.get(header.producer_id)
+        pending = self.verifying.get(header.producer_id)
         lowest = header.base_sequence
-        if noted is not None and noted.epoch == header.producer_epoch:
-            lowest = min(lowest, noted.lowest_sequence)
-        if noted is None or header.producer_epoch >= noted.epoch:
+        if pending is not None and pending.epoch == header.producer_epoch:
+            lowest = min(lowest, pending.lowest_sequence)
+        if pending is None or header.producer_epoch >= pending.epoch:
             epoch = header.producer_epoch
             self.verifying[header.producer_id] = Verification(epoch, lowest, starts_at_zero)

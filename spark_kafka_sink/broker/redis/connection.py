@@ -117,7 +117,7 @@ _FIELD = re.compile(r"(\w+)=(\S*)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
 """Field of the journal that holds the name of the broker that used it last."""
-REST_SECONDS = 0.5
+PAUSE_SECONDS = 0.5
 """How long commands fail immediately after a timeout (seconds)."""
 
 
@@ -159,7 +159,7 @@ class RedisConnection:
         self._location = location
         self._name: str | None = None
         self._owned: str | None = None
-        self._resting_until = 0.0
+        self._paused_until = 0.0
         self._is_changed = self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
 
@@ -212,8 +212,8 @@ class RedisConnection:
         Raises:
             RedisFailedError: not all replies were received.
         """
-        if time.monotonic() < self._resting_until:
-            raise RedisFailedError(f"{self._address} timed out less than {REST_SECONDS} s ago")
+        if time.monotonic() < self._paused_until:
+            raise RedisFailedError(f"{self._address} timed out less than {PAUSE_SECONDS} s ago")
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
             with self._lock.released():
@@ -221,7 +221,7 @@ class RedisConnection:
                 replies = self._exchange_owned(commands)
         except timeout as error:
             self._disconnect()
-            self._resting_until = time.monotonic() + REST_SECONDS
+            self._paused_until = time.monotonic() + PAUSE_SECONDS
             raise self._failed("timed out") from error
         except (OtherBrokerError, ChangedDataError) as error:
             self._disconnect()

@@ -181,9 +181,7 @@ def pem(certificate: x509.Certificate) -> str:
 
 def _private_pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
 
@@ -224,8 +222,8 @@ class ServerTls:
 
     def issue(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> None:
         """Create a certificate for new connections."""
-        made = self.authority.server(hosts, expires_in)
-        certificate, key = self.files.write_pair(made.certificate, made.key)
+        issued = self.authority.server(hosts, expires_in)
+        certificate, key = self.files.write_pair(issued.certificate, issued.key)
         own = self.authority.certificate
         context = self._new_context(own)
         context.load_cert_chain(certificate, key)

@@ -94,9 +94,9 @@ class JwksValidator:
                 "a JwksValidator needs joserfc", hint=install_command("oauth")
             ) from error
         keys = self.keys() if callable(self.keys) else self.keys
-        wanted = {"iss": self.issuer, "aud": self.audience}
+        required = {"iss": self.issuer, "aud": self.audience}
         options: dict[str, Any] = {
-            name: {"essential": True, "value": value} for name, value in wanted.items() if value
+            name: {"essential": True, "value": value} for name, value in required.items() if value
         }
         try:
             known: Any = dict(keys)

@@ -153,7 +153,7 @@ _FINAL: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _Exchange:
     """The state of an exchange between the client's two messages."""
 
     user: str
@@ -182,7 +182,7 @@ class ScramSaslServer:
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._nonce = secrets.token_urlsafe(24) if nonce is None else nonce
-        self._begun: _Begun | None = None
+        self._exchange: _Exchange | None = None
         self.is_complete = False
         self.user = ""
 
@@ -192,7 +192,7 @@ class ScramSaslServer:
             text = response.decode()
         except UnicodeDecodeError:
             raise SaslServerError("the message is not UTF-8") from None
-        return self._first(text) if self._begun is None else self._final(text, self._begun)
+        return self._first(text) if self._exchange is None else self._final(text, self._exchange)
 
     def _first(self, text: str) -> bytes:
         found = _FIRST.fullmatch(text)
@@ -210,7 +210,7 @@ class ScramSaslServer:
         nonce = found["nonce"] + self._nonce
         salt = b64encode(credential.salt).decode()
         answer = f"r={nonce},s={salt},i={credential.iterations}"
-        self._begun = _Begun(
+        self._exchange = _Exchange(
             user=user,
             credential=credential,
             nonce=nonce,
@@ -219,18 +219,18 @@ class ScramSaslServer:
         )
         return answer.encode()
 
-    def _final(self, text: str, begun: _Begun) -> bytes:
+    def _final(self, text: str, exchange: _Exchange) -> bytes:
         found = _FINAL.fullmatch(text)
-        if found is None or _decoded(found["binding"]) != begun.gs2.encode():
+        if found is None or _decoded(found["binding"]) != exchange.gs2.encode():
             raise SaslServerError("Invalid SCRAM client final message")
         # Kafka only checks the end: librdkafka before 2.2 repeats its own part of the nonce.
-        if not found["nonce"].endswith(begun.nonce):
+        if not found["nonce"].endswith(exchange.nonce):
             raise SaslServerError("Invalid client nonce in the final client message.")
-        signed = f"{begun.messages},{found['bare']}".encode()
-        if not self._proves(_decoded(found["proof"]), signed, begun.credential):
+        signed = f"{exchange.messages},{found['bare']}".encode()
+        if not self._proves(_decoded(found["proof"]), signed, exchange.credential):
             raise SaslServerError("Invalid client credentials")
-        signature = hmac.digest(begun.credential.server_key, signed, self._hash)
-        self.is_complete, self.user, self._begun = True, begun.user, None
+        signature = hmac.digest(exchange.credential.server_key, signed, self._hash)
+        self.is_complete, self.user, self._exchange = True, exchange.user, None
         return b"v=" + b64encode(signature)
 
     def _proves(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:

@@ -134,14 +134,14 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
         ConfigError: the setting is not a mapping of strings, has an empty name or password, or
             nobody could log in.
     """
-    needy = [name for name in named or () if name in PASSWORD_MECHANISMS]
-    if sasl is None and not needy:
+    needs_users = [name for name in named or () if name in PASSWORD_MECHANISMS]
+    if sasl is None and not needs_users:
         return {}
     if sasl is not None and not isinstance(sasl, Mapping):
         raise ConfigError(f"sasl is a {type(sasl).__name__}, not a dict", hint=_USERS)
     found = dict(sasl or {})
-    if not found and (needy or named is None):
-        what = f"sasl_mechanisms has {needy[0]}" if needy else "sasl is given"
+    if not found and (needs_users or named is None):
+        what = f"sasl_mechanisms has {needs_users[0]}" if needs_users else "sasl is given"
         raise ConfigError(f"{what}, but there are no users, so nobody can log in", hint=_USERS)
     for user, password in found.items():
         if not isinstance(user, str) or not isinstance(password, str):

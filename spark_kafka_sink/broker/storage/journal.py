@@ -130,7 +130,7 @@ class Journal:
 
     def _compact(self, path: Path) -> None:
         """Write the current values to a new file, and replace the journal with it."""
-        draft, lines = _draft(path), list(self._current())
+        draft, lines = _draft(path), list(self._lines_to_keep())
         fd = open_locked(draft, _APPEND | os.O_EXCL)
         try:
             with open(fd, "wb", closefd=False) as file:
@@ -152,7 +152,7 @@ class Journal:
             LOG.warning("can't compact the journal %s: %s", path, error)
             self._lines = 0
 
-    def _current(self) -> Iterator[bytes]:
+    def _lines_to_keep(self) -> Iterator[bytes]:
         for kind, values in self._values.items():
             for key, value in values.items():
                 yield _line(kind, key, value)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
-SEGMENTS_KEPT = 4
+MIN_SEGMENTS = 4
 """Minimum number of segments that retention.bytes is divided into, in memory."""
-SMALLEST_SEGMENT = 1 << 20
+MIN_SEGMENT_BYTES = 1 << 20
 
 
 class LogSegment:
@@ -161,10 +161,10 @@ class SegmentedStorage(LogStorage):
         active, config = self._segments[-1], self.config
         if not len(active.table):
             return False
-        waited = facts.max_timestamp - (active.first_timestamp or 0)
+        age_ms = facts.max_timestamp - (active.first_timestamp or 0)
         return (
             active.table.size + facts.size > self._segment_bytes()
-            or waited > config.segment_ms
+            or age_ms > config.segment_ms
             or (active.index_entries + 1) * INDEX_ENTRY_BYTES > config.index_bytes
             or facts.last_offset - active.base_offset > _MAX_RELATIVE
         )
@@ -173,7 +173,7 @@ class SegmentedStorage(LogStorage):
         config = self.config
         if not self._bounded or config.retention_bytes == UNLIMITED or not config.deletes:
             return config.segment_bytes
-        part = max(config.retention_bytes // SEGMENTS_KEPT, SMALLEST_SEGMENT)
+        part = max(config.retention_bytes // MIN_SEGMENTS, MIN_SEGMENT_BYTES)
         return min(config.segment_bytes, part)
 
     def _roll(self, base_offset: int) -> None:
@@ -189,20 +189,20 @@ class SegmentedStorage(LogStorage):
         """See `LogStorage`."""
         found: list[memoryview] = []
         left = max_bytes
-        for segment, first, behind in self._spans(start, end):
-            stop = first + 1 if left < 0 else min(behind, segment.table.within(first, left))
+        for segment, first, after in self._spans(start, end):
+            stop = first + 1 if left < 0 else min(after, segment.table.within(first, left))
             if stop > first:
                 found += segment.read(first, stop)
                 left -= segment.table.position(stop) - segment.table.position(first)
-            if stop < behind or left <= 0:
+            if stop < after or left <= 0:
                 break
         return found
 
     def bytes_between(self, start: int, end: int) -> int:
         """See `LogStorage`."""
         return sum(
-            segment.table.position(behind) - segment.table.position(first)
-            for segment, first, behind in self._spans(start, end)
+            segment.table.position(after) - segment.table.position(first)
+            for segment, first, after in self._spans(start, end)
         )
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.net.server import REQUESTS_IN_A_TURN
+from spark_kafka_sink.broker.net.server import MAX_REQUESTS_PER_TURN
 from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.broker.security.raw_sasl import log_in, plain
@@ -76,4 +76,4 @@ def test_others_are_served_between(sasl: dict[str, str] | None) -> None:
             for _ in range(REQUESTS + (2 if sasl else 0)):
                 greedy.next_frame()
         before = [b"modest" in data for data in kafka.batches("t", 0)].index(True)
-    assert before <= REQUESTS_IN_A_TURN
+    assert before <= MAX_REQUESTS_PER_TURN

@@ -301,7 +301,7 @@ def test_a_denial_is_taken_back(kafka: EmbeddedBroker, alice: RawClient) -> None
 
 
 def test_denials_that_can_not_be(kafka: EmbeddedBroker) -> None:
-    with pytest.raises(ConfigError, match="no operation Wriet"):
+    with pytest.raises(ConfigError, match="unknown operation Wriet"):
         kafka.deny("alice", "Wriet", topic="x")
     with pytest.raises(ConfigError, match="one resource"):
         kafka.deny("alice", "Write", topic="x", group="y")

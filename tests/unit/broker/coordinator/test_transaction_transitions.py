@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator import transaction_state as transitions
 from spark_kafka_sink.broker.coordinator.transaction_state import (
-    BEFORE,
     LAST_EPOCH,
     MAX_EPOCH,
+    PREVIOUS_STATES,
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
@@ -48,7 +48,7 @@ def test_only_the_transitions_of_the_table(
     before: TransactionState, after: TransactionState
 ) -> None:
     txn = known(state=before)
-    if before in BEFORE[after]:
+    if before in PREVIOUS_STATES[after]:
         assert txn.to(after).state is after
     else:
         with pytest.raises(ValueError, match=f"{before} to {after}"):

@@ -19,11 +19,11 @@ def test_the_last_stable_offset() -> None:
 def test_how_late_a_follower_is() -> None:
     states = ReplicaStates()
     states.appended(10, now=0.0)
-    assert not any(states.is_late(2, now, allowed=1.0) for now in (1.0, 50.0))
+    assert not any(states.is_lagging(2, now, allowed=1.0) for now in (1.0, 50.0))
     states.track(2, now=50.0)
-    assert [states.is_late(2, now, allowed=1.0) for now in (51.0, 51.5)] == [False, True]
+    assert [states.is_lagging(2, now, allowed=1.0) for now in (51.0, 51.5)] == [False, True]
     states.catch_up(2, 10)
-    assert not states.is_late(2, 99.0, allowed=1.0)
+    assert not states.is_lagging(2, 99.0, allowed=1.0)
 
 
 def test_an_epoch_begins_with_its_leader() -> None:
