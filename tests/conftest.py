@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DEEP = (
+    "tests/broker/admin/test_foreign_admin.py",
+    "tests/broker/cluster/test_reassignments.py",
     "tests/broker/faults/test_faults_with_producer.py",
     "tests/broker/operation/test_compare.py",
     "tests/broker/security/test_as_kafka_answers.py",
@@ -35,6 +37,10 @@ DEEP = (
     "tests/broker/security/test_under_load.py",
     "tests/broker/storage/test_kill.py",
     "tests/e2e/test_notebooks.py",
+    "tests/integration/admin/test_compaction.py",
+    "tests/integration/admin/test_rights.py",
+    "tests/integration/faults/test_faults.py",
+    "tests/integration/faults/test_pressure.py",
     "tests/integration/identity",
     "tests/integration/security/test_changes.py",
     "tests/integration/security/test_dead_letters.py",
@@ -48,6 +54,7 @@ DEEP = (
     "tests/integration/security/test_rights.py",
     "tests/integration/test_memory.py",
     "tests/integration/test_poison_mix.py",
+    "tests/integration/transactions/test_restarts.py",
     "tests/packaging",
     "tests/spark/secrets",
     "tests/spark/security",

@@ -7,20 +7,19 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.support.java import tied
 from tools.support.kafka_node import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 REALM = "TEST.LOCAL"
 SERVICE = "kafka"
 HOST = "localhost"
-_LAUNCHER = Path(__file__).parents[1] / "kafka" / "launcher.py"
 _UP_S = 30
 _CLIENTS_FILE = """[libdefaults]
     default_realm = {realm}
@@ -113,10 +112,9 @@ class Kdc:
             self._process.wait()
 
     def _launch(self) -> None:
-        launcher = [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid())]
         with (self._folder / "krb5kdc.out").open("ab") as log:
             self._process = subprocess.Popen(
-                [*launcher, _program("krb5kdc"), "-n"],
+                tied([_program("krb5kdc"), "-n"]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
