@@ -4,8 +4,8 @@ Nothing here opens a connection to a broker: the package `client` does, and pass
 
 In reading order:
 
-- `credentials`: resolve a login's references, read secrets, and detect replaced files
-- `shipped_files`: find files that Spark ships (`--files`, `addFile`)
+- `credentials`: resolve a login's references, read secrets, find files that Spark ships, and
+  detect replaced files
 - `tls`: the `ssl.SSLContext` of a client, and descriptions of TLS failures
 - `sasl`: the client side of each SASL mechanism
 - `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh

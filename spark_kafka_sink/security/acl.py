@@ -131,11 +131,8 @@ class Acl:
         if self.resource is ResourceType.CLUSTER:
             return "the cluster"
         kind = self.resource.value.replace("-", " ")
-        return (
-            f"every {kind} that begins with {self.name}"
-            if self.prefixed
-            else (f"{kind} {self.name}")
-        )
+        prefix = f"every {kind} that starts with" if self.prefixed else kind
+        return f"{prefix} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +149,7 @@ class AclGuide:
 
     @property
     def _by_iam(self) -> bool:
-        """Whether permissions are granted by AWS IAM instead of Kafka's ACLs."""
+        """True if permissions are granted by AWS IAM instead of Kafka's ACLs."""
         sasl = self.security.sasl
         return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
 

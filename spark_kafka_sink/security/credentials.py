@@ -1,4 +1,7 @@
-"""Resolve a login's references, and detect replaced credentials.
+"""Resolve a login's references, find files that Spark ships, and detect replaced credentials.
+
+Shipped files: `--files` and `addFile` put a file, under its name without folders, into one folder
+on the driver and on each executor. Its path is known only on that machine.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
 before it writes it, so a file may be empty, half written or not match the other one for a moment.
@@ -14,20 +17,19 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE, Secret
 from spark_kafka_sink.common.text import shown_file
 from spark_kafka_sink.config.security.model import JaasLogin, KerberosLogin, SaslConfig
 from spark_kafka_sink.config.security.sasl import resolve
-from spark_kafka_sink.security.shipped_files import located
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_kafka_sink.config.security.model import Login, SecurityConfig
 
@@ -36,7 +38,7 @@ SETTLING_S = 5.0
 """Seconds to wait for files that are being replaced."""
 JUST_NOW_S = 60.0
 """Seconds after a file's last change in which it may be one of several being replaced."""
-_LOOK_EVERY_S = 0.1
+_CHECK_INTERVAL_S = 0.1
 
 FileStamp = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and mtime and ctime in nanoseconds. ctime is needed because a file
@@ -63,7 +65,7 @@ def change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> boo
     while _changed_just_now(seen) and time.monotonic() < deadline:
         if stamps_of(paths) != seen:
             return True
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_CHECK_INTERVAL_S)
     return False
 
 
@@ -78,6 +80,55 @@ def _stamp(path: str) -> FileStamp | None:
     except (OSError, ValueError):  # ValueError: not a valid path
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+_PATHS = frozenset({"location", "keytab", "ticket_cache"})
+"""Fields of `config.security.model` that hold a path."""
+
+Settings = TypeVar("Settings")
+
+
+def located(settings: Settings, folders: Sequence[Path]) -> Settings:
+    """Return the settings with relative paths replaced by paths in one of the folders.
+
+    A path that exists in the working directory is kept, and so is one that is found nowhere:
+    reading the file reports the error, which names the option.
+
+    Args:
+        settings: any of the frozen settings, such as a SecurityConfig.
+        folders: folders to search for relative paths, in this order.
+    """
+    if isinstance(settings, Secret):
+        return cast(Settings, _secret(settings, folders))
+    if isinstance(settings, tuple):
+        return cast(Settings, tuple(located(each, folders) for each in settings))
+    if not is_dataclass(settings) or isinstance(settings, type):
+        return settings
+    found = {
+        each.name: _field(each.name, getattr(settings, each.name), folders)
+        for each in fields(settings)
+    }
+    if isinstance(settings, JaasLogin):  # its files are known only after it has been read
+        found["folders"] = tuple(str(folder) for folder in folders)
+    return replace(settings, **found)
+
+
+def _field(name: str, value: object, folders: Sequence[Path]) -> object:
+    if name in _PATHS and isinstance(value, str):
+        return _path(value, folders)
+    return located(value, folders)
+
+
+def _secret(secret: Secret, folders: Sequence[Path]) -> Secret:
+    if secret.file is None:
+        return secret
+    return Secret(f"{FILE}{_path(secret.file, folders)}", secret.option)
+
+
+def _path(path: str, folders: Sequence[Path]) -> str:
+    if Path(path).is_absolute() or Path(path).exists():
+        return path
+    return next((str(each / path) for each in folders if (each / path).exists()), path)
 
 
 def resolved_login(config: SaslConfig) -> Login:
@@ -118,15 +169,15 @@ def utf8_text(secret: Secret) -> str:
         # An environment variable with bytes that are not UTF-8. No cause, as it contains the text.
         raise ConfigError(f"option {secret.option} is not UTF-8") from None
     if text.endswith(("\n", "\r")):
+        how = "ends with a line break" if secret.file is None else _line_breaks_in(secret.file)
         raise ConfigError(
-            f"option {secret.option} "
-            + ("ends with a line break" if secret.file is None else _of_file(secret.file)),
-            hint="Write it without: a line break would be part of the name or the password.",
+            f"option {secret.option} {how}",
+            hint="Remove it: a line break would be part of the name or the password.",
         )
     return text
 
 
-def _of_file(path: str) -> str:
+def _line_breaks_in(path: str) -> str:
     return (
         f"names {shown_file(path)}, which ends with more than one line break on "
         f"{socket.gethostname()}"

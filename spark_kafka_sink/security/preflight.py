@@ -58,14 +58,14 @@ def _check_login(config: SaslConfig) -> None:
         return
     login = resolved_login(config)
     check_libraries(login)
-    for secret in _words_of(login):
+    for secret in _secrets_of(login):
         if secret.is_here:
             revealed(secret)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)
 
 
-def _words_of(login: Login) -> tuple[Secret, ...]:
+def _secrets_of(login: Login) -> tuple[Secret, ...]:
     """Return the name and the secret of a login, if it has these."""
     if isinstance(login, PasswordLogin):
         return login.username, login.password
@@ -119,18 +119,18 @@ class StreamPreflight:
         has_passed = security in self._passed
         self._passed.pop(security, None)
         try:
-            self._check_patiently(security, 0.0 if has_passed else self._settling)
+            self._check_until_settled(security, 0.0 if has_passed else self._settling)
         except Exception as error:
             if not has_passed:
                 raise
             # The text of a library's error may contain what it could not read.
-            told = error if isinstance(error, ConfigError) else type(error).__name__
-            _LOG.warning("The stream goes on with the files read before: %s", told)
+            text = error if isinstance(error, ConfigError) else type(error).__name__
+            _LOG.warning("The stream continues with the files read earlier: %s", text)
         self._passed[security] = None
         while len(self._passed) > MAX_KEPT:
             del self._passed[next(iter(self._passed))]
 
-    def _check_patiently(self, security: SecurityConfig, settling: float) -> None:
+    def _check_until_settled(self, security: SecurityConfig, settling: float) -> None:
         files, deadline = _files_of(security), time.monotonic() + settling
         while True:
             stamps = stamps_of(files)

@@ -21,8 +21,8 @@ def check_size(message: bytes, mechanism: str) -> None:
     """
     if len(message) > LARGEST:
         raise AuthenticationError(
-            f"the broker's {mechanism} message has {len(message):,} bytes, more than the "
-            f"{LARGEST:,} that are accepted"
+            f"the broker's {mechanism} message has {len(message):,} bytes, more than the limit of "
+            f"{LARGEST:,}"
         )
 
 

@@ -6,16 +6,7 @@ import socket
 from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.model import (
-    ClientCredentialsLogin,
-    KerberosLogin,
-    Mechanism,
-    MskIamLogin,
-    PasswordLogin,
-    SaslConfig,
-    TokenLogin,
-    UnsecuredTokenLogin,
-)
+from spark_kafka_sink.config.security import model
 from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.security.credentials import resolved_login
 from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
@@ -24,12 +15,11 @@ from spark_kafka_sink.security.sasl.scram import ScramExchange
 from spark_kafka_sink.security.tokens.static_token import StaticTokenSource, UnsecuredTokenSource
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import Login
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
     from spark_kafka_sink.security.tokens.token import TokenSource
 
 
-def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
+def exchange_for(config: model.SaslConfig, host: str) -> SaslExchange:
     """Create the exchange for one authentication on one connection; may block, like the exchange.
 
     Args:
@@ -46,22 +36,22 @@ def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
         return _exchange(config, login, host)
     except ImportError as error:
         raise ConfigError(
-            f"a library of the SASL mechanism {config.mechanism.value} can't be loaded on "
+            f"a library of the SASL mechanism {config.mechanism.value} cannot be loaded on "
             f"{socket.gethostname()}: {error}"
         ) from error
 
 
-def _exchange(config: SaslConfig, login: Login, host: str) -> SaslExchange:
+def _exchange(config: model.SaslConfig, login: model.Login, host: str) -> SaslExchange:
     match login:
-        case PasswordLogin():
-            if config.mechanism is Mechanism.PLAIN:
+        case model.PasswordLogin():
+            if config.mechanism is model.Mechanism.PLAIN:
                 return PlainExchange(login)
             return ScramExchange(config.mechanism, login)
-        case KerberosLogin():
+        case model.KerberosLogin():
             from spark_kafka_sink.security.sasl.gssapi import GssapiExchange
 
             return GssapiExchange(login, host)
-        case MskIamLogin():
+        case model.MskIamLogin():
             return OAuthBearerExchange(_token_source(login, host), config.refresh)
         case _:
             source = _token_source(login, host)
@@ -69,18 +59,22 @@ def _exchange(config: SaslConfig, login: Login, host: str) -> SaslExchange:
 
 
 def _token_source(
-    login: TokenLogin | UnsecuredTokenLogin | ClientCredentialsLogin | MskIamLogin, host: str
+    login: model.TokenLogin
+    | model.UnsecuredTokenLogin
+    | model.ClientCredentialsLogin
+    | model.MskIamLogin,
+    host: str,
 ) -> TokenSource:
     match login:
-        case TokenLogin():
+        case model.TokenLogin():
             return StaticTokenSource(login)
-        case UnsecuredTokenLogin():
+        case model.UnsecuredTokenLogin():
             return UnsecuredTokenSource(login)
-        case ClientCredentialsLogin():
+        case model.ClientCredentialsLogin():
             from spark_kafka_sink.security.tokens.token_endpoint import ClientCredentialsSource
 
             return ClientCredentialsSource(login)
-        case MskIamLogin():
+        case model.MskIamLogin():
             from spark_kafka_sink.security.tokens.msk_iam import MskIamSource, region_of
 
             return MskIamSource(login, region_of(login, host))

@@ -77,9 +77,9 @@ class GssapiExchange:
         except GSSError as error:
             raise AuthenticationError(
                 f"no Kerberos ticket for {self._login.service_name}/{self._host} with "
-                f"{_place_of(self._login)}: {_told_by(error)}",
-                hint="Compare with kinit and klist on this host, and look at krb5.conf, the "
-                "principal and kafka.sasl.kerberos.service.name.",
+                f"{_ticket_source(self._login)}: {_describe_error(error)}",
+                hint="Check kinit and klist on this host, krb5.conf, the principal and "
+                "kafka.sasl.kerberos.service.name.",
             ) from error
 
     def answer(self, challenge: bytes) -> bytes | None:
@@ -91,7 +91,7 @@ class GssapiExchange:
         """
         check_size(challenge, self.mechanism)
         if self._context is None:
-            raise AuthenticationError("the broker answers before GSSAPI has begun")
+            raise AuthenticationError("the broker responded before the GSSAPI exchange started")
         try:
             match self._expects:
                 case _Expects.CONTEXT:
@@ -102,7 +102,7 @@ class GssapiExchange:
                     return None
         except GSSError as error:
             raise AuthenticationError(
-                f"the broker's GSSAPI message is not accepted: {_told_by(error)}"
+                f"the broker's GSSAPI message is invalid: {_describe_error(error)}"
             ) from error
 
     def _step(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
@@ -120,7 +120,7 @@ class GssapiExchange:
             raise AuthenticationError("the broker's GSSAPI security layers are malformed")
         if not offered[0] & _NO_LAYER:
             raise AuthenticationError(
-                "the broker wants GSSAPI to wrap what is sent, which Kafka never does"
+                "the broker requires a GSSAPI security layer, which Kafka does not use"
             )
         self._expects = _Expects.OUTCOME
         chosen = bytes([_NO_LAYER, 0, 0, 0]) + str(context.initiator_name).encode()
@@ -145,15 +145,15 @@ def _credentials(login: KerberosLogin) -> gssapi.Credentials:
     return gssapi.Credentials(name=name, mechs=[_KERBEROS], usage="initiate", store=store or None)
 
 
-def _told_by(error: GSSError) -> str:
+def _describe_error(error: GSSError) -> str:
     """Return the error text of Kerberos, or that of GSSAPI if Kerberos has none."""
     texts = error.get_all_statuses(error.min_code, False) if error.min_code else []
-    told = [str(text) for text in texts if str(text) not in ("", "Success")]
-    told = told or [str(text) for text in error.get_all_statuses(error.maj_code, True)]
-    return quoted("; ".join(told))
+    messages = [str(text) for text in texts if str(text) not in ("", "Success")]
+    messages = messages or [str(text) for text in error.get_all_statuses(error.maj_code, True)]
+    return quoted("; ".join(messages))
 
 
-def _place_of(login: KerberosLogin) -> str:
+def _ticket_source(login: KerberosLogin) -> str:
     """Return the source of the tickets and their principal, for an error message."""
     place = "the system's ticket cache"
     if login.keytab is not None:
@@ -166,6 +166,6 @@ def _place_of(login: KerberosLogin) -> str:
 def _check_keytab(path: str | None) -> None:
     if path is not None and not os.access(Path(path), os.R_OK):
         raise ConfigError(
-            f"the keytab is {shown_file(path)}, which can't be read on {socket.gethostname()}",
+            f"the keytab is {shown_file(path)}, which cannot be read on {socket.gethostname()}",
             hint="Ship it with spark.files or --files, or put it on every executor.",
         )

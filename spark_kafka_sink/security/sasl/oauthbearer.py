@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.security.sasl.exchange import decoded
-from spark_kafka_sink.security.tokens.cache import PROCESS_WIDE, TokenCache
-from spark_kafka_sink.security.tokens.token import object_in, text_under
+from spark_kafka_sink.security.tokens.token import (
+    PROCESS_WIDE,
+    TokenCache,
+    object_in,
+    text_under,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import RefreshPolicy
@@ -35,18 +39,18 @@ def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes
 def _extension(name: str, value: str) -> str:
     if not _EXTENSION_NAME.fullmatch(name) or name == "auth":
         raise ConfigError(
-            f"the SASL extension {quoted(name)!r} can't be sent",
-            hint="A name has letters only, and is not auth (KIP-342).",
+            f"the SASL extension {quoted(name)!r} is invalid",
+            hint="A name consists of letters only, and is not auth (KIP-342).",
         )
     if not _EXTENSION_VALUE.fullmatch(value):
         raise ConfigError(
-            f"the SASL extension {name} has a value that can't be sent",
+            f"the SASL extension {name} has an invalid value",
             hint="A value is ASCII without control characters (KIP-342).",
         )
     return f"{name}={value}"
 
 
-def told_by(error: str) -> str:
+def describe_error(error: str) -> str:
     """Return the text of a broker's error: its status, and the scope it requires."""
     found = object_in(error)
     if found is None:
@@ -54,7 +58,7 @@ def told_by(error: str) -> str:
     status, scope = text_under(found, "status"), text_under(found, "scope")
     if status is None:
         return quoted(error)
-    return quoted(status) + (f", it wants the scope {quoted(scope)}" if scope else "")
+    return quoted(status) + (f", it requires the scope {quoted(scope)}" if scope else "")
 
 
 class OAuthBearerExchange:
@@ -80,7 +84,7 @@ class OAuthBearerExchange:
         self._extensions = extensions
         self._cache = cache
         self._token: Token | None = None
-        self._told: str | None = None
+        self._error: str | None = None
         """The broker's error, once it has sent one."""
 
     @property
@@ -106,11 +110,11 @@ class OAuthBearerExchange:
         Raises:
             AuthenticationError: the broker has rejected the token, or its message is invalid.
         """
-        if self._told is not None:
-            raise AuthenticationError(f"the broker refuses the token: {self._told}")
+        if self._error is not None:
+            raise AuthenticationError(f"the broker rejected the token: {self._error}")
         if not challenge:
             return None
         if self._token is not None:
             self._cache.forget(self._token)
-        self._told = told_by(decoded(challenge, self.mechanism))
+        self._error = describe_error(decoded(challenge, self.mechanism))
         return SEPARATOR

@@ -40,5 +40,7 @@ class PlainExchange:
 def _without_nul(secret: Secret) -> bytes:
     text = revealed(secret)
     if "\0" in text:
-        raise ConfigError(f"option {secret.option} holds a NUL, which PLAIN can't send")
+        raise ConfigError(
+            f"option {secret.option} contains a NUL character, which PLAIN cannot send"
+        )
     return text.encode()

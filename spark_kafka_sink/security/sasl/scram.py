@@ -37,22 +37,22 @@ class SaltedPasswords:
 
     def __init__(self) -> None:
         self._digest_key = os.urandom(32)
-        # Guards `_made`, and is held while hashing, so that waiting threads find the result.
+        # Guards `_cached`, and is held while hashing, so that waiting threads find the result.
         self._lock = Lock()
-        self._made: OrderedDict[bytes, bytes] = OrderedDict()
+        self._cached: OrderedDict[bytes, bytes] = OrderedDict()
 
     def salted(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
         """Return `Hi(password, salt, i)`; `algorithm` is hashlib's name of the hash."""
         key = self._key_of(algorithm, password, salt, iterations)
         with self._lock:
-            made = self._made.get(key)
-            if made is None:
-                made = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
-                self._made[key] = made
-                if len(self._made) > KEPT:
-                    self._made.popitem(last=False)
-            self._made.move_to_end(key)
-            return made
+            salted = self._cached.get(key)
+            if salted is None:
+                salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
+                self._cached[key] = salted
+                if len(self._cached) > KEPT:
+                    self._cached.popitem(last=False)
+            self._cached.move_to_end(key)
+            return salted
 
     def _key_of(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
         head = f"{algorithm},{iterations},{len(salt)},".encode()
@@ -132,7 +132,7 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
     _check_error(text, mechanism)
     if text.startswith("m="):
         raise AuthenticationError(
-            f"the broker's {mechanism} challenge demands an extension that nobody knows"
+            f"the broker's {mechanism} challenge requires an unknown extension"
         )
     found = _SERVER_FIRST.fullmatch(text)
     if found is None:
@@ -140,7 +140,7 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
     nonce = found["nonce"]
     if not nonce.startswith(client_nonce) or nonce == client_nonce:
         raise AuthenticationError(
-            f"the broker's {mechanism} nonce does not go on from the client's: its challenge "
+            f"the broker's {mechanism} nonce does not start with the client's: its challenge "
             "belongs to another login"
         )
     salt = _base64(found["salt"], f"{mechanism} salt")
@@ -151,13 +151,13 @@ def _iterations(digits: str, mechanism: str) -> int:
     iterations = int(digits) if len(digits) <= len(str(MAX_ITERATIONS)) else MAX_ITERATIONS + 1
     if iterations < MIN_ITERATIONS:
         raise AuthenticationError(
-            f"the broker asks for {iterations} {mechanism} iterations, fewer than the "
-            f"{MIN_ITERATIONS:,} that keep a password safe"
+            f"the broker requires {iterations} {mechanism} iterations, fewer than the minimum of "
+            f"{MIN_ITERATIONS:,}"
         )
     if iterations > MAX_ITERATIONS:
         raise AuthenticationError(
-            f"the broker asks for {quoted(digits)} {mechanism} iterations, more than the "
-            f"{MAX_ITERATIONS:,} that are accepted"
+            f"the broker requires {quoted(digits)} {mechanism} iterations, more than the maximum "
+            f"of {MAX_ITERATIONS:,}"
         )
     return iterations
 
@@ -178,7 +178,7 @@ def parse_server_final(text: str, mechanism: str) -> bytes:
 def _check_error(text: str, mechanism: str) -> None:
     if text.startswith(_ERROR):
         reason = quoted(text.removeprefix(_ERROR))
-        raise AuthenticationError(f"the broker refuses the {mechanism} login: {reason}")
+        raise AuthenticationError(f"the broker rejected the {mechanism} login: {reason}")
 
 
 def _base64(text: str, what: str) -> bytes:
@@ -260,7 +260,7 @@ class ScramExchange:
                 return None
             case _Expects.NOTHING:
                 raise AuthenticationError(
-                    f"the broker goes on with {self.mechanism} after it has ended"
+                    f"the broker continued the {self.mechanism} exchange after its end"
                 )
 
     def _prove(self, text: str) -> bytes:
@@ -284,6 +284,6 @@ class ScramExchange:
         if not hmac.compare_digest(signature, self._server_signature):
             raise AuthenticationError(
                 f"the broker's {self.mechanism} signature is wrong: it does not know this user's "
-                "password, so it is not the broker that it claims to be",
-                hint="Check kafka.bootstrap.servers, and for what lies between here and there.",
+                "password and may be an impostor",
+                hint="Check kafka.bootstrap.servers, and for proxies in front of the broker.",
             )

@@ -30,15 +30,14 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.security.model import TlsVersion
 from spark_kafka_sink.security.credentials import SETTLING_S, Stamps, change_follows, stamps_of
-from spark_kafka_sink.security.tls.identity import client_identity, sealed, trusted_certificates
-from spark_kafka_sink.security.tls.stores import TRUSTSTORE_LOCATION, files_of, is_here
+from spark_kafka_sink.security.tls import stores
+from spark_kafka_sink.security.tls.stores import TRUSTSTORE_LOCATION, client_identity, files_of
 from spark_kafka_sink.security.tls.verification import WEAKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.config.security.model import TlsConfig, TrustStore
-    from spark_kafka_sink.security.tls.identity import Identity
 
 
 TLS_1_3_SUITES = frozenset(
@@ -145,11 +144,11 @@ class ClientSslContext(ssl.SSLContext):
 def _with_certificate(
     error: ssl.SSLCertVerificationError, connection: ssl.SSLObject
 ) -> PeerCertificateError:
-    told = PeerCertificateError(*error.args)
-    told.reason, told.library = error.reason, error.library
-    told.verify_code, told.verify_message = error.verify_code, error.verify_message
-    told.certificate = _peer_certificate(connection)
-    return told
+    detailed = PeerCertificateError(*error.args)
+    detailed.reason, detailed.library = error.reason, error.library
+    detailed.verify_code, detailed.verify_message = error.verify_code, error.verify_message
+    detailed.certificate = _peer_certificate(connection)
+    return detailed
 
 
 def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
@@ -174,8 +173,8 @@ _VERSIONS = {
 _NEVER = "!aNULL:!eNULL"
 """Suites without authentication or without encryption, which are always excluded."""
 _LEVELS = frozenset("012345")
-_USUAL_LEVEL = 2
-_logger = logging.getLogger(__name__)
+_DEFAULT_LEVEL = 2
+_LOG = logging.getLogger(__name__)
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -202,9 +201,9 @@ def check_stores(config: TlsConfig) -> None:
             enabled version.
     """
     context = _without_stores(config)
-    if config.truststore is not None and is_here(config.truststore):
+    if config.truststore is not None and stores.is_here(config.truststore):
         _trust(context, config.truststore)
-    if config.keystore is not None and is_here(config.keystore):
+    if config.keystore is not None and stores.is_here(config.keystore):
         _load_identity(context, client_identity(config.keystore))
 
 
@@ -224,15 +223,15 @@ def _limit_versions(
 ) -> None:
     """Disable versions for which no suite is named, as in Java."""
     named = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
-    spoken = [version for version in protocols if named[version] or not any(named.values())]
-    if not spoken:
+    enabled = [version for version in protocols if named[version] or not any(named.values())]
+    if not enabled:
         raise ConfigError(
             "none of the suites in kafka.ssl.cipher.suites belongs to a version in "
             "kafka.ssl.enabled.protocols",
-            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 are TLS 1.3's, all others TLS 1.2's.",
+            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 belong to TLS 1.3, others to TLS 1.2.",
         )
-    context.minimum_version = min(_VERSIONS[version] for version in spoken)
-    context.maximum_version = max(_VERSIONS[version] for version in spoken)
+    context.minimum_version = min(_VERSIONS[version] for version in enabled)
+    context.maximum_version = max(_VERSIONS[version] for version in enabled)
 
 
 def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
@@ -240,36 +239,36 @@ def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
     names = suites.tls_1_2
     if suites.level is not None:
         _check_level(suites.level)
-        names = (*(names or _usual_suites(context)), f"@SECLEVEL={suites.level}")
+        names = (*(names or _default_suites(context)), f"@SECLEVEL={suites.level}")
     if not names:
         return
     try:
         context.set_ciphers(":".join([*names, _NEVER]))
     except ssl.SSLError as error:
         raise ConfigError(
-            "OpenSSL knows none of the suites in kafka.ssl.cipher.suites: "
+            "OpenSSL supports none of the suites in kafka.ssl.cipher.suites: "
             f"{', '.join(map(shown_name, suites.tls_1_2))}",
-            hint="Name suites as Java does, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
+            hint="Use Java's names, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
         ) from error
 
 
 def _check_level(level: str) -> None:
     if level not in _LEVELS:
         raise ConfigError(
-            "kafka.ssl.cipher.suites has @SECLEVEL= with something else than 0 to 5 behind it",
-            hint="1 takes RSA keys of 1,024 bits, 0 also signatures by SHA-1.",
+            "kafka.ssl.cipher.suites has an @SECLEVEL other than 0 to 5",
+            hint="1 accepts RSA keys of 1,024 bits, 0 also SHA-1 signatures.",
         )
-    if int(level) < _USUAL_LEVEL:
+    if int(level) < _DEFAULT_LEVEL:
         warn_level(level)
 
 
 @cache
 def warn_level(level: str) -> None:
     """Warn once per process that the user lowers the security level."""
-    _logger.warning("kafka.ssl.cipher.suites lowers OpenSSL's level of security to %s", level)
+    _LOG.warning("kafka.ssl.cipher.suites lowers OpenSSL's security level to %s", level)
 
 
-def _usual_suites(context: ssl.SSLContext) -> tuple[str, ...]:
+def _default_suites(context: ssl.SSLContext) -> tuple[str, ...]:
     """Return the names of Python's default suites, without those of TLS 1.3."""
     return tuple(
         suite["name"] for suite in context.get_ciphers() if suite["name"] not in TLS_1_3_SUITES
@@ -287,12 +286,12 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         _trust_system(context)
         return
     try:
-        context.load_verify_locations(cadata=b"".join(trusted_certificates(store)))
+        context.load_verify_locations(cadata=b"".join(stores.trusted_certificates(store)))
     except (ssl.SSLError, ValueError) as error:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
         reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason may be None
         raise ConfigError(
-            f"option {option} holds a certificate that can't be read: {reason}"
+            f"option {option} contains a certificate that cannot be read: {reason}"
         ) from error
 
 
@@ -300,14 +299,14 @@ def _trust_system(context: ssl.SSLContext) -> None:
     paths = ssl.get_default_verify_paths()
     if os.name == "posix" and not (paths.cafile or paths.capath):
         raise ConfigError(
-            f"there are no certificate authorities of the system on {socket.gethostname()}",
+            f"the operating system has no certificate authorities on {socket.gethostname()}",
             hint=f"Install ca-certificates there, or set {TRUSTSTORE_LOCATION}.",
         )
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
 
 
-def _load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    key, passphrase = sealed(identity.key)
+def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
+    key, passphrase = stores.sealed(identity.key)
     try:
         with _short_lived_file(identity.chain_text() + key) as path:
             context.load_cert_chain(path, password=passphrase)
@@ -319,12 +318,12 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
     if error.reason == "KEY_VALUES_MISMATCH":
         return ConfigError(
             f"the private key in option {option} does not belong to the first certificate",
-            hint="The client's own certificate comes first, those of its authorities after it.",
+            hint="The client's own certificate must come first, before those of its authorities.",
         )
     return ConfigError(
-        f"OpenSSL does not take the client's certificate in option {option}: {error.reason}",
-        hint="At OpenSSL's usual level RSA keys need 2048 bits, and signatures SHA-256. Until "
-        f"then: {WEAKER}",
+        f"OpenSSL rejects the client's certificate in option {option}: {error.reason}",
+        hint="OpenSSL's default security level requires RSA keys of 2048 bits and SHA-256 "
+        f"signatures. As a workaround: {WEAKER}",
     )
 
 
@@ -349,11 +348,9 @@ def _short_lived_file(content: bytes) -> Iterator[str]:
 
 MAX_KEPT = 8
 """Number of contexts that a process keeps; the least recently used one is dropped first."""
-PATIENCE = 2.0
+WAIT_S = 2.0
 """Seconds that a thread waits while another one reads the same files, before it uses the previous
 context, if there is one. This is less than the connection timeout."""
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -371,18 +368,18 @@ class ContextCache:
 
     Args:
         make: creates a context from the current content of the files.
-        patience: see `PATIENCE`.
+        wait_s: see `WAIT_S`.
         settling: seconds to wait for files that are being replaced, for the first context.
     """
 
     def __init__(
         self,
         make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
-        patience: float = PATIENCE,
+        wait_s: float = WAIT_S,
         settling: float = SETTLING_S,
     ) -> None:
         self._make = make
-        self._patience = patience
+        self._wait_s = wait_s
         self._settling = settling
         self._changed = threading.Condition()
         """Guards `_entries` and their fields; never held while a file is read."""
@@ -402,18 +399,18 @@ class ContextCache:
             self._entries[config] = entry  # at the end, so that it is dropped last
             self._forget()
             while entry.is_busy:
-                limit = None if entry.context is None else self._patience
+                limit = None if entry.context is None else self._wait_s
                 if not self._changed.wait(limit) and entry.context is not None:
                     return entry.context
             entry.is_busy = True
         try:
-            return self._look(config, entry)
+            return self._current(config, entry)
         finally:
             with self._changed:
                 entry.is_busy = False
                 self._changed.notify_all()
 
-    def _look(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
+    def _current(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
         """Return the context for the current files; called by the thread that marked the entry."""
         files = files_of(config)
         stamps = stamps_of(files)
@@ -422,25 +419,25 @@ class ContextCache:
         deadline = time.monotonic() + self._settling
         while True:
             try:
-                made = self._made(config, entry.context)
+                context = self._create(config, entry.context)
                 break
             except Exception:
                 if not change_follows(files, stamps, deadline):
                     raise
             stamps = stamps_of(files)
         with self._changed:
-            entry.stamps, entry.context = stamps, made
-        return made
+            entry.stamps, entry.context = stamps, context
+        return context
 
-    def _made(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
+    def _create(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
         try:
             return self._make(config)
         except Exception as error:
             if kept is None:
                 raise
             # The text of a library's error may contain what it could not read.
-            told = error if isinstance(error, ConfigError) else type(error).__name__
-            _LOG.warning("TLS goes on with the certificates read before: %s", told)
+            text = error if isinstance(error, ConfigError) else type(error).__name__
+            _LOG.warning("TLS continues with the certificates read earlier: %s", text)
             return kept
 
     def _forget(self) -> None:

@@ -53,7 +53,7 @@ _BROKEN = frozenset(
 )
 """Errors caused by bytes that were lost or modified on the way."""
 
-_OF_JAVA = "Java's brokers say so if it has expired, or if their truststore lacks its authority."
+_OF_JAVA = "Java brokers send this if it has expired, or if their truststore lacks its authority."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,13 @@ def tls_failure(
     """
     reason = _reason(error)
     if _is_broken(error, reason):
-        said = _broken(error, config)
-        return BrokerUnavailableError(said.message, broker=broker, hint=said.hint)
+        text = _broken(error, config)
+        return BrokerUnavailableError(text.message, broker=broker, hint=text.hint)
     if isinstance(error, ssl.SSLCertVerificationError):
         certificate = error.certificate if isinstance(error, PeerCertificateError) else None
         return verification_failure(error, certificate, config, broker)
-    said = _sentence(error, reason, config)
-    return TlsError(said.message, broker=broker, hint=said.hint)
+    text = _sentence(error, reason, config)
+    return TlsError(text.message, broker=broker, hint=text.hint)
 
 
 def _reason(error: OSError) -> str:
@@ -101,21 +101,23 @@ def _is_broken(error: OSError, reason: str) -> bool:
 
 def _broken(error: OSError, config: TlsConfig) -> _Sentence:
     clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
-    how = "closed the connection" if clean else f"broke the connection ({error.strerror})"
-    advice = "If it goes on, see that the port is one of a TLS listener"
+    what = "the broker closed the TLS connection"
+    if not clean:
+        what = f"the TLS connection was lost ({error.strerror})"
+    advice = "If this persists, check that the port is that of a TLS listener"
     if config.keystore is None:
         advice += (
-            ", and whether the listener wants a client's certificate (ssl.client.auth=required): "
-            "then set kafka.ssl.keystore.location"
+            ", and whether it requires a client certificate (ssl.client.auth=required): if so, set "
+            "kafka.ssl.keystore.location"
         )
-    return _Sentence(f"the broker {how} under TLS", f"{advice}.")
+    return _Sentence(what, f"{advice}.")
 
 
 def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
     if isinstance(error, CipherSuiteError):
         return _Sentence(
-            f"{error.strerror}, which kafka.ssl.cipher.suites does not name",
-            "Add the suite, or leave TLSv1.3 out of kafka.ssl.enabled.protocols.",
+            f"{error.strerror}, which is not in kafka.ssl.cipher.suites",
+            "Add the suite, or remove TLSv1.3 from kafka.ssl.enabled.protocols.",
         )
     if reason in _NOT_TLS:
         return _Sentence(
@@ -128,42 +130,42 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
     if reason in _CLIENT_CERTIFICATE:
         return _refused_client(reason, config)
     if reason in {"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "NO_SHARED_CIPHER"}:
-        return _no_common_ground(reason, config)
+        return _handshake_rejected(reason, config)
     if reason == "DH_KEY_TOO_SMALL":
         return _Sentence(
             "the broker's Diffie-Hellman parameters have less than 2048 bits",
-            f"Give it others, or suites of ECDHE. Until then: {WEAKER}",
+            f"Configure larger ones or ECDHE suites there. As a workaround: {WEAKER}",
         )
     if reason == "UNRECOGNIZED_NAME":
         return _Sentence(
-            "the broker, or a proxy before it, knows no host of the name that the client asked for",
-            "Look at kafka.bootstrap.servers and at the broker's advertised.listeners.",
+            "the broker, or a proxy in front of it, does not know the requested host name",
+            "Check kafka.bootstrap.servers and the broker's advertised.listeners.",
         )
     return _Sentence(
-        f"the TLS handshake failed: {_spoken(reason) or error}",
-        "The broker's log says more.",
+        f"the TLS handshake failed: {_words(reason) or error}",
+        "See the broker's log.",
     )
 
 
 def _no_common_version(config: TlsConfig) -> _Sentence:
     offered = " and ".join(version.value for version in config.protocols)
     return _Sentence(
-        f"the broker speaks no version of TLS that the client offers, which is {offered}",
-        "Look at kafka.ssl.enabled.protocols and at the broker's; TLS 1.1 and older are not safe "
-        "and not supported.",
+        f"the broker supports no TLS version of the client, which are {offered}",
+        "Check kafka.ssl.enabled.protocols and the broker's ssl.enabled.protocols; TLS 1.1 and "
+        "older are insecure and not supported.",
     )
 
 
-def _no_common_ground(reason: str, config: TlsConfig) -> _Sentence:
+def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
     """Return the sentence for an alert that older TLS versions send for many reasons."""
     advice = (
-        "Most likely the two have no version or cipher suite in common "
+        "Most likely client and broker have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"
     )
     if config.keystore is None:
-        advice += ", or the broker wants a client's certificate (set kafka.ssl.keystore.location)"
+        advice += ", or the broker requires a client certificate (set kafka.ssl.keystore.location)"
     return _Sentence(
-        f"the broker refused the TLS handshake: {_spoken(reason)}",
+        f"the broker rejected the TLS handshake: {_words(reason)}",
         f"{advice}.",
     )
 
@@ -171,7 +173,7 @@ def _no_common_ground(reason: str, config: TlsConfig) -> _Sentence:
 def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
     if config.keystore is None:
         return _Sentence(
-            f"the broker wants a client's certificate and got none ({_spoken(reason)})",
+            f"the broker requires a client certificate and received none ({_words(reason)})",
             "Set kafka.ssl.keystore.location, or kafka.ssl.keystore.certificate.chain and "
             "kafka.ssl.keystore.key.",
         )
@@ -180,14 +182,14 @@ def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
         "CERTIFICATE_UNKNOWN": _OF_JAVA,
         "BAD_CERTIFICATE": _OF_JAVA,
         "CERTIFICATE_EXPIRED": "Put a certificate that is still valid into the keystore.",
-        "UNSUPPORTED_CERTIFICATE": "It must be made for clients: extended key usage clientAuth.",
+        "UNSUPPORTED_CERTIFICATE": "It must be issued for clients: extended key usage clientAuth.",
     }
     return _Sentence(
-        f"the broker does not accept the client's certificate: {_spoken(reason)}",
-        f"{advice.get(reason, 'The log of the broker says more.')} It comes from "
+        f"the broker rejected the client's certificate: {_words(reason)}",
+        f"{advice.get(reason, 'See the log of the broker.')} It comes from "
         "kafka.ssl.keystore.location, or .certificate.chain.",
     )
 
 
-def _spoken(reason: str) -> str:
+def _words(reason: str) -> str:
     return reason.lower().replace("_", " ")

@@ -1,37 +1,26 @@
 """Read key stores and trust stores: PEM, JKS and PKCS12.
 
+`client_identity` returns the client's certificate chain and private key, `trusted_certificates` the
+certificates of trusted authorities.
+
 Format: Java's JKS implementation also reads PKCS12 and vice versa (keystore.type.compat), and
 Kafka's default type is JKS, so PKCS12 files are often configured without their type. As in Java,
 the format is detected from the bytes of the file; only PEM must be declared.
 
 PEM: read as Kafka's clients do (RFC 7468; DefaultSslEngineFactory.PemStore). In an option's value
 the line breaks may be spaces, or a backslash and an n, as left by a properties file or a shell.
-
-JKS: Java's own format (sun.security.provider.JavaKeyStore), versions 1 and 2.
-
-    magic, version, count                          int32 each, big-endian
-    count times: tag, alias, date                  int32, UTF with a length of 2 bytes, int64
-      tag 1, a key:  length, EncryptedPrivateKeyInfo, number of certificates, certificates
-      tag 2:         certificate                   [type as UTF, version 2], length, DER
-    SHA-1 of password, "Mighty Aphrodite" and all preceding bytes
-
-The password is encoded as UTF-16, big-endian. A key is encrypted with Sun's own cipher, a stream of
-SHA-1 digests.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import os
 import re
+import secrets
 import socket
 import ssl
-import struct
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +32,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TrustStore
 from spark_kafka_sink.security.credentials import utf8_text
+from spark_kafka_sink.security.tls import jks
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -68,18 +58,18 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
     Raises:
         ConfigError: the file is PEM and not declared as PEM, or the reverse, or in another format.
     """
-    found = _recognised(content)
+    found = _detected_format(content)
     type_option = option.replace(".location", ".type")
     if content.startswith(_JCEKS):
         raise ConfigError(
-            f"option {option} names a key store of the format JCEKS, which is not supported",
+            f"option {option} names a JCEKS key store, which is not supported",
             hint="Convert it with keytool -importkeystore -deststoretype pkcs12.",
         )
     if declared is StoreType.PEM:
         if found is None:
             return StoreType.PEM
         raise ConfigError(
-            f"option {option} names a {found.value} file, and {type_option} says PEM",
+            f"option {option} names a {found.value} file, but {type_option} is PEM",
             hint=f"Set {type_option}={found.value}.",
         )
     if found is not None:
@@ -91,8 +81,8 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
     )
 
 
-def _recognised(content: bytes) -> StoreType | None:
-    if content.startswith(MAGIC):
+def _detected_format(content: bytes) -> StoreType | None:
+    if content.startswith(jks.MAGIC):
         return StoreType.JKS
     if content[:1] == bytes([_SEQUENCE]):
         return StoreType.PKCS12
@@ -168,168 +158,14 @@ def _block(label: str, body: str, option: str) -> PemBlock:
 
 def _damaged(label: str, option: str, how: str) -> ConfigError:
     return ConfigError(
-        f"option {option} holds a PEM block {label} that {how}",
-        hint="Give the file's text unchanged; line breaks may be spaces.",
+        f"option {option} contains a PEM block {label} that {how}",
+        hint="Set the option to the unchanged text of the file; line breaks may be spaces.",
     )
 
 
-MAGIC = b"\xfe\xed\xfe\xed"
-_KEY, _CERTIFICATE = 1, 2
-_DIGEST_SIZE = 20
-_WHITENER = b"Mighty Aphrodite"
-_KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
-"""The object identifier 1.3.6.1.4.1.42.2.17.1.1 in DER."""
-
-
-class JksFormatError(ValueError):
-    """The bytes are not a key store in this format."""
-
-
-class JksPasswordError(ValueError):
-    """The password of the store or of a key is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class JksKey:
-    """The entry of a private key: the encrypted key, and its certificate chain."""
-
-    alias: str
-    encrypted: bytes = field(repr=False)
-    chain: tuple[bytes, ...] = field(repr=False)
-
-    def decrypt(self, password: str) -> bytes:
-        """Return the key as PKCS#8 in DER.
-
-        Raises:
-            JksPasswordError: the password is wrong.
-            JksFormatError: the key is encrypted with another algorithm.
-        """
-        protected = _octets_after(self.encrypted, _KEY_PROTECTOR)
-        salt = protected[:_DIGEST_SIZE]
-        cipher = protected[_DIGEST_SIZE:-_DIGEST_SIZE]
-        secret = _as_java(password)
-        plain = _xor(cipher, _key_stream(secret, salt, len(cipher)))
-        if not hmac.compare_digest(_sha1(secret + plain), protected[-_DIGEST_SIZE:]):
-            raise JksPasswordError
-        return plain
-
-
-@dataclass(frozen=True, slots=True)
-class JksStore:
-    """The content of a key store, in the order of the file."""
-
-    keys: tuple[JksKey, ...]
-    certificates: tuple[bytes, ...]
-
-
-def read_jks(content: bytes, password: str | None) -> JksStore:
-    """Read a JKS key store.
-
-    Args:
-        content: the whole file.
-        password: password of the store; None to skip the integrity check, as Java does.
-
-    Raises:
-        JksPasswordError: the password is wrong, or the file was modified.
-        JksFormatError: the file has another format, or is truncated.
-    """
-    body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    reader = _Reader(body)
-    if reader.take(4) != MAGIC or (version := reader.int32()) not in {1, 2}:
-        raise JksFormatError
-    if password is not None:
-        expected = _sha1(_as_java(password) + _WHITENER + body)
-        if not hmac.compare_digest(expected, digest):
-            raise JksPasswordError
-    keys: list[JksKey] = []
-    certificates: list[bytes] = []
-    for _ in range(reader.int32()):
-        tag, alias, _date = reader.int32(), reader.text(), reader.take(8)
-        if tag == _KEY:
-            encrypted = reader.block()
-            chain = tuple(reader.certificate(version) for _ in range(reader.int32()))
-            keys.append(JksKey(alias, encrypted, chain))
-        elif tag == _CERTIFICATE:
-            certificates.append(reader.certificate(version))
-        else:
-            raise JksFormatError
-    return JksStore(tuple(keys), tuple(certificates))
-
-
-class _Reader:
-    def __init__(self, body: bytes) -> None:
-        self._rest = BytesIO(body)
-
-    def take(self, size: int) -> bytes:
-        taken = self._rest.read(size) if size >= 0 else b""
-        if len(taken) != size:
-            raise JksFormatError
-        return taken
-
-    def int32(self) -> int:
-        return int(struct.unpack(">i", self.take(4))[0])
-
-    def block(self) -> bytes:
-        return self.take(self.int32())
-
-    def text(self) -> str:
-        return self.take(struct.unpack(">H", self.take(2))[0]).decode("utf-8", "replace")
-
-    def certificate(self, version: int) -> bytes:
-        if version > 1:
-            self.text()
-        return self.block()
-
-
-def _octets_after(der: bytes, algorithm: bytes) -> bytes:
-    """Return the octets of SEQUENCE { SEQUENCE { algorithm, … }, OCTET STRING }."""
-    info, _ = _element(der, 0x30)
-    identifier, rest = _element(info, 0x30)
-    if not identifier.startswith(algorithm):
-        raise JksFormatError
-    octets, _ = _element(rest, 0x04)
-    if len(octets) < 2 * _DIGEST_SIZE:
-        raise JksFormatError
-    return octets
-
-
-def _element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the content of the first DER element, and the bytes after it."""
-    if len(der) < 2 or der[0] != tag:
-        raise JksFormatError
-    start, size = 2, der[1]
-    if size >= 0x80:
-        start += size - 0x80
-        size = int.from_bytes(der[2:start], "big")
-    if start + size > len(der):
-        raise JksFormatError
-    return der[start : start + size], der[start + size :]
-
-
-def _key_stream(secret: bytes, salt: bytes, size: int) -> bytes:
-    stream, digest = bytearray(), salt
-    while len(stream) < size:
-        digest = _sha1(secret + digest)
-        stream += digest
-    return bytes(stream[:size])
-
-
-def _xor(left: bytes, right: bytes) -> bytes:
-    number = int.from_bytes(left, "big") ^ int.from_bytes(right, "big")
-    return number.to_bytes(len(left), "big")
-
-
-def _as_java(password: str) -> bytes:
-    return password.encode("utf-16-be")
-
-
-def _sha1(data: bytes) -> bytes:
-    return hashlib.sha1(data, usedforsecurity=False).digest()
-
-
 _OWN_KEY_HINT = (
-    " A key whose password differs from the store's can't be read; keytool does not write such a "
-    "store: have it written anew."
+    " A key with a password other than the store's is not supported: recreate the store with "
+    "keytool."
 )
 
 
@@ -350,15 +186,14 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
         return pkcs12.load_pkcs12(content, secret)
     except UnsupportedAlgorithm as error:
         raise ConfigError(
-            f"the PKCS12 store of option {option} is encrypted in a way that can't be read: "
-            f"{error}",
-            hint="Write it anew with keytool -importkeystore of Java 17 or newer.",
+            f"the PKCS12 store of option {option} has an unsupported encryption: {error}",
+            hint="Recreate it with keytool -importkeystore of Java 17 or newer.",
         ) from error
     except ValueError as error:
-        problem = "can't be opened without a password" if password is None else "does not open"
+        problem = "needs a password" if password is None else "does not open"
         raise ConfigError(
             f"the PKCS12 store of option {option} {problem}",
-            hint=f"Look at {password_option}: it must open the store and the key in it."
+            hint=f"Check {password_option}: it must open the store and the key in it."
             + (_OWN_KEY_HINT if option == KEYSTORE_LOCATION else ""),
         ) from error
 
@@ -397,7 +232,7 @@ def _der(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.DER)
 
 
-def opened_jks(content: bytes, password: Secret | None, option: str) -> JksStore:
+def opened_jks(content: bytes, password: Secret | None, option: str) -> jks.JksStore:
     """Read a JKS store.
 
     Args:
@@ -409,20 +244,20 @@ def opened_jks(content: bytes, password: Secret | None, option: str) -> JksStore
         ConfigError: the password is wrong, or the file is damaged.
     """
     try:
-        return read_jks(content, utf8_text(password) if password is not None else None)
-    except JksPasswordError as error:
+        return jks.read_jks(content, utf8_text(password) if password is not None else None)
+    except jks.JksPasswordError as error:
         raise ConfigError(
             f"the JKS store of option {option} does not open",
             hint=f"{option.replace('.location', '.password')} is wrong, or the file is damaged.",
         ) from error
-    except JksFormatError as error:
+    except jks.JksFormatError as error:
         raise ConfigError(
             f"the JKS store of option {option} is damaged: it ends too early",
-            hint="Copy it anew, as a binary file.",
+            hint="Copy it again in binary mode.",
         ) from error
 
 
-def jks_private_key(key: JksKey, password: Secret | None, option: str) -> PrivateKeyTypes:
+def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> PrivateKeyTypes:
     """Return the private key of an entry.
 
     Args:
@@ -435,20 +270,20 @@ def jks_private_key(key: JksKey, password: Secret | None, option: str) -> Privat
     """
     if password is None:
         raise ConfigError(
-            f"the private key in option {option} is encrypted, and there is no password for it",
-            hint="Set kafka.ssl.keystore.password, or kafka.ssl.key.password if the key's differs.",
+            f"the private key in option {option} is encrypted, and no password is set for it",
+            hint="Set kafka.ssl.keystore.password, or kafka.ssl.key.password if it differs.",
         )
     try:
         return serialization.load_der_private_key(key.decrypt(utf8_text(password)), None)
-    except JksPasswordError as error:
+    except jks.JksPasswordError as error:
         raise ConfigError(
             f"the private key {key.alias!r} in option {option} does not open with "
             f"{password.option}",
-            hint="The password is wrong, or not the key's: set kafka.ssl.key.password to its own.",
+            hint="The password is wrong, or the key has its own: set kafka.ssl.key.password.",
         ) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(
-            f"the private key {key.alias!r} in option {option} is of a kind that can't be read",
+            f"the private key {key.alias!r} in option {option} has an unsupported type",
             hint="Convert the store with keytool -importkeystore -deststoretype pkcs12.",
         ) from error
 
@@ -462,8 +297,8 @@ def files_of(config: TlsConfig) -> tuple[str, ...]:
     trust, keys = config.truststore, config.keystore
     system = ssl.get_default_verify_paths().cafile if trust is None else None
     named = [system, *(store.location for store in (trust, keys) if store is not None)]
-    secrets = [*secrets_of(trust), *secrets_of(keys)]
-    return tuple(path for path in (*named, *(secret.file for secret in secrets)) if path)
+    inline = [secret.file for secret in (*secrets_of(trust), *secrets_of(keys))]
+    return tuple(path for path in (*named, *inline) if path)
 
 
 def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
@@ -496,10 +331,10 @@ def read_store(location: str, option: str) -> bytes:
     try:
         return Path(location).read_bytes()
     except ValueError:
-        raise ConfigError(f"option {option} holds no path: it has a NUL character") from None
+        raise ConfigError(f"option {option} is not a path: it contains a NUL character") from None
     except OSError as error:
         raise ConfigError(
-            f"option {option} names {shown_file(location)}, which can't be read on "
+            f"option {option} names {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
         ) from None  # the cause shows the location, which may not be a path
@@ -507,13 +342,196 @@ def read_store(location: str, option: str) -> bytes:
 
 def _hint(location: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return "Let the user that Spark's driver and executors run as read it."
+        return "Grant read permission to the user of Spark's driver and executors."
     if Path(location).is_absolute() and location in shown_file(location):
         return (
             "The file must be on the driver and on every executor: put it there, or ship it with "
-            f"--files {location} and give the option the name {Path(location).name}."
+            f"--files {location} and set the option to {Path(location).name}."
         )
     return (
-        f"It was looked for in the working directory {Path.cwd()} and among the files that Spark "
-        "ships: ship it with --files or spark.sparkContext.addFile, or give an absolute path."
+        f"It was searched in the working directory {Path.cwd()} and among the files that Spark "
+        "ships: ship it with --files or spark.sparkContext.addFile, or set an absolute path."
     )
+
+
+def private_key(block: PemBlock, password: Secret | None, option: str) -> PrivateKeyTypes:
+    """Load a private key from PEM: PKCS#1, PKCS#8 or SEC 1, encrypted or not.
+
+    Args:
+        block: PEM block with a private key.
+        password: password of the key; ignored if the key is not encrypted.
+        option: option that the key comes from, for errors.
+
+    Raises:
+        ConfigError: the password is missing or wrong, or the key cannot be read.
+    """
+    is_encrypted = block.label == "ENCRYPTED PRIVATE KEY" or "ENCRYPTED" in block.headers
+    if is_encrypted and password is None:
+        raise ConfigError(
+            f"the private key in option {option} is encrypted, and no password is set for it",
+            hint="Set kafka.ssl.key.password.",
+        )
+    secret = utf8_text(password).encode() if password is not None and is_encrypted else None
+    try:
+        return serialization.load_pem_private_key(block.text(), secret)
+    except UnsupportedAlgorithm as error:
+        raise ConfigError(
+            f"the private key in option {option} has an unsupported type: {error}",
+            hint="Recreate it with openssl pkcs8 -topk8 -v2 aes-256-cbc.",
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise _unreadable(option, is_encrypted=is_encrypted) from error
+
+
+def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
+    if is_encrypted:
+        return ConfigError(
+            f"the private key in option {option} does not open with kafka.ssl.key.password",
+            hint="The password is wrong, the key is damaged, or its cipher is not supported: "
+            "recreate it with openssl pkcs8 -topk8 -v2 aes-256-cbc.",
+        )
+    return ConfigError(
+        f"the private key in option {option} cannot be read",
+        hint="It must be PEM with PKCS#8, PKCS#1 or SEC 1, as written by openssl pkey.",
+    )
+
+
+def sealed(key: PrivateKeyTypes) -> tuple[bytes, str]:
+    """Return the key as encrypted PKCS#8 in PEM, and its passphrase, which is used only once."""
+    passphrase = secrets.token_hex(32)
+    encryption = serialization.BestAvailableEncryption(passphrase.encode())
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
+    )
+    return text, passphrase
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A client's certificate chain and private key.
+
+    Args:
+        chain: certificates as DER, the client's own first.
+        key: private key of the first certificate.
+        option: option that they come from, for errors.
+    """
+
+    chain: tuple[bytes, ...] = field(repr=False)
+    key: PrivateKeyTypes = field(repr=False)
+    option: str
+
+    def chain_text(self) -> bytes:
+        """Return the chain as PEM."""
+        return b"".join(PemBlock("CERTIFICATE", "", data).text() for data in self.chain)
+
+
+def client_identity(store: KeyStore) -> Identity:
+    """Return the first certificate chain with a key in a keystore.
+
+    Raises:
+        ConfigError: the store cannot be read or opened, or contains no certificate or no key.
+    """
+    if store.location is None:
+        return _inline_identity(store)
+    content = read_store(store.location, KEYSTORE_LOCATION)
+    match store_format(content, store.type, KEYSTORE_LOCATION):
+        case StoreType.PEM:
+            blocks = pem_blocks(content.decode("latin-1"), KEYSTORE_LOCATION)
+            return _pem_identity(blocks, store, KEYSTORE_LOCATION)
+        case StoreType.PKCS12:
+            return _pkcs12_identity(content, store)
+        case StoreType.JKS:
+            return _jks_identity(content, store)
+
+
+def _pkcs12_identity(content: bytes, store: KeyStore) -> Identity:
+    opened = read_pkcs12(content, store.password or store.key_password, KEYSTORE_LOCATION)
+    if opened.key is None:
+        raise _lacks("private key", KEYSTORE_LOCATION)
+    chain = certificate_chain(opened)
+    if not chain:
+        raise _lacks("certificate", KEYSTORE_LOCATION)
+    return Identity(chain, opened.key, KEYSTORE_LOCATION)
+
+
+def _jks_identity(content: bytes, store: KeyStore) -> Identity:
+    opened = opened_jks(content, store.password, KEYSTORE_LOCATION)
+    if not opened.keys:
+        raise _lacks("private key", KEYSTORE_LOCATION)
+    entry = opened.keys[0]
+    password = store.key_password or store.password
+    return Identity(
+        entry.chain, jks_private_key(entry, password, KEYSTORE_LOCATION), KEYSTORE_LOCATION
+    )
+
+
+def _inline_identity(store: KeyStore) -> Identity:
+    if store.certificate_chain is None or store.key is None:
+        raise ConfigError(
+            "a keystore in options needs both kafka.ssl.keystore.certificate.chain and "
+            "kafka.ssl.keystore.key"
+        )
+    chain = pem_blocks(store.certificate_chain.reveal(), store.certificate_chain.option)
+    key = pem_blocks(store.key.reveal(), store.key.option)
+    certificates = [block for block in chain if block.is_certificate]
+    if not certificates:
+        raise _lacks("certificate", store.certificate_chain.option)
+    keys = [block for block in key if block.is_private_key]
+    return _pem_identity(certificates + keys, store, store.key.option)
+
+
+def _pem_identity(blocks: list[PemBlock], store: KeyStore, option: str) -> Identity:
+    chain = tuple(block.data for block in blocks if block.is_certificate)
+    keys = [block for block in blocks if block.is_private_key]
+    if not chain:
+        raise _lacks("certificate", option)
+    if not keys:
+        raise _lacks("private key", option)
+    return Identity(chain, private_key(keys[0], store.key_password, option), option)
+
+
+def _lacks(what: str, option: str) -> ConfigError:
+    return ConfigError(
+        f"option {option} contains no {what}",
+        hint="A keystore must contain the client's certificate chain and its private key.",
+    )
+
+
+def trusted_certificates(store: TrustStore) -> list[bytes]:
+    """Return the certificates of a truststore as DER, at least one.
+
+    Raises:
+        ConfigError: the store cannot be read or opened, or contains no certificate.
+    """
+    option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
+    found = _read(store, option)
+    if not found:
+        raise ConfigError(
+            f"option {option} contains no certificate",
+            hint="It must contain those of the authorities that sign the brokers' certificates.",
+        )
+    return found
+
+
+def _read(store: TrustStore, option: str) -> list[bytes]:
+    if store.certificates is not None:
+        return _pem_certificates(store.certificates.reveal(), option)
+    if store.location is None:
+        raise ConfigError("a truststore needs kafka.ssl.truststore.location or .certificates")
+    content = read_store(store.location, option)
+    match store_format(content, store.type, option):
+        case StoreType.PEM:
+            return _pem_certificates(content.decode("latin-1"), option)
+        case StoreType.PKCS12:
+            return all_certificates(read_pkcs12(content, store.password, option))
+        case StoreType.JKS:
+            return _jks_certificates(opened_jks(content, store.password, option))
+
+
+def _jks_certificates(store: jks.JksStore) -> list[bytes]:
+    """Return the trusted certificates, and the own certificate of each key, as Java's PKIX does."""
+    return [*store.certificates, *(key.chain[0] for key in store.keys if key.chain)]
+
+
+def _pem_certificates(text: str, option: str) -> list[bytes]:
+    return [block.data for block in pem_blocks(text, option) if block.is_certificate]

@@ -73,7 +73,7 @@ _INVALID_AUTHORITY = frozenset({24, 79})
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
-WEAKER = "kafka.ssl.cipher.suites=@SECLEVEL=1 takes keys of 1024 bits too, @SECLEVEL=0 also SHA-1."
+WEAKER = "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits, @SECLEVEL=0 also SHA-1."
 """How to accept keys and signatures that Java accepts but OpenSSL does not; never a default."""
 
 
@@ -94,9 +94,9 @@ def verification_failure(
         return TlsError(
             _other_host(shown, broker),
             broker=broker,
-            hint="Connect by a name that it has: look at kafka.bootstrap.servers and at the "
+            hint="Connect with a name of the certificate: check kafka.bootstrap.servers and the "
             "broker's advertised.listeners. An empty "
-            "kafka.ssl.endpoint.identification.algorithm turns the check off.",
+            "kafka.ssl.endpoint.identification.algorithm disables the check.",
         )
     if code == SELF_SIGNED or code in _UNKNOWN_AUTHORITY:
         return TlsError(_unknown(code, shown), broker=broker, hint=_trust_advice(config))
@@ -105,29 +105,29 @@ def verification_failure(
         return TlsError(
             f"the broker's certificate, or that of an authority above it, has expired{until}",
             broker=broker,
-            hint="Renew it on the broker. If it is still valid, look at this host's clock.",
+            hint="Renew it on the broker. If it is still valid, check this host's clock.",
         )
     if code == NOT_YET_VALID:
         start = f": its own is valid from {shown.valid_from}" if shown else ""
         return TlsError(
             f"the broker's certificate, or that of an authority above it, is not yet valid{start}",
             broker=broker,
-            hint="Look at the clocks of this host and of the one that made the certificate.",
+            hint="Check the clocks of this host and of the certificate's issuer.",
         )
     return TlsError(
-        f"the broker's certificate is not accepted: {error.verify_message}",
+        f"the broker's certificate is invalid: {error.verify_message}",
         broker=broker,
         hint=_other_advice(code),
     )
 
 
 def _other_host(shown: PeerCertificate | None, broker: str) -> str:
-    asked = broker.rpartition(":")[0].strip("[]") or broker
+    host = broker.rpartition(":")[0].strip("[]") or broker
     if shown is None or shown.names is None:
-        return f"the broker's certificate is not for {asked}"
-    names = ", ".join(shown.names[:_MOST_NAMES]) or "no host at all"
+        return f"the broker's certificate is not valid for {host}"
+    names = ", ".join(shown.names[:_MOST_NAMES]) or "no host"
     more = ", …" if len(shown.names) > _MOST_NAMES else ""
-    return f"the broker's certificate is for {names}{more} and not for {asked}"
+    return f"the broker's certificate is valid for {names}{more}, not for {host}"
 
 
 def _unknown(code: int, shown: PeerCertificate | None) -> str:
@@ -146,19 +146,19 @@ def _trust_advice(config: TlsConfig) -> str:
         )
     option = store.certificates.option if store.certificates else "kafka.ssl.truststore.location"
     return (
-        f"Add the authority's certificate to what {option} names. A broker must send the "
-        "certificates between its own and the authority's."
+        f"Add the authority's certificate to the file or text of {option}. A broker must send all "
+        "intermediate certificates."
     )
 
 
 def _other_advice(code: int) -> str:
     if code == _INVALID_PURPOSE:
-        return "A broker's certificate must be made for servers: extended key usage serverAuth."
+        return "A broker's certificate must be issued for servers: extended key usage serverAuth."
     if code in _INVALID_AUTHORITY:
-        return "The certificate that it is signed with must be an authority's: CA:TRUE."
+        return "The signing certificate must be that of an authority: CA:TRUE."
     if code in _TOO_WEAK:
         return (
-            "Have it issued anew: at OpenSSL's usual level RSA keys need 2048 bits, signatures "
-            f"SHA-256. Until then: {WEAKER}"
+            "Renew it: OpenSSL's default security level requires RSA keys of 2048 bits and SHA-256 "
+            f"signatures. As a workaround: {WEAKER}"
         )
-    return "The certificate on the broker must be replaced."
+    return "Replace the broker's certificate."

@@ -44,9 +44,9 @@ def region_of(login: MskIamLogin, host: str) -> str:
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise ConfigError(
-            f"the AWS region of the broker {host} is not known",
-            hint="Its name does not tell: set AWS_REGION in the environment of the driver and, by "
-            "spark.executorEnv.AWS_REGION, of the executors.",
+            f"the AWS region of the broker {host} is unknown",
+            hint="It is not part of the name: set AWS_REGION in the environment of the driver and, "
+            "with spark.executorEnv.AWS_REGION, of the executors.",
         )
     return region
 
@@ -70,14 +70,14 @@ class MskIamSource:
             AuthenticationError: there are no credentials, or the role cannot be assumed.
         """
         try:
-            held = _HeldCredentials(self._credentials())
+            provider = _GivenCredentials(self._credentials())
             sign = MSKAuthTokenProvider.generate_auth_token_from_credentials_provider
-            text, expires_ms = sign(self.region, held)
+            text, expires_ms = sign(self.region, provider)
         except (BotoCoreError, ClientError, ValueError, OSError) as error:
             raise AuthenticationError(
-                f"no AWS credentials to log in with: {quoted(str(error))}",
-                hint="Compare with `aws sts get-caller-identity` on this host, and look at "
-                "awsProfileName and awsRoleArn.",
+                f"no AWS credentials for the login: {quoted(str(error))}",
+                hint="Check awsProfileName, awsRoleArn, and the output of "
+                "`aws sts get-caller-identity` on this host.",
             ) from error
         return Token(text, expires_ms)
 
@@ -87,7 +87,7 @@ class MskIamSource:
             return self._assume(session, self.login.role_arn)
         found = session.get_credentials()
         if found is None:
-            raise ValueError("neither environment nor profile nor instance has any")
+            raise ValueError("none in the environment, the profile or the instance metadata")
         if self.login.debug_credentials:
             identity = self._sts(session).get_caller_identity()
             _log.info("AWS_MSK_IAM: signed as %s", identity.get("Arn"))
@@ -107,17 +107,17 @@ class MskIamSource:
         return session.client("sts", region_name=region, config=_BOUNDED)
 
 
-class _HeldCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
+class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
     """Provider of given credentials, as the signer takes only a provider.
 
     Args:
-        held: credentials to sign with.
+        credentials: the credentials to sign with.
     """
 
-    def __init__(self, held: Credentials) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         super().__init__()
-        self._held = held
+        self._given = credentials
 
     def load(self) -> Credentials:
         """See `CredentialProvider`."""
-        return self._held
+        return self._given

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import TokenLogin, UnsecuredTokenLogin
 
 
-CLOCKS_DIFFER_MS = 60_000
+MAX_CLOCK_SKEW_MS = 60_000
 """Clock difference in milliseconds up to which an expired token is still sent: it may be valid by
 the broker's clock."""
 
@@ -49,12 +49,11 @@ class StaticTokenSource:
         secret = self.login.token
         place = f"option {secret.option}"
         token = token_of(secret.reveal().strip(), place)
-        if token.expires_ms is not None and token.expired(self.clock.wall_ms() - CLOCKS_DIFFER_MS):
+        if token.expires_ms is not None and token.expired(self.clock.wall_ms() - MAX_CLOCK_SKEW_MS):
             ended = datetime.fromtimestamp(token.expires_ms / 1_000, UTC)
             raise AuthenticationError(
                 f"the token from {place} expired at {ended:%Y-%m-%d %H:%M:%S} UTC",
-                hint="Give a file that is renewed by others as file:PATH: it is read anew at each "
-                "login.",
+                hint="Use file:PATH for a file that is renewed: it is read again at each login.",
             )
         return token
 

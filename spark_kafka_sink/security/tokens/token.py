@@ -1,8 +1,6 @@
-"""Bearer tokens (RFC 6750, RFC 7519), the protocol of their sources, and masking of secrets. Pure.
+"""Bearer tokens (RFC 6750, RFC 7519), the protocol of their sources, and their cache and refresh.
 
-An issuer's error response may repeat the request: the Authorization header, which contains id and
-secret in base64, or a form, in which they are percent-encoded. `masked` removes the secret from
-such a text in any of these encodings.
+One token per login serves all connections of a process.
 """
 
 from __future__ import annotations
@@ -10,16 +8,23 @@ from __future__ import annotations
 import binascii
 import json
 import math
+import random
 import re
-from base64 import b64decode, urlsafe_b64decode
+from base64 import urlsafe_b64decode
+from collections import OrderedDict
+from copy import copy
 from dataclasses import dataclass, field
+from threading import Condition
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote_plus, unquote_plus
 
+from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Hashable
+
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.security.model import RefreshPolicy
 
 
 def object_in(text: str | bytes) -> dict[str, object] | None:
@@ -50,59 +55,6 @@ def seconds_under(found: dict[str, object], name: str) -> float | None:
         return None
     seconds = float(value) if abs(value) < 1e15 else math.inf
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-MASK = "***"
-LOOKED_AT = 4_000
-"""Number of characters of a text that are kept; the rest is cut off."""
-_SHORT = 4
-"""Minimum length in characters of a secret to search for on its own in encoded text; a shorter one
-would match almost any text that looks like base64."""
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
-_STANDARD = str.maketrans("-_", "+/")
-_DEPTH = 3
-"""Maximum number of nested encodings, such as base64 of percent-encoded text."""
-
-
-def masked(text: str, client_id: str, secret: str) -> str:
-    """Return the start of the text with the secret masked.
-
-    If the secret is in clear text, only the secret is replaced. If it is encoded, the whole word
-    that contains it is replaced.
-    """
-    if not secret:
-        return text[:LOOKED_AT]
-    needles = [f"{client_id}:{secret}", f"{quote_plus(client_id)}:{quote_plus(secret)}"]
-    if len(secret) >= _SHORT:
-        needles.append(secret)
-    words = re.split(r"(\s+)", text[:LOOKED_AT].replace(secret, MASK))
-    return "".join(MASK if _holds(word, needles) else word for word in words)
-
-
-def _holds(text: str, needles: list[str], depth: int = _DEPTH) -> bool:
-    if any(needle in text for needle in needles):
-        return True
-    return depth > 0 and any(_holds(inner, needles, depth - 1) for inner in _decoded(text))
-
-
-def _decoded(text: str) -> Iterator[str]:
-    """Yield possible decodings of a text, which may be meaningless."""
-    if "%" in text or "+" in text:
-        yield unquote_plus(text)
-    if "%" in text:
-        yield unquote_plus(text.replace("+", "%2B"))
-    for run in _BASE64.findall(text):
-        digits = run.translate(_STANDARD)
-        for start in range(min(4, len(digits) - 3)):  # leading characters may not belong to it
-            yield from _of_base64(digits[start:])
-
-
-def _of_base64(digits: str) -> Iterator[str]:
-    whole = digits[: len(digits) - 1] if len(digits) % 4 == 1 else digits
-    try:
-        yield b64decode(whole + "=" * (-len(whole) % 4)).decode(errors="replace")
-    except binascii.Error:
-        return
 
 
 LARGEST = 256 * 1024
@@ -143,7 +95,7 @@ def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> T
         raise AuthenticationError(f"the token from {place} has {len(text):,} characters")
     if not _B64TOKEN.fullmatch(text):
         raise AuthenticationError(
-            f"what comes from {place} is no bearer token: it has characters that none has"
+            f"the text from {place} is not a bearer token: it contains invalid characters"
             if text
             else f"the token from {place} is empty"
         )
@@ -182,3 +134,161 @@ class TokenSource(Protocol):
             AuthenticationError: there is no token, or the issuer refuses it or is unreachable.
             ConfigError: a secret cannot be found on this host.
         """
+
+
+RETRY_MS = 10_000
+"""Milliseconds to wait after a failed refresh before the next one, as in Java."""
+
+
+def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: float) -> int:
+    """Return the time at which to fetch the next token.
+
+    Args:
+        token: the token just fetched.
+        policy: sasl.login.refresh.*.
+        now_ms: milliseconds since 1970.
+        jitter: a random number from 0 to 1.
+
+    Returns:
+        Milliseconds since 1970: `window_factor` of the token's lifetime, plus jitter, but not
+        within `buffer_seconds` of its expiry and not before `min_period_seconds` from now. If the
+        lifetime is too short for both limits, the factor is applied to the remaining lifetime. A
+        token with unknown expiry is refreshed after `min_period_seconds`.
+    """
+    min_period_ms, buffer_ms = policy.min_period_seconds * 1_000, policy.buffer_seconds * 1_000
+    expires_ms = token.expires_ms
+    if expires_ms is None:
+        return now_ms + min_period_ms
+    if expires_ms <= now_ms:
+        return now_ms
+    factor = policy.window_factor + policy.window_jitter * jitter
+    if now_ms + min_period_ms + buffer_ms > expires_ms:
+        return now_ms + int((expires_ms - now_ms) * factor)
+    starts_ms = now_ms if token.starts_ms is None else token.starts_ms
+    planned_ms = starts_ms + int((expires_ms - starts_ms) * factor)
+    return max(min(planned_ms, expires_ms - buffer_ms), now_ms + min_period_ms)
+
+
+KEPT = 64
+"""Number of logins whose tokens are kept; the least recently used one is dropped first."""
+FAILURE_KEPT_MS = 1_000
+"""Milliseconds for which a failed fetch also fails other requests for the same token, which would
+otherwise fail one after the other. It is short, as the problem may be fixed soon."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """The state of one login; guarded by the cache's lock."""
+
+    token: Token | None = None
+    refresh_ms: int = 0
+    failure: AuthenticationError | None = None
+    failed_ms: int = 0
+    fetching: bool = False
+
+
+class TokenCache:
+    """Tokens by the settings of their login; thread-safe.
+
+    A token is refreshed by the first thread that requests it after its refresh time. No background
+    thread is needed: connections re-authenticate at 85 to 95 % of their session lifetime, which
+    ends with the token (KIP-368), and a refresh is due by then. While one thread refreshes a token,
+    others continue to use it; if there is no token yet, they wait for the thread that fetches it.
+
+    Args:
+        clock: clock for expiry and refresh times.
+        jitter: returns a random number from 0 to 1.
+    """
+
+    def __init__(
+        self, clock: Clock | None = None, jitter: Callable[[], float] = random.random
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._jitter = jitter
+        # Guards `_entries` and what they hold; never held while a token is fetched.
+        self._changed = Condition()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+
+    def token(self, source: TokenSource, policy: RefreshPolicy) -> Token:
+        """Return a valid token, from the cache or newly fetched.
+
+        Raises:
+            AuthenticationError: see `TokenSource.fetch`; not raised while a cached token is valid.
+            ConfigError: see `TokenSource.fetch`.
+        """
+        if source.shared is None:
+            return source.fetch()
+        entry = self._entry((source.shared, policy))
+        with self._changed:
+            while True:
+                now_ms = self._clock.wall_ms()
+                if (kept := _usable(entry, now_ms)) is not None:
+                    return kept
+                if not entry.fetching:
+                    break
+                self._changed.wait()
+            entry.fetching = True
+        return self._fetch(entry, source, policy)
+
+    def forget(self, token: Token) -> None:
+        """Drop a token that a broker has rejected."""
+        with self._changed:
+            for entry in self._entries.values():
+                if entry.token is not None and entry.token.value == token.value:
+                    entry.token = None
+
+    def _entry(self, key: Hashable) -> _Entry:
+        with self._changed:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            if len(self._entries) > KEPT:
+                self._entries.popitem(last=False)
+            return entry
+
+    def _fetch(self, entry: _Entry, source: TokenSource, policy: RefreshPolicy) -> Token:
+        try:
+            token = source.fetch()
+        except AuthenticationError as error:
+            return self._failed(entry, error)
+        else:
+            with self._changed:
+                now_ms = self._clock.wall_ms()
+                entry.token, entry.failure = token, None
+                entry.refresh_ms = refresh_at_ms(token, policy, now_ms, self._jitter())
+            return token
+        finally:
+            with self._changed:
+                entry.fetching = False
+                self._changed.notify_all()
+
+    def _failed(self, entry: _Entry, error: AuthenticationError) -> Token:
+        """Return the earlier token while it is valid.
+
+        Raises:
+            AuthenticationError: `error`, if there is no valid token.
+        """
+        with self._changed:
+            now_ms = self._clock.wall_ms()
+            if entry.token is not None and not entry.token.expired(now_ms):
+                entry.refresh_ms = now_ms + RETRY_MS
+                return entry.token
+            entry.token, entry.failure, entry.failed_ms = None, error, now_ms
+        raise error
+
+
+def _usable(entry: _Entry, now_ms: int) -> Token | None:
+    """Return the cached token, or None if one must be fetched now.
+
+    Raises:
+        AuthenticationError: a fetch has just failed.
+    """
+    token = entry.token
+    if token is not None and not token.expired(now_ms):
+        return token if now_ms < entry.refresh_ms or entry.fetching else None
+    if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_KEPT_MS:
+        raise copy(entry.failure)  # each thread needs an exception with its own traceback
+    return None
+
+
+PROCESS_WIDE = TokenCache()
+"""Shared by all connections of a worker process."""

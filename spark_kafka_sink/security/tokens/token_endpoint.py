@@ -1,13 +1,20 @@
-"""Request tokens from an OAuth 2.0 issuer (RFC 6749), with retries (KIP-768)."""
+"""Request tokens from an OAuth 2.0 issuer (RFC 6749), with retries (KIP-768).
+
+An issuer's error response may repeat the request: the Authorization header, which contains id and
+secret in base64, or a form, in which they are percent-encoded. `masked` removes the secret from
+such a text in any of these encodings.
+"""
 
 from __future__ import annotations
 
+import binascii
+import re
 import ssl
 import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 from authlib.integrations.requests_client import OAuth2Session
 from requests import RequestException, Response
@@ -22,7 +29,6 @@ from spark_kafka_sink.security.credentials import credentials_stamp, revealed
 from spark_kafka_sink.security.tls.context import ContextCache
 from spark_kafka_sink.security.tokens.token import (
     Token,
-    masked,
     object_in,
     seconds_under,
     text_under,
@@ -30,13 +36,66 @@ from spark_kafka_sink.security.tokens.token import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from requests import Session
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.security.model import ClientCredentialsLogin
     from spark_kafka_sink.security.credentials import Stamp
+
+
+MASK = "***"
+LOOKED_AT = 4_000
+"""Number of characters of a text that are kept; the rest is cut off."""
+_SHORT = 4
+"""Minimum length in characters of a secret to search for on its own in encoded text; a shorter one
+would match almost any text that looks like base64."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
+_STANDARD = str.maketrans("-_", "+/")
+_DEPTH = 3
+"""Maximum number of nested encodings, such as base64 of percent-encoded text."""
+
+
+def masked(text: str, client_id: str, secret: str) -> str:
+    """Return the start of the text with the secret masked.
+
+    If the secret is in clear text, only the secret is replaced. If it is encoded, the whole word
+    that contains it is replaced.
+    """
+    if not secret:
+        return text[:LOOKED_AT]
+    needles = [f"{client_id}:{secret}", f"{quote_plus(client_id)}:{quote_plus(secret)}"]
+    if len(secret) >= _SHORT:
+        needles.append(secret)
+    words = re.split(r"(\s+)", text[:LOOKED_AT].replace(secret, MASK))
+    return "".join(MASK if _holds(word, needles) else word for word in words)
+
+
+def _holds(text: str, needles: list[str], depth: int = _DEPTH) -> bool:
+    if any(needle in text for needle in needles):
+        return True
+    return depth > 0 and any(_holds(inner, needles, depth - 1) for inner in _decoded(text))
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """Yield possible decodings of a text, which may be meaningless."""
+    if "%" in text or "+" in text:
+        yield unquote_plus(text)
+    if "%" in text:
+        yield unquote_plus(text.replace("+", "%2B"))
+    for run in _BASE64.findall(text):
+        digits = run.translate(_STANDARD)
+        for start in range(min(4, len(digits) - 3)):  # leading characters may not belong to it
+            yield from _of_base64(digits[start:])
+
+
+def _of_base64(digits: str) -> Iterator[str]:
+    whole = digits[: len(digits) - 1] if len(digits) % 4 == 1 else digits
+    try:
+        yield b64decode(whole + "=" * (-len(whole) % 4)).decode(errors="replace")
+    except binascii.Error:
+        return
 
 
 def next_wait_ms(
@@ -125,7 +184,7 @@ def body_of(response: Response) -> bytes:
 
 
 _OK = 200
-_NEVER_AGAIN = frozenset(
+_NOT_RETRIED = frozenset(
     [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
 )
 """HTTP status codes that are not retried, as in Java's HttpJwtRetriever: the response would be the
@@ -150,7 +209,7 @@ class Refusal:
     retriable: bool
 
 
-class _Answered(Exception):  # noqa: N818 - passes the response out of the library, is not an error
+class _ResponseReceived(Exception):  # noqa: N818 - passes the response out of the library, is not an error
     """The issuer's response."""
 
     def __init__(self, response: Response, body: bytes) -> None:
@@ -172,7 +231,7 @@ class TokenEndpoint:
         self._client_id = revealed(login.client_id)
         self._client_secret = revealed(login.client_secret)
 
-    def ask(self, now_ms: int) -> Token | Refusal:
+    def request(self, now_ms: int) -> Token | Refusal:
         """Request a token; return it, or the reason why there is none.
 
         Args:
@@ -183,16 +242,16 @@ class TokenEndpoint:
         """
         limit_s = (self._login.connect_timeout_ms + self._login.read_timeout_ms) / 1_000
         try:
-            answer = within(limit_s, self._place, self._post)
+            response = within(limit_s, self._place, self._post)
         except TimeoutError as error:
-            return self._refused(f"gave no answer: {error}", retriable=True)
+            return self._refused(f"did not respond: {error}", retriable=True)
         except TooLargeError:
-            return self._refused(f"answers with more than {LARGEST:,} bytes", retriable=False)
+            return self._refused(f"returned more than {LARGEST:,} bytes", retriable=False)
         except (RequestException, OSError, ValueError) as error:
             return self._unreachable(error)
-        return self._read(answer, now_ms)
+        return self._read(response, now_ms)
 
-    def _post(self) -> _Answered:
+    def _post(self) -> _ResponseReceived:
         """Send the request and return the response.
 
         Raises:
@@ -204,7 +263,7 @@ class TokenEndpoint:
         ) as session:
             prepare(session, login)
             session.register_client_auth_method((_AUTH_METHOD, self._authorize))
-            session.register_compliance_hook("access_token_response", _take_answer)
+            session.register_compliance_hook("access_token_response", _raise_response)
             try:
                 session.fetch_token(
                     login.token_endpoint_url,
@@ -214,8 +273,8 @@ class TokenEndpoint:
                     stream=True,
                     **({} if login.scope is None else {"scope": login.scope}),
                 )
-            except _Answered as answer:
-                return answer
+            except _ResponseReceived as received:
+                return received
         raise ValueError("the request was not sent")
 
     def _authorize(
@@ -229,13 +288,13 @@ class TokenEndpoint:
         encoded = b64encode(":".join(pair).encode()).decode()
         return uri, {**headers, "Authorization": f"Basic {encoded}"}, body
 
-    def _read(self, answer: _Answered, now_ms: int) -> Token | Refusal:
-        status, content = answer.response.status_code, object_in(answer.body)
+    def _read(self, received: _ResponseReceived, now_ms: int) -> Token | Refusal:
+        status, content = received.response.status_code, object_in(received.body)
         if status != _OK or content is None or "error" in content:
-            return self._told(status, content)
+            return self._without_token(status, content)
         access_token = text_under(content, "access_token")
         if access_token is None:
-            return self._refused("answers without an access_token", retriable=False)
+            return self._refused("returned no access_token", retriable=False)
         lifetime = seconds_under(content, "expires_in")
         expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
         try:
@@ -245,16 +304,16 @@ class TokenEndpoint:
         # A token that is already expired on arrival means that this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
 
-    def _told(self, status: int, content: dict[str, object] | None) -> Refusal:
+    def _without_token(self, status: int, content: dict[str, object] | None) -> Refusal:
         """Return the refusal for a response without a token."""
         found = content or {}
         words = [text_under(found, "error"), text_under(found, "error_description")]
-        told = ": ".join(self._harmless(word) for word in words if word is not None)
-        says = f"answers with HTTP status {status}" + (f": {told}" if told else "")
-        if status == _OK and not told:
-            says = "answers with something that is no JSON object"
-        retriable = status not in _NEVER_AGAIN and not _OK <= status < 400
-        return self._refused(says, retriable=retriable)
+        details = ": ".join(self._harmless(word) for word in words if word is not None)
+        problem = f"returned HTTP status {status}" + (f": {details}" if details else "")
+        if status == _OK and not details:
+            problem = "returned a response that is not a JSON object"
+        retriable = status not in _NOT_RETRIED and not _OK <= status < 400
+        return self._refused(problem, retriable=retriable)
 
     def _harmless(self, text: str) -> str:
         return quoted(masked(text, self._client_id, self._client_secret))
@@ -264,16 +323,16 @@ class TokenEndpoint:
         reason = _root_of(error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             return self._refused(
-                f"has a certificate that is not accepted: {reason.verify_message}",
+                f"has an invalid certificate: {reason.verify_message}",
                 retriable=False,
                 hint=_TRUST if reason.verify_code in _UNTRUSTED else _CHECK,
             )
         if isinstance(error, ValueError):
-            return self._refused(f"is no URL to ask: {type(error).__name__}", retriable=False)
-        return self._refused(f"can't be asked: {_why(reason)}", retriable=True)
+            return self._refused(f"is not a valid URL: {type(error).__name__}", retriable=False)
+        return self._refused(f"cannot be reached: {_why(reason)}", retriable=True)
 
-    def _refused(self, says: str, *, retriable: bool, hint: str = _CHECK) -> Refusal:
-        return Refusal(AuthenticationError(f"{self._place} {says}", hint=hint), retriable)
+    def _refused(self, problem: str, *, retriable: bool, hint: str = _CHECK) -> Refusal:
+        return Refusal(AuthenticationError(f"{self._place} {problem}", hint=hint), retriable)
 
 
 def _place_of(url: str) -> str:
@@ -284,14 +343,14 @@ def _place_of(url: str) -> str:
         return "the token endpoint"
 
 
-def _take_answer(response: Response) -> Response:
+def _raise_response(response: Response) -> Response:
     """Pass the response out before the library parses it without checking its size and form.
 
     Raises:
-        _Answered: always, unless the response is too large.
+        _ResponseReceived: always, unless the response is too large.
         TooLargeError: the response is too large.
     """
-    raise _Answered(response, body_of(response))
+    raise _ResponseReceived(response, body_of(response))
 
 
 def _root_of(error: BaseException) -> BaseException:
@@ -307,7 +366,7 @@ def _root_of(error: BaseException) -> BaseException:
 
 def _why(reason: BaseException) -> str:
     if isinstance(reason, TimeoutError):
-        return "no answer within the time allowed"
+        return "timeout"
     if isinstance(reason, ssl.SSLError):
         return f"TLS: {reason.reason}"
     return (isinstance(reason, OSError) and reason.strerror) or type(reason).__name__
@@ -349,7 +408,7 @@ class ClientCredentialsSource:
         endpoint = TokenEndpoint(self.login)
         began, attempts, first = self.clock.monotonic(), 0, None
         while True:
-            answer = endpoint.ask(self.clock.wall_ms())
+            answer = endpoint.request(self.clock.wall_ms())
             if not isinstance(answer, Refusal):
                 return answer
             attempts, first = attempts + 1, first or answer.error

@@ -50,7 +50,7 @@ def test_a_store_that_does_not_open_is_found(tmp_path: Path) -> None:
     store = tmp_path / "ca.pem"
     store.write_text("no certificate")
     options = {"kafka.ssl.ca.location": str(store)}
-    assert "option kafka.ssl.ca.location holds no certificate" in failure("SSL", options)
+    assert "option kafka.ssl.ca.location contains no certificate" in failure("SSL", options)
     store.write_text(CertificateAuthority().certificate_pem)
     check("SSL", options)
 
@@ -63,7 +63,7 @@ def test_the_issuers_authorities_are_looked_at_too(tmp_path: Path) -> None:
     store = tmp_path / "issuer.pem"
     store.write_text("no certificate")
     options = ISSUER | {"kafka.https.ca.location": str(store)}
-    assert "option kafka.https.ca.location holds no" in failure("SASL_SSL", options)
+    assert "option kafka.https.ca.location contains no" in failure("SASL_SSL", options)
     check("SASL_SSL", ISSUER)
 
 
@@ -117,8 +117,8 @@ def test_a_stream_outlives_a_store_that_is_being_replaced(
     with caplog.at_level(logging.WARNING):
         preflight.check(security)
         preflight.check(security)
-    assert "option kafka.ssl.ca.location holds no certificate" in caplog.text
-    with pytest.raises(ConfigError, match="holds no certificate"):
+    assert "option kafka.ssl.ca.location contains no certificate" in caplog.text
+    with pytest.raises(ConfigError, match="contains no certificate"):
         StreamPreflight(settling=0.0).check(security)
 
 

@@ -23,8 +23,7 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     TrustStore,
 )
-from spark_kafka_sink.security.credentials import credentials_stamp, resolved_login
-from spark_kafka_sink.security.shipped_files import located
+from spark_kafka_sink.security.credentials import credentials_stamp, located, resolved_login
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,7 @@ from spark_kafka_sink.config.security.model import (
 )
 from spark_kafka_sink.security.sasl.factory import exchange_for
 from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
-from spark_kafka_sink.security.tokens.cache import TokenCache
-from spark_kafka_sink.security.tokens.token import Token
+from spark_kafka_sink.security.tokens.token import Token, TokenCache
 
 if TYPE_CHECKING:
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
@@ -84,17 +83,17 @@ def test_an_unsecured_token() -> None:
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (b'{"status":"invalid_token"}', "refuses the token: invalid_token"),
+        (b'{"status":"invalid_token"}', "rejected the token: invalid_token"),
         (
             b'{"status":"insufficient_scope", "scope":"kafka-write"}',
-            "insufficient_scope, it wants the scope kafka-write",
+            "insufficient_scope, it requires the scope kafka-write",
         ),
         (b"no json", "no json"),
         (b'{"other":1}', "other"),
         (b'{"status":{"a":1}}', "status"),
-        (b"[" * 60_000, "refuses"),
-        (b'{"a":' * 12_000, "refuses"),
-        (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "refuses"),
+        (b"[" * 60_000, "rejected"),
+        (b'{"a":' * 12_000, "rejected"),
+        (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "rejected"),
     ],
 )
 def test_an_error_is_acknowledged_and_then_told(error: bytes, says: str) -> None:

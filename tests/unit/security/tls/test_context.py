@@ -183,8 +183,8 @@ def test_a_suite_of_tls_1_3_that_was_not_named_is_refused(tmp_path: Path) -> Non
     [
         ((BROAD,), (TlsVersion.TLS_1_3,), "belongs to a version"),
         (("TLS_AES_256_GCM_SHA384",), (TlsVersion.TLS_1_2,), "belongs to a version"),
-        (("TLS_RSA_WITH_NOTHING",), tuple(TlsVersion), "knows none of the suites"),
-        (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "knows none of the suites"),
+        (("TLS_RSA_WITH_NOTHING",), tuple(TlsVersion), "supports none of the suites"),
+        (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "supports none of the suites"),
     ],
 )
 def test_suites_that_leave_nothing_are_an_error(

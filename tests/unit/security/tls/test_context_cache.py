@@ -95,7 +95,7 @@ def test_a_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        ("half a fi", "holds no certificate"),
+        ("half a fi", "contains no certificate"),
         ("-----BEGIN CERTIFICATE-----\nMIIé\n-----END CERTIFICATE-----", "not ASCII"),
         ("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----", "is empty"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "not enough data"),
@@ -183,7 +183,7 @@ def test_a_store_that_nobody_touches_is_not_waited_for(
     path = tmp_path / "live.pem"
     path.touch()
     monkeypatch.setattr(credentials, "JUST_NOW_S", 0.0)
-    with pytest.raises(ConfigError, match="holds no certificate"):
+    with pytest.raises(ConfigError, match="contains no certificate"):
         ContextCache(settling=3_600).context(trusting(path))
 
 
@@ -233,7 +233,7 @@ def hanging() -> Iterator[Hanging]:
 
 def test_files_that_do_not_answer_hold_up_one_thread(tmp_path: Path, hanging: Hanging) -> None:
     """The others go on with what was read before, and other settings are not concerned."""
-    cache, config = ContextCache(hanging, patience=0.05), trusting(AUTHORITY.write(tmp_path))
+    cache, config = ContextCache(hanging, wait_s=0.05), trusting(AUTHORITY.write(tmp_path))
     first = cache.context(config)
     NEXT.write(tmp_path)
     with ThreadPoolExecutor(1) as pool:

@@ -44,7 +44,7 @@ def test_the_sentence_is_the_usual_one(names: bytes) -> None:
     said = str(verification_failure(error(UNKNOWN_AUTHORITY), odd(names), config, broker))
     assert "signed by an authority that is not trusted, CN=Stranger" in said
     said = str(verification_failure(error(OTHER_HOST), odd(names), config, broker))
-    assert "the broker's certificate is not for kafka-1 " in said
+    assert "the broker's certificate is not valid for kafka-1 " in said
 
 
 def test_a_version_that_there_is_not() -> None:

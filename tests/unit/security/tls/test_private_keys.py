@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.security.tls.identity import private_key, sealed
-from spark_kafka_sink.security.tls.stores import pem_blocks
+from spark_kafka_sink.security.tls.stores import pem_blocks, private_key, sealed
 from tests.support.keytool import openssl
 
 if TYPE_CHECKING:
@@ -113,14 +112,14 @@ def test_a_key_with_its_parameters_in_a_block_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "can't be read"),
+        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "cannot be read"),
         ("-----BEGIN PRIVATE KEY-----\n*\n-----END PRIVATE KEY-----", "is not base64"),
         ("-----BEGIN PRIVATE KEY-----\nAAAé\n-----END PRIVATE KEY-----", "not ASCII"),
         ("-----BEGIN PRIVATE KEY-----\nAbc: é\nAAAA\n-----END PRIVATE KEY-----", "not ASCII"),
         ("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----", "is empty"),
         (
             "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----",
-            "can't be read",
+            "cannot be read",
         ),
     ],
 )

@@ -13,8 +13,12 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.security.tls.context import client_context
-from spark_kafka_sink.security.tls.identity import client_identity, trusted_certificates
-from spark_kafka_sink.security.tls.stores import JksKey, jks_private_key
+from spark_kafka_sink.security.tls.jks import JksKey
+from spark_kafka_sink.security.tls.stores import (
+    client_identity,
+    jks_private_key,
+    trusted_certificates,
+)
 from tests.support.handshakes import demanding_context, handshake
 from tests.unit.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD
 
@@ -68,7 +72,7 @@ def test_what_java_opens_without_a_password_opens(stores: Stores, name: str) -> 
     [
         ("trust.jks", "hunter2", r"JKS store .* does not open"),
         ("trust.p12", "hunter2", r"PKCS12 store .* does not open"),
-        ("trust.p12", None, r"can't be opened without a password"),
+        ("trust.p12", None, r"needs a password"),
     ],
 )
 def test_a_wrong_password_names_its_option(
@@ -102,7 +106,7 @@ def test_a_keystores_chain_and_key_open_a_door(
         ("wrong", KEY_PASSWORD, r"does not open.*kafka\.ssl\.keystore\.password is wrong"),
         (STORE_PASSWORD, "wrong", r"does not open with kafka\.ssl\.key\.password"),
         (STORE_PASSWORD, None, r"does not open with kafka\.ssl\.keystore\.password"),
-        (None, None, r"there is no password for it"),
+        (None, None, r"no password is set for it"),
     ],
 )
 def test_wrong_passwords_of_a_jks_keystore(
@@ -117,7 +121,7 @@ def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
         ConfigError, match=r"does not open.*kafka\.ssl\.keystore\.password"
     ) as caught:
         client_identity(keys(stores.path("client.p12"), "wrong"))
-    assert "A key whose password differs from the store's can't be read" in str(caught.value)
+    assert "A key with a password other than the store's is not supported" in str(caught.value)
     with pytest.raises(ConfigError) as caught:
         trusted_certificates(trust(stores.path("trust.p12"), "wrong"))
     assert "A key" not in str(caught.value)
@@ -125,7 +129,7 @@ def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
 
 @pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
 def test_a_truststore_is_no_keystore(stores: Stores, name: str) -> None:
-    with pytest.raises(ConfigError, match="holds no private key"):
+    with pytest.raises(ConfigError, match="contains no private key"):
         client_identity(keys(stores.path(name), STORE_PASSWORD))
 
 
@@ -138,10 +142,14 @@ def test_of_a_key_in_a_truststore_its_own_certificate_is_trusted(stores: Stores)
 @pytest.mark.parametrize(
     ("name", "declared", "words"),
     [
-        ("trust.p12", StoreType.PEM, r"names a PKCS12 file, .*type says PEM.*type=PKCS12"),
-        ("trust.jks", StoreType.PEM, r"names a JKS file, .*type says PEM.*type=JKS"),
+        ("trust.p12", StoreType.PEM, r"names a PKCS12 file, .*type is PEM.*type=PKCS12"),
+        ("trust.jks", StoreType.PEM, r"names a JKS file, .*type is PEM.*type=JKS"),
         ("first.pem", StoreType.JKS, r"neither JKS nor PKCS12.*truststore\.type=PEM"),
-        ("client.jceks", StoreType.JKS, r"format JCEKS, which is not supported.*importkeystore"),
+        (
+            "client.jceks",
+            StoreType.JKS,
+            r"a JCEKS key store.*importkeystore",
+        ),
     ],
 )
 def test_a_file_of_another_type_is_said(
@@ -190,12 +198,12 @@ def test_a_jks_key_of_an_unknown_kind_is_said() -> None:
     algorithm = bytes.fromhex("300506032a0304")  # OBJECT IDENTIFIER 1.2.3.4
     content = b"\x02\x01\x00" + algorithm + b"\x04\x01\x00"
     key = protected_key(b"\x30" + bytes([len(content)]) + content, KEY_PASSWORD)
-    with pytest.raises(ConfigError, match=r"'odd' in option .* is of a kind that can't be read"):
+    with pytest.raises(ConfigError, match=r"'odd' in option .* has an unsupported type"):
         jks_private_key(key, secret(KEY_PASSWORD, "key"), "kafka.ssl.keystore.location")
 
 
 def test_a_location_that_is_no_path_is_said() -> None:
-    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location holds no path"):
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location is not a path"):
         trusted_certificates(trust("/a\0b", None))
 
 

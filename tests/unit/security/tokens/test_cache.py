@@ -12,8 +12,7 @@ import pytest
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.model import RefreshPolicy
-from spark_kafka_sink.security.tokens.cache import KEPT, TokenCache
-from spark_kafka_sink.security.tokens.token import Token
+from spark_kafka_sink.security.tokens.token import KEPT, Token, TokenCache
 
 POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0)
 

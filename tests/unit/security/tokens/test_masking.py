@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.security.tokens.token import LOOKED_AT, MASK, masked
+from spark_kafka_sink.security.tokens.token_endpoint import LOOKED_AT, MASK, masked
 
 ID = "the-client"
 SECRET = "s3cr3t:wörd+/="

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.config.security.model import RefreshPolicy
-from spark_kafka_sink.security.tokens.cache import refresh_at_ms
-from spark_kafka_sink.security.tokens.token import Token
+from spark_kafka_sink.security.tokens.token import Token, refresh_at_ms
 
 NOW = 1_700_000_000_000
 MINUTE = 60_000

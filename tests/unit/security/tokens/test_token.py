@@ -48,10 +48,10 @@ def test_any_other_is_taken_as_it_is(text: str) -> None:
     ("text", "says"),
     [
         ("", "empty"),
-        ("a b", "no bearer token"),
-        ("tokén", "no bearer token"),
-        ("token\x01auth=Bearer other", "no bearer token"),
-        ("=", "no bearer token"),
+        ("a b", "not a bearer token"),
+        ("tokén", "not a bearer token"),
+        ("token\x01auth=Bearer other", "not a bearer token"),
+        ("=", "not a bearer token"),
         ("x" * (LARGEST + 1), "characters"),
     ],
 )
