@@ -211,7 +211,10 @@ class Cluster:
         store = TopicStore(backend, self.journal)
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
-        self.topics = Topics(config, self.node_states.active(), store, layers)
+        self.group_coordinator = GroupCoordinator(self.journal)
+        self.topics = Topics(
+            config, self.node_states.active(), store, layers, self.group_coordinator.forget_topic
+        )
         self.log_manager = LogManager(self.topics.logs, clock, config.retention_check_ms)
         self.elections = Elections(self.node_states, self.topics, purgatory)
         self.node_control = NodeControl(
@@ -220,7 +223,6 @@ class Cluster:
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)
         self.reassignments = Reassignments(self.topics, self.elections)
-        self.group_coordinator = GroupCoordinator(self.journal)
         self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
         self.transaction_coordinator = TransactionCoordinator(
             config, self.journal, clock, self.topics.named, self.transactional_offsets, purgatory

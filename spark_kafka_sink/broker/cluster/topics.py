@@ -23,7 +23,7 @@ from spark_kafka_sink.broker.storage.log_storage import LogConfig
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.storage.journal import Journal
@@ -276,7 +276,15 @@ def _close(logs: Sequence[UnifiedLog]) -> None:
 
 
 class Topics:
-    """All topics, by name and by id."""
+    """All topics, by name and by id.
+
+    Args:
+        config: what the broker was started with.
+        nodes: the active nodes.
+        store: has the topics from before a restart.
+        broker_layers: the broker configs that topic configs default to.
+        forget_offsets: deletes the committed offsets of all groups for a topic.
+    """
 
     def __init__(
         self,
@@ -284,8 +292,10 @@ class Topics:
         nodes: list[int],
         store: TopicStore,
         broker_layers: tuple[Layer, ...],
+        forget_offsets: Callable[[str], None],
     ) -> None:
         self.store = store
+        self._forget_offsets = forget_offsets
         self._config = config
         self._brokers = Brokers(tuple(nodes), frozenset(nodes))
         self._by_name: dict[str, Topic] = {}
@@ -360,6 +370,7 @@ class Topics:
         topic = self.draft(new)
         indexes = range(len(topic.partitions))
         try:
+            self._forget_offsets(topic.name)  # of a deleted topic, after a crash or a failure
             with self.store.creating(topic.name, indexes, topic.config) as logs:
                 for partition, log in zip(topic.partitions, logs, strict=True):
                     partition.log = log
@@ -472,6 +483,8 @@ class Topics:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        with contextlib.suppress(OSError):  # `create` repeats it
+            self._forget_offsets(topic.name)
 
 
 def _check_assignments(new: NewTopic, brokers: Brokers) -> TopicError | None:

@@ -91,6 +91,17 @@ class GroupCoordinator:
         """Delete a group and its offsets."""
         self._groups.pop(group_id).offsets.clear()
 
+    def forget_topic(self, name: str) -> None:
+        """Delete the offsets of all groups for a deleted topic.
+
+        Raises:
+            OSError: the journal failed; some offsets are left.
+        """
+        for group in self._groups.values():
+            for topic, partition in list(group.offsets):
+                if topic == name:
+                    del group.offsets[topic, partition]
+
     def tick(self, now: float) -> None:
         """Call `ClassicGroup.tick` on every group once the next deadline has passed."""
         due = self.next_deadline()

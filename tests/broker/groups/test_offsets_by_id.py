@@ -9,6 +9,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
+from tools.support.raw_client import TIMEOUT
 
 if TYPE_CHECKING:
     from tools.support.raw_client import RawClient
@@ -61,6 +62,25 @@ def fetch(raw: RawClient, group: str, *topic_ids: UUID) -> dict[UUID, tuple[Erro
         )
         for topic in answer.groups[0].topics
     }
+
+
+def test_a_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
+    """A group would otherwise skip the first records of a new topic with the name."""
+    group = f"group-{topic}"
+    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
+    assert commit(any_raw, group, topic_id, 5) is ErrorCode.none
+    deleted = any_raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=TIMEOUT)
+    assert deleted.responses[0].error_code is ErrorCode.none
+    deadline = time.monotonic() + 60
+    while committed(any_raw, group) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert committed(any_raw, group) == []
+
+
+def committed(raw: RawClient, group: str) -> list[str]:
+    """The topics for which a group has offsets."""
+    answer = raw.call(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}])
+    return [one.name for one in answer.groups[0].topics]
 
 
 def test_offsets_by_id(any_raw: RawClient, topic: str) -> None:

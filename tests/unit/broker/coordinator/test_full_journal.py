@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock
-from spark_kafka_sink.broker.cluster.topics import NewTopic, Topics, TopicStore
+from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -73,7 +73,7 @@ def test_offsets_and_configs_are_as_they_were(journal: FullJournal) -> None:
     offsets = GroupCoordinator(journal).get_or_create("g").offsets
     offsets["t", 0] = CommittedOffset(offset=1)
     store = TopicStore(MemoryBackend(), journal)
-    topics = Topics(BrokerConfig(), [1], store, ())
+    topics = Topics(BrokerConfig(), [1], store, (), lambda _: None)
     topic = topics.create(NewTopic(name="t", partitions=1))
     retention = topic.partitions[0].log.storage.config.retention_ms
     journal.room = 0
@@ -86,6 +86,26 @@ def test_offsets_and_configs_are_as_they_were(journal: FullJournal) -> None:
     assert offsets["t", 0].offset == 1
     assert topic.config.own == {}
     assert topic.partitions[0].log.storage.config.retention_ms == retention
+
+
+def test_offsets_of_a_deleted_topic_do_not_pass_to_the_next(
+    journal: FullJournal, tmp_path: Path
+) -> None:
+    groups = GroupCoordinator(journal)
+    store = TopicStore(MemoryBackend(), journal)
+    topics = Topics(BrokerConfig(), [1], store, (), groups.forget_topic)
+    topic = topics.create(NewTopic(name="t", partitions=1))
+    offsets = groups.get_or_create("g").offsets
+    offsets["t", 0] = CommittedOffset(offset=1)
+    journal.room = 3  # lines for the deletion of the topic, and none for that of the offset
+    topics.delete(topic)
+    assert not journal.room
+    with pytest.raises(TopicError, match="No space"):
+        topics.create(NewTopic(name="t", partitions=1))
+    journal.room = 1_000
+    topics.create(NewTopic(name="t", partitions=1))
+    assert not offsets
+    assert not GroupCoordinator(reopened(journal, tmp_path)).get_or_create("g").offsets
 
 
 class Transactions:
