@@ -7,6 +7,7 @@ watermark. There is only one copy of the log; a follower is a position in it.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_config import TopicConfig
     from spark_kafka_sink.records.decoder import EndTransactionMarker
 
+
+LOG = logging.getLogger(__name__)
 
 MAX_STEPS = 10_000
 """Maximum number of appends remembered for followers that lag; beyond it the newest are merged."""
@@ -268,12 +271,32 @@ class Partition:
             epochs.assign(header.leader_epoch, header.base_offset)
             self.replay(batch)
 
-        self.log = UnifiedLog(load(on_batch), epochs)
+        storage = load(on_batch)
+        if storage.end_offset < start_offset:
+            self._restart(storage, start_offset)
+            epochs = LeaderEpochCache()
+        self.log = UnifiedLog(storage, epochs)
         self.log.delete_records(start_offset)
         self.replica_states.begin(self.log.end_offset)
         for node in self.replicas:
             self.replica_states.catch_up(node, self.log.end_offset)
         self.transactions.replicated(self.high_watermark)
+
+    def _restart(self, storage: LogStorage, start_offset: int) -> None:
+        """Continue a log at its start offset if it has lost its end, as Kafka's LogLoader does.
+
+        Offsets before the start cannot be read, so records that are appended there would be lost.
+        """
+        LOG.warning(
+            "%s-%d is damaged: it ends at offset %d, before its start offset %d, where it now "
+            "continues",
+            self.topic,
+            self.index,
+            storage.end_offset,
+            start_offset,
+        )
+        storage.restart_at(start_offset)
+        self.forget_producers()
 
     def forget_producers(self) -> None:
         """Reset producer and transaction state, before a replay of the log."""

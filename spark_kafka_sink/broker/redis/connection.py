@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 SCHEMES: Final = ("redis", "rediss", "unix")
@@ -159,6 +159,7 @@ class RedisConnection:
         self._location = location
         self._name: str | None = None
         self._owned: str | None = None
+        self._commands: Callable[[], Iterable[Command]] = tuple
         self._paused_until = 0.0
         self._is_changed = self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
@@ -196,15 +197,19 @@ class RedisConnection:
                 break
         self._is_failing = False
 
-    def own(self, journal: str) -> None:
+    def own(self, journal: str, commands: Callable[[], Iterable[Command]]) -> None:
         """Store the broker's name in the journal; every later pipeline checks it.
+
+        Args:
+            journal: the key of the journal.
+            commands: returns commands that write all of the journal, executed after a reconnect.
 
         Raises:
             RedisFailedError: Redis failed.
         """
         assert self._name is not None
         self.call("HSET", journal, OWNER_FIELD, json.dumps(self._name))
-        self._owned = journal
+        self._owned, self._commands = journal, commands
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies to commands sent together; the reply of a failed one is an error.
@@ -269,9 +274,29 @@ class RedisConnection:
             _, own_id, clients = self._exchange(commands)
             # A user without the permission to ask is assumed to be the only broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
-                _check_alone(self._location, self._name, own_id, clients.decode(errors="replace"))
-            self._exchange_owned([])
+                text = clients.decode(errors="replace")
+                former = _check_alone(self._location, self._name, own_id, text)
+                # Otherwise a change that was sent over them could still be applied later.
+                self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
+            if self._owned is not None:
+                self._rewrite(self._owned)
         self._is_open = True
+
+    def _rewrite(self, journal: str) -> None:
+        """Write the whole journal again, as Redis may have another state than this broker.
+
+        A change whose reply was lost may have been applied, and a Redis that has restarted may have
+        loaded an older state.
+
+        Raises:
+            ChangedDataError: the journal is no longer this broker's.
+            RedisFailedError: Redis refused.
+        """
+        self._exchange_owned([("WATCH", journal)])
+        own: Command = ("HSET", journal, OWNER_FIELD, json.dumps(self._name))
+        commands = [("MULTI",), ("DEL", journal), *self._commands(), own, ("EXEC",)]
+        if not isinstance(done := self._exchange(commands)[-1], list):
+            raise RedisFailedError(f"{self._address} refused the journal: {done}")
 
     def _disconnect(self) -> None:
         self._is_open = False
@@ -312,8 +337,11 @@ class RedisConnection:
         self._disconnect()
 
 
-def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> None:
+def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> list[str]:
     """Check that no older connection has the name of another broker.
+
+    Returns:
+        The ids of this broker's former connections that Redis has not closed yet.
 
     Raises:
         OtherBrokerError: there is one.
@@ -333,6 +361,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
                 f"connection: redis-cli CLIENT KILL ID {one['id']}"
             )
             raise error
+    return [one["id"] for one in listed if one["name"] == name and one["id"] != str(own_id)]
 
 
 def _prepare(location: RedisLocation) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ Each record is a stream entry, with the record's offset as its id.
 from __future__ import annotations
 
 import json
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 
+LOG = logging.getLogger(__name__)
+
 READ_BYTES = 1 << 20
 """Bytes read at a time, unless the first batch is larger: the reading thread waits for them."""
 
@@ -84,6 +87,7 @@ class RedisLogStorage(LogStorage):
         self._request_replication = request_replication
         self._table = BatchTable()
         self._first = self._start = 0
+        self._has_lost = False
 
     def load(self, on_batch: OnBatch) -> None:
         """Read the headers of all existing batches.
@@ -153,12 +157,23 @@ class RedisLogStorage(LogStorage):
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """See `LogStorage`."""
         first, after = self._between(start, end)
-        if max_bytes < 0:
-            return self._build(first, min(first + 1, after))
-        found = self._build(first, min(after, self._within(first, max_bytes)))
-        while found and sum(map(len, found)) > max_bytes:
-            found.pop()
-        return found
+        while first < after:
+            end_number = first + 1 if max_bytes < 0 else min(after, self._within(first, max_bytes))
+            if end_number == first:
+                break
+            if found := self._build(first, end_number):
+                while max_bytes >= 0 and sum(map(len, found)) > max_bytes:
+                    found.pop()
+                return found
+            self._warn_of_loss()
+            first = end_number
+        return []
+
+    def _warn_of_loss(self) -> None:
+        if not self._has_lost:
+            records = self._streams.keys.records
+            LOG.warning("Redis has lost batches of %s: consumers skip them", records)
+        self._has_lost = True
 
     def _within(self, first: int, max_bytes: int) -> int:
         """Return the number after the last batch to read at once, from `first` on."""
@@ -211,6 +226,13 @@ class RedisLogStorage(LogStorage):
             begin = self._begin(number)
             self._streams.trim(begin)
             self._first, self._start = number, begin
+
+    def restart_at(self, offset: int) -> None:
+        """See `LogStorage`."""
+        self._streams.trim(offset)
+        self._table.keep(0)
+        self._first, self._start = 0, offset
+        self._streams.reserved = max(self._streams.reserved, offset)
 
     def truncate(self, offset: int) -> None:
         """See `LogStorage`; ids are never used twice."""
@@ -282,7 +304,13 @@ class RedisJournal(Journal):
         else:
             self._load()
         self._check_sequence_bits(location)
-        connection.own(self._hash)
+        connection.own(self._hash, self._commands)
+
+    def _commands(self) -> Iterator[Command]:
+        """Yield the commands that write the current values into an empty hash."""
+        for kind, values in self._values.items():
+            for key, value in values.items():
+                yield "HSET", self._hash, _field(kind, key), json.dumps(value)
 
     def _check_sequence_bits(self, location: RedisLocation) -> None:
         """Check that the ids in the streams mean the offsets that they were made from.
@@ -316,7 +344,7 @@ class RedisJournal(Journal):
         Raises:
             OSError: Redis failed.
         """
-        field = json.dumps([kind, *key])
+        field = _field(kind, key)
         if value is None:
             self._connection.call("HDEL", self._hash, field)
         else:
@@ -325,6 +353,10 @@ class RedisJournal(Journal):
 
     def close(self) -> None:
         """Do nothing: the connection is shared."""
+
+
+def _field(kind: str, key: Key) -> str:
+    return json.dumps([kind, *key])
 
 
 def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None:

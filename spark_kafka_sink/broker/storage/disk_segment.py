@@ -247,7 +247,7 @@ def _fits(header: BatchHeader, left: int, expected: int) -> bool:
     return (
         header.magic == MAGIC
         and HEADER_SIZE <= header.size <= left
-        and header.base_offset >= expected
+        and header.base_offset == expected
         and header.last_offset_delta >= 0
     )
 

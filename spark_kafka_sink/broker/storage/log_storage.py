@@ -232,6 +232,9 @@ class LogStorage(Protocol):
     def delete_before(self, offset: int) -> None:
         """Drop what lies completely before an offset, as far as that is cheap."""
 
+    def restart_at(self, offset: int) -> None:
+        """Drop all batches; the log continues at an offset after its end."""
+
     def truncate(self, offset: int) -> None:
         """Drop the batches from the one that contains `offset` on; the log continues there."""
 

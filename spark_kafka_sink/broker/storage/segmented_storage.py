@@ -240,6 +240,11 @@ class SegmentedStorage(LogStorage):
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             self._segments.pop(0).delete()
 
+    def restart_at(self, offset: int) -> None:
+        """See `LogStorage`."""
+        self._roll(offset)
+        self.delete_before(offset)
+
     def truncate(self, offset: int) -> None:
         """See `LogStorage`."""
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:

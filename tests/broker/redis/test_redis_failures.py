@@ -16,7 +16,7 @@ from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
-from tests.broker.redis.reading import fetch, list_offset, values
+from tests.broker.redis.reading import batches_of, fetch, list_offset, values
 from tests.broker.support.looking import next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
@@ -124,6 +124,59 @@ def test_a_lost_connection_neither_loses_nor_doubles(
         assert answer.error_code is ErrorCode.none
         found = values(redis_server, f"{unique_topic}:t:0")
         assert found == stored(kafka) == [b"1", b"2", b"2"]
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_a_topic_whose_deletion_failed_is_kept(
+    redis_server: RedisServer, unique_topic: str, loss: Loss
+) -> None:
+    """It goes on acknowledging records, so the next broker must have it, too."""
+    with (
+        RedisProxy(redis_server.port) as proxy,
+        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        proxy.trigger, proxy.lose = b"HDEL", loss
+        answer = raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
+        assert answer.responses[0].error_code is ErrorCode.kafka_storage_error
+        assert produce(raw, "t", batch(1, value=b"2")).error_code is ErrorCode.none
+        if loss is Loss.LATE_REQUEST:
+            proxy.deliver()
+    with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
+        assert stored(kafka) == [b"1", b"2"]
+
+
+def test_a_redis_that_restarts_with_an_older_state(own_redis: RedisServer) -> None:
+    """Readers skip what it has lost, and no producer id is assigned again."""
+    url, lost = own_redis.url(), bytes(700_000)
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        first = produce(raw, "t", batch(1, value=b"1")).base_offset
+        own_redis.client.save()
+        ids = [new_producer_id(raw)]
+        for _ in range(3):
+            produce(raw, "t", batch(1, value=lost))
+        own_redis.stop()
+        own_redis.start()
+        produce_until_good(raw, batch(1, value=b"2"))
+        ids.append(new_producer_id(raw))
+        producer = (ids[-1], 0, 0)
+        assert produce(raw, "t", batch(1, value=b"3", producer=producer)).error_code == 0
+        [[record]] = batches_of(fetch(raw, first + 1).records)[:1]
+        assert record.value == b"2"
+        assert stored(kafka) == [b"1", b"2", b"3"]
+    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        ids += [new_producer_id(raw), new_producer_id(raw)]
+        assert len(set(ids)) == len(ids)
+        assert stored(kafka) == [b"1", b"2", b"3"]
+        own_redis.client.save()
+        own_redis.stop()
+        own_redis.start()
+        produce_until_good(raw, batch(1, value=b"4"))
+        assert stored(kafka) == [b"1", b"2", b"3", b"4"]
 
 
 def test_a_full_redis(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

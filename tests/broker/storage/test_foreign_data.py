@@ -17,6 +17,7 @@ from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, DataDir
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.support.looking import topic_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
@@ -340,6 +341,49 @@ def test_a_partition_that_is_no_folder_or_missing(
     with start(folder) as kafka:
         assert kafka.end_offsets("t") == [0]
     assert "t-0 is missing" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["folder", "file", "bit"])
+def test_a_log_that_ends_before_its_start_continues_there(folder: Path, damage: str) -> None:
+    """DeleteRecords has moved the start; what is appended before it could not be read."""
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        for _ in range(3):
+            produce(client, "t", batch(10))
+        partition = {"partition_index": 0, "offset": 25}
+        topic = {"name": "t", "partitions": [partition]}
+        client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT)
+    (folder / CLEAN_MARK).unlink()
+    log = folder / "t-0" / SEGMENT
+    if damage == "folder":
+        shutil.rmtree(log.parent)
+    else:
+        data = bytearray(log.read_bytes())
+        data[len(data) // 2] ^= 1
+        log.write_bytes(data if damage == "bit" else data[: len(data) // 2])
+    with start(folder) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        answer = produce(client, "t", batch(2))
+        assert (answer.base_offset, answer.log_start_offset) == (25, 25)
+        whole = kafka.batches("t", 0)
+        assert [BatchHeader.parse(one).base_offset for one in whole] == [25]
+    with start(folder) as kafka:
+        assert kafka.batches("t", 0) == whole
+
+
+@pytest.mark.parametrize("at", [0, 3, 6, 7])
+def test_a_wrong_offset_ends_a_log(folder: Path, at: int) -> None:
+    """The checksum does not cover it, but offsets have no gaps."""
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        for _ in range(3):
+            produce(client, "t", batch(2))
+        whole = kafka.batches("t", 0)
+    (folder / CLEAN_MARK).unlink()
+    log = folder / "t-0" / SEGMENT
+    data = bytearray(log.read_bytes())
+    data[len(whole[0]) + at] ^= 0x40
+    log.write_bytes(data)
+    with start(folder) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        assert kafka.batches("t", 0) == whole[:1]
+        assert produce(client, "t", batch(2)).base_offset == 2
 
 
 @pytest.mark.parametrize("written", [0, 9])

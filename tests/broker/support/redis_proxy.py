@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Loss(Enum):
-    """What happens to the next transaction of a batch; the connection ends after it."""
+    """What happens to the next request with the trigger; the connection ends after it."""
 
     ANSWER = auto()
     REQUEST = auto()
@@ -19,7 +19,12 @@ class Loss(Enum):
 
 
 class RedisProxy:
-    """Stands on a port of its own; `lose` may be set at any time, for one transaction."""
+    """Stands on a port of its own; `lose` may be set at any time, for one request.
+
+    `trigger` is in the requests that may be lost: those that write a batch, unless a test says so.
+    """
+
+    trigger = b"XADD"
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
@@ -46,8 +51,9 @@ class RedisProxy:
         """Let Redis have the late request now, and read its answer."""
         assert self._late is not None
         server, data = self._late
-        server.sendall(data)
-        server.recv(1 << 20)
+        with contextlib.suppress(ConnectionError):  # Redis may have closed it
+            server.sendall(data)
+            server.recv(1 << 20)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -61,7 +67,7 @@ class RedisProxy:
         """Requests are small here: each arrives in one piece, and so does its answer."""
         with contextlib.suppress(OSError), client:
             while data := client.recv(1 << 20):
-                loss = self.lose if b"XADD" in data else None
+                loss = self.lose if self.trigger in data else None
                 if loss is not None:
                     self.lose = None
                 if loss is Loss.LATE_REQUEST:
