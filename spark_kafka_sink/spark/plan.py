@@ -209,9 +209,12 @@ def _exactly_once(
 
 
 def _with_own_reports(config: SinkConfig, stream: StreamIdentity) -> SinkConfig:
-    """Return the settings of a stream with a report path that no other stream uses."""
+    """Return the settings of a stream with a report path that no other stream uses.
+
+    If the options do not identify the stream, the id of its query does when a report is written.
+    """
     folder = ReportFolder.here()
-    if config.report_path is None or folder is None:
+    if config.report_path is None or folder is None or not stream.is_known:
         return config
     path = own_report_path(config.report_path, stream, folder.application)
     if path == config.report_path:

@@ -23,8 +23,11 @@ from spark_kafka_sink.report.storage import check_folder, write_report
 from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
+    StreamIdentity,
     micro_batch_path,
+    own_report_path,
     reports_folder,
+    warn_of_own_path,
 )
 from spark_kafka_sink.spark.worker_context import only_errors_are_logged
 from spark_kafka_sink.spark.write_origin import now
@@ -136,13 +139,25 @@ class Publication:
         return replace(completed, dry_run=self.config.dry_run)
 
     def _keep(self, report: DeliveryReport) -> None:
-        path = self.path
-        if path is not None:
-            _attempt(
-                f"{self.name} has no report, what is in Kafka stays",
-                lambda: write_report(path, report.to_json()),
-            )
+        _attempt(f"{self.name} has no report, what is in Kafka stays", lambda: self._write(report))
         _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
+
+    def _write(self, report: DeliveryReport) -> None:
+        path = self._own_path(report.query_id)
+        if path is not None:
+            write_report(path, report.to_json())
+
+    def _own_path(self, query_id: str) -> str | None:
+        """Return the path; of a stream that only its query's id identifies, one of its own."""
+        shared, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
+        if shared is None or self.batch_id is None or folder is None or not query_id:
+            return self.path
+        if origin.query_name or origin.checkpoint:
+            return self.path
+        own = own_report_path(shared, StreamIdentity("", query_id), folder.application)
+        if own != shared:
+            warn_of_own_path(shared, own, folder.application)
+        return micro_batch_path(own, self.batch_id)
 
 
 def check_report_folder(config: SinkConfig) -> None:

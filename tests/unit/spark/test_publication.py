@@ -21,6 +21,7 @@ from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.report_folder import ReportFolder
 from spark_kafka_sink.spark.write_origin import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
@@ -55,6 +56,22 @@ def _read(path: Path) -> DeliveryReport:
 def test_a_bad_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _commit_and_abort(_task(reportPath=path.format(folder=tmp_path)))
     assert "the write has no report, what is in Kafka stays" in caplog.text
+
+
+def test_streams_without_a_name_share_a_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the ids of their queries tell them apart, which tasks report."""
+    here = ReportFolder.of(tmp_path / "files")
+    monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
+    path = tmp_path / "reports"
+    for tasks, query in ((1, "first"), (2, "second"), (3, "first"), (4, "second")):
+        report = replace(REPORT, tasks=tasks, query_id=query)
+        stream_writer(_task(reportPath=str(path))).commit((DeliveryMessage(report),), 7)
+    files = sorted(path.rglob("batch-7.json"))
+    assert [_read(file).tasks for file in files] == [3, 4]
+    assert files[0].parent == path
+    assert caplog.text.count("holds the reports of another stream") == 1
 
 
 def test_a_store_that_hangs(
