@@ -11,15 +11,15 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionSta
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tools.support.readers import ForeignRecord
-from tools.torture.check import violations
-from tools.torture.plan import Placing, Plan, Trouble, draw
-from tools.torture.writing import Ack, Written, value
+from tools.torture.producer.check import violations
+from tools.torture.producer.plan import ClusterFault, Partitioning, Plan, draw
+from tools.torture.producer.writer import Ack, SessionResult, value
 
 PLAN: Plan = replace(
     draw(1),
     partitions=1,
-    placing=Placing.EXPLICIT,
-    troubles=(Trouble.NONE,),
+    partitioning=Partitioning.EXPLICIT,
+    cluster_faults=(ClusterFault.NONE,),
     faults=(),
     patient=True,
 )
@@ -41,7 +41,7 @@ def _log(numbers: list[int], first: int = 0) -> list[ForeignRecord]:
     ]
 
 
-def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Written:
+def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> SessionResult:
     part = PartitionReport(
         topic="t",
         partition=0,
@@ -51,7 +51,7 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Writ
         first_offset=0,
         last_offset=persisted - 1,
     )
-    one = Written(session=0, tried=ROWS, taken=ROWS, acks=[Ack(0, 0, persisted)])
+    one = SessionResult(session=0, attempted=ROWS, accepted=ROWS, acks=[Ack(0, 0, persisted)])
     one.report = DeliveryReport(partitions=(part,))
     if persisted < ROWS:
         counts = {
@@ -123,7 +123,7 @@ def test_an_error_that_counts_otherwise_than_the_report() -> None:
 
 def test_rows_that_nobody_counts() -> None:
     one = _written()
-    one.taken = one.tried = ROWS + 1
+    one.accepted = one.attempted = ROWS + 1
     assert "the report counts 10" in violations(PLAN, [one], _log(list(range(ROWS))))[0]
 
 
@@ -135,7 +135,7 @@ def test_records_of_a_session_that_never_was() -> None:
 @pytest.mark.parametrize(("there", "is_lost"), [(0, False), (4, True), (ROWS, False)])
 def test_rows_of_a_recreated_topic_are_all_there_or_none(there: int, is_lost: bool) -> None:
     """Of a session that succeeded."""
-    plan = replace(MAY_FAIL, troubles=(Trouble.RECREATE,))
+    plan = replace(MAY_FAIL, cluster_faults=(ClusterFault.RECREATE,))
     said = violations(plan, [_written()], _log(list(range(there))))
     assert [text for text in said if "LOST: 6 rows went to a topic" in text] == said
     assert bool(said) == is_lost

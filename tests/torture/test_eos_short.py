@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tools.torture_eos.kafka.cluster import eos_cluster
-from tools.torture_eos.plans.brokers import Brokers
-from tools.torture_eos.plans.kinds import Kind, Sink
-from tools.torture_eos.plans.plan import Choice, draw
-from tools.torture_eos.plans.steps import Step
-from tools.torture_eos.run import Result, run
-from tools.torture_eos.spark.driver import Drivers
-from tools.torture_eos.table import OK, TORN
+from tools.torture.cluster import Brokers, eos_cluster
+from tools.torture.streams.drivers import Drivers
+from tools.torture.streams.plan import Choice, draw
+from tools.torture.streams.run import Result, run
+from tools.torture.streams.scenarios import Kind, Sink, Step
+from tools.torture.streams.table import OK, TORN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.torture import planted
-from tools.torture.network.faults import Fault
-from tools.torture.plan import PATIENT_MS, Placing, Plan, Trouble
-from tools.torture.run import run
+from tools.torture.producer import planted
+from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
+from tools.torture.producer.run import run
+from tools.torture.proxy import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class Planted:
 
 def _plan(
     *faults: Fault,
-    trouble: Trouble = Trouble.NONE,
+    cluster_fault: ClusterFault = ClusterFault.NONE,
     rate: float = 0.15,
 ) -> Plan:
     options = {
@@ -49,7 +49,7 @@ def _plan(
     }
     return Plan(
         seed=1,
-        troubles=(trouble,),
+        cluster_faults=(cluster_fault,),
         faults=faults,
         rate=rate,
         partitions=2,
@@ -59,10 +59,10 @@ def _plan(
         rows=60,
         value_size=60,
         pause_ms=2,
-        placing=Placing.EXPLICIT,
+        partitioning=Partitioning.EXPLICIT,
         patient=True,
         options=tuple(sorted(options.items())),
-    ).unhurried()
+    ).with_long_request_timeout()
 
 
 PLANTED = [
@@ -78,7 +78,7 @@ PLANTED = [
     ),
     Planted(
         planted.split_without_drain,
-        _plan(Fault.DELAY_RESPONSE, trouble=Trouble.SMALL_MESSAGES, rate=0.5),
+        _plan(Fault.DELAY_RESPONSE, cluster_fault=ClusterFault.SMALL_MESSAGES, rate=0.5),
         ("OUT_OF_ORDER", "LOST", "do not hold", "told twice"),
     ),
     Planted(

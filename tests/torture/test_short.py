@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.torture.plan import Trouble, draw
-from tools.torture.run import run
+from tools.torture.producer.plan import ClusterFault, draw
+from tools.torture.producer.run import run
 
 if TYPE_CHECKING:
     from tools.torture.cluster import TortureCluster
 
 QUICK_SEEDS = range(900_001, 900_006)
 SECURED_SEEDS = range(900_201, 900_204)
-TROUBLES = (Trouble.KILL, Trouble.PAUSE, Trouble.RECREATE)
+TROUBLES = (ClusterFault.KILL, ClusterFault.PAUSE, ClusterFault.RECREATE)
 
 
 @pytest.mark.parametrize("seed", QUICK_SEEDS)
@@ -24,9 +24,11 @@ def test_faults_on_the_way(torture_cluster: TortureCluster, seed: int) -> None:
     assert not result.wrong
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_troubles_of_the_brokers(torture_cluster: TortureCluster, trouble: Trouble) -> None:
-    plan = replace(draw(900_100, disk=False, quick=True), troubles=(trouble,))
+@pytest.mark.parametrize("cluster_fault", TROUBLES)
+def test_troubles_of_the_brokers(
+    torture_cluster: TortureCluster, cluster_fault: ClusterFault
+) -> None:
+    plan = replace(draw(900_100, disk=False, quick=True), cluster_faults=(cluster_fault,))
     result = run(torture_cluster, plan)
     assert not result.wrong
     assert result.line()["records"] > 0
@@ -41,9 +43,11 @@ def test_faults_on_the_way_of_sasl_and_tls(torture_cluster: TortureCluster, seed
     assert result.line()["protocol"] == "SASL_SSL"
 
 
-@pytest.mark.parametrize("trouble", [Trouble.KILL, Trouble.PAUSE])
-def test_troubles_of_secured_brokers(torture_cluster: TortureCluster, trouble: Trouble) -> None:
+@pytest.mark.parametrize("cluster_fault", [ClusterFault.KILL, ClusterFault.PAUSE])
+def test_troubles_of_secured_brokers(
+    torture_cluster: TortureCluster, cluster_fault: ClusterFault
+) -> None:
     plan = draw(900_300, disk=False, quick=True)
-    result = run(torture_cluster, replace(plan, troubles=(trouble,), secured=True))
+    result = run(torture_cluster, replace(plan, cluster_faults=(cluster_fault,), secured=True))
     assert not result.wrong
     assert result.line()["records"] > 0

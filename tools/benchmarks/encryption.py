@@ -132,25 +132,25 @@ class EncryptedKafka(KafkaCluster):
         return {"security.protocol": protocol, **trusted}
 
 
-def measure(plan: EncryptionPlan, tell: Callable[[str], None]) -> EncryptionFigures:
+def measure(plan: EncryptionPlan, log: Callable[[str], None]) -> EncryptionFigures:
     """All rounds: the core's, then Spark's."""
-    tell("starting Kafka with two listeners")
+    log("starting Kafka with two listeners")
     with EncryptedKafka() as kafka:
-        costs = [*_core(kafka, plan.core, tell), *_spark(kafka, plan.spark, tell)]
+        costs = [*_core(kafka, plan.core, log), *_spark(kafka, plan.spark, log)]
     return EncryptionFigures(costs)
 
 
-def _core(kafka: EncryptedKafka, plan: CorePlan, tell: Callable[[str], None]) -> list[Cost]:
+def _core(kafka: EncryptedKafka, plan: CorePlan, log: Callable[[str], None]) -> list[Cost]:
     names = (core.OURS, core.LIBRDKAFKA)
-    contestants = [one for one in core.present(tell) if one.name in names]
-    heats = [(one, Cost.of(one.name, codec)) for codec in CODECS for one in contestants]
+    contestants = [one for one in core.present(log) if one.name in names]
+    configurations = [(one, Cost.of(one.name, codec)) for codec in CODECS for one in contestants]
     for number in range(plan.rounds):
-        for contestant, cost in heats:
+        for contestant, cost in configurations:
             for protocol, series in cost.series.items():
                 what = f"{contestant.name}, {cost.codec}, {protocol}"
-                tell(f"encryption, round {number + 1} of {plan.rounds}: {what}")
-                series.add(partial(_send, kafka, contestant, protocol, cost.codec, plan), tell)
-    return [cost for _, cost in heats]
+                log(f"encryption, round {number + 1} of {plan.rounds}: {what}")
+                series.add(partial(_send, kafka, contestant, protocol, cost.codec, plan), log)
+    return [cost for _, cost in configurations]
 
 
 def _send(
@@ -171,27 +171,29 @@ def _send(
         )
 
 
-def _spark(kafka: EncryptedKafka, plan: SparkPlan, tell: Callable[[str], None]) -> list[Cost]:
+def _spark(kafka: EncryptedKafka, plan: SparkPlan, log: Callable[[str], None]) -> list[Cost]:
     names = (spark.OURS, spark.JVM)
     contestants = [one for one in spark.CONTESTANTS if one.name in names]
-    heats = [(one, Cost.of(_SPARK + one.name, codec)) for codec in CODECS for one in contestants]
+    configurations = [
+        (one, Cost.of(_SPARK + one.name, codec)) for codec in CODECS for one in contestants
+    ]
     with _warm(contestants) as sparks:
-        for contestant, cost in heats:
+        for contestant, cost in configurations:
             for protocol, series in cost.series.items():
-                tell(f"encryption: warming up {cost.contestant}, {cost.codec}, {protocol}")
+                log(f"encryption: warming up {cost.contestant}, {cost.codec}, {protocol}")
                 order = _order(kafka, contestant, protocol, cost.codec)
                 write = partial(_write, kafka, sparks[contestant.writer], order)
-                attempt(partial(write, plan.records), series.failures, tell)
+                attempt(partial(write, plan.records), series.failures, log)
         for number in range(plan.rounds):
-            for contestant, cost in heats:
+            for contestant, cost in configurations:
                 for protocol, series in cost.series.items():
                     what = f"{cost.contestant}, {cost.codec}, {protocol}"
-                    tell(f"encryption, round {number + 1} of {plan.rounds}: {what}")
+                    log(f"encryption, round {number + 1} of {plan.rounds}: {what}")
                     order = _order(kafka, contestant, protocol, cost.codec)
                     write = partial(_write, kafka, sparks[contestant.writer], order)
-                    if attempt(partial(write, _WARM_UP), series.failures, tell) is not None:
-                        series.add(partial(write, plan.records), tell)
-    return [cost for _, cost in heats]
+                    if attempt(partial(write, _WARM_UP), series.failures, log) is not None:
+                        series.add(partial(write, plan.records), log)
+    return [cost for _, cost in configurations]
 
 
 @contextmanager

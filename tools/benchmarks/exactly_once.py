@@ -64,7 +64,7 @@ class MicroBatches:
     failures: list[str] = field(default_factory=list)
 
     def middle(self, phase: str) -> float:
-        """Median of a phase; 0 where Spark does not tell of it."""
+        """Median of a phase; 0 where Spark does not log of it."""
         return median(each.get(phase, 0) for each in self.durations)
 
     @property
@@ -287,10 +287,10 @@ class Measured:
         return self.figures.to_dict()
 
 
-def measure(bootstrap_servers: str, plan: ExactlyOncePlan, tell: Callable[[str], None]) -> Measured:
+def measure(bootstrap_servers: str, plan: ExactlyOncePlan, log: Callable[[str], None]) -> Measured:
     """All of the part."""
     figures = ExactlyOnceFigures.of(plan.transactions)
-    tell(f"exactly-once: making {plan.records:,} events")
+    log(f"exactly-once: making {plan.records:,} events")
     micro_batches = plan.micro_batches + _WARM_UP_BATCHES
     for records, files in (
         (_FIRST_WARM_UP, TASKS),
@@ -301,25 +301,25 @@ def measure(bootstrap_servers: str, plan: ExactlyOncePlan, tell: Callable[[str],
     with WarmSpark("tools.benchmarks.spark.child", "tasks") as spark:
         for number in range(_WARM_UP_JOBS):
             for guarantee, series in in_turns(figures.jobs, number):
-                tell(f"exactly-once: warming up, {guarantee}")
+                log(f"exactly-once: warming up, {guarantee}")
                 warm_up = partial(_job, spark, bootstrap_servers, guarantee, _FIRST_WARM_UP)
-                attempt(warm_up, series.failures, tell)
+                attempt(warm_up, series.failures, log)
         for number in range(plan.rounds):
             for guarantee, series in in_turns(figures.jobs, number):
-                tell(f"exactly-once, job {number + 1} of {plan.rounds}: {guarantee}")
+                log(f"exactly-once, job {number + 1} of {plan.rounds}: {guarantee}")
                 write = partial(_job, spark, bootstrap_servers, guarantee, plan.records)
-                series.add(write, tell)
+                series.add(write, log)
         for number in range(plan.stream_rounds):
             for guarantee, stream in in_turns(figures.streams, number):
-                tell(f"exactly-once, stream {number + 1} of {plan.stream_rounds}: {guarantee}")
+                log(f"exactly-once, stream {number + 1} of {plan.stream_rounds}: {guarantee}")
                 run = partial(_stream, spark, bootstrap_servers, guarantee, micro_batches)
-                durations = attempt(run, stream.failures, tell)
+                durations = attempt(run, stream.failures, log)
                 stream.durations += (durations or [])[_WARM_UP_BATCHES:]
     endings = figures.endings
     for number in range(plan.endings):
-        tell(f"exactly-once, {plan.transactions:,} transactions, {number + 1} of {plan.endings}")
+        log(f"exactly-once, {plan.transactions:,} transactions, {number + 1} of {plan.endings}")
         run_ending = partial(end_all, bootstrap_servers, plan.transactions)
-        if (seconds := attempt(run_ending, endings.failures, tell)) is not None:
+        if (seconds := attempt(run_ending, endings.failures, log)) is not None:
             endings.seconds.append(seconds)
     return Measured(figures)
 

@@ -156,13 +156,13 @@ class BenchmarkError(RuntimeError):
     """A run failed, or left other records than it should; the run goes on with the others."""
 
 
-def attempt(run: Callable[[], _T], failures: list[str], tell: Callable[[str], None]) -> _T | None:
+def attempt(run: Callable[[], _T], failures: list[str], log: Callable[[str], None]) -> _T | None:
     """What `run` returns; where it fails, None, and the reason is told and kept."""
     try:
         return run()
     except BenchmarkError as error:
         failures.append(str(error))
-        tell(f"FAILED: {error}")
+        log(f"FAILED: {error}")
         return None
 
 
@@ -217,9 +217,9 @@ class Series:
     samples: list[Sample] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
-    def add(self, run: Callable[[], Sample], tell: Callable[[str], None]) -> None:
+    def add(self, run: Callable[[], Sample], log: Callable[[str], None]) -> None:
         """Keep the sample of a run, or the reason why there is none."""
-        sample = attempt(run, self.failures, tell)
+        sample = attempt(run, self.failures, log)
         if sample is not None:
             self.samples.append(sample)
 
@@ -375,7 +375,7 @@ def _outcome(part: Part, bench: Workbench) -> Outcome:
         figures = part.measure(bench)
     except Exception:  # noqa: BLE001  # Whatever it is: hours of other figures must not go with it.
         failure = traceback.format_exc()
-        bench.tell(f"FAILED: {part.name}\n{failure}")
+        bench.log(f"FAILED: {part.name}\n{failure}")
         bench.stop()
     return Outcome(part.name, figures, failure, time.monotonic() - started)
 

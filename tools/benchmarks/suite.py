@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tools.benchmarks.results import Table, Target
 
-    Tell = Callable[[str], None]
+    Log = Callable[[str], None]
 
 
 class Figures(Protocol):
@@ -44,8 +44,8 @@ class Figures(Protocol):
 class Workbench:
     """What the parts work with: a real Kafka, started when one asks for it, and a log."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self.log = log
         self._running = ExitStack()
         self._bootstrap_servers = ""
 
@@ -53,10 +53,10 @@ class Workbench:
     def bootstrap_servers(self) -> str:
         """The address of the Kafka, another one where it has ended."""
         if self._bootstrap_servers and not Admin(self._bootstrap_servers).broker_ids():
-            self.tell("Kafka does not answer any more")
+            self.log("Kafka does not answer any more")
             self.stop()
         if not self._bootstrap_servers:
-            self.tell("starting Kafka")
+            self.log("starting Kafka")
             kafka = self._running.enter_context(measured_kafka())
             self._bootstrap_servers = kafka.bootstrap_servers
         return self._bootstrap_servers
@@ -154,10 +154,10 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
 
     def encrypted(bench: Workbench) -> Figures:
         bench.stop()  # It has a Kafka of its own, with two listeners.
-        return encryption.measure(amounts.encryption, bench.tell)
+        return encryption.measure(amounts.encryption, bench.log)
 
     return (
-        Part("encoder", lambda bench: encoder.measure(amounts.encoder_rounds, bench.tell)),
+        Part("encoder", lambda bench: encoder.measure(amounts.encoder_rounds, bench.log)),
         _on_kafka("core", rates.measure_core, amounts.core),
         _on_kafka("headers", rates.measure_headers, amounts.kinds),
         _on_kafka("sizes", rates.measure_sizes, amounts.sizes),
@@ -173,5 +173,5 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
     )
 
 
-def _on_kafka(name: str, measure: Callable[[str, _P, Tell], Figures], plan: _P) -> Part:
-    return Part(name, lambda bench: measure(bench.bootstrap_servers, plan, bench.tell))
+def _on_kafka(name: str, measure: Callable[[str, _P, Log], Figures], plan: _P) -> Part:
+    return Part(name, lambda bench: measure(bench.bootstrap_servers, plan, bench.log))

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tools.docs.pages import table
-from tools.ledger import Ledger
 from tools.model.planted import PLANTED
 from tools.model.scenario import FULL, SCENARIOS
-from tools.torture_eos.plans.kinds import ONCE, SHARED, Kind, Sink
-from tools.torture_eos.table import LEDGER, OK, TORN, latest
+from tools.torture.ledger import Ledger
+from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
+from tools.torture.streams.table import LEDGER, OK, TORN, latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def render_brokers() -> str:
     lines = [line for line in latest(Ledger(LEDGER).lines()) if line["sink"] in ONCE]
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in sorted(lines, key=_brokers):
-        groups.setdefault(_told(line), []).append(line)
+        groups.setdefault(_describe(line), []).append(line)
     rows = (
         (told, f"{len(group)}", *map(str, _sums(group)), f"{_failed(group)}")
         for told, group in groups.items()
@@ -87,7 +87,7 @@ def _brokers(line: dict[str, Any]) -> tuple[bool, bool, list[int], int]:
     return (line["sink"] in SHARED, line["two_phase"], release, line["nodes"])
 
 
-def _told(line: dict[str, Any]) -> str:
+def _describe(line: dict[str, Any]) -> str:
     nodes = "one node" if line["nodes"] == 1 else f"{line['nodes']} nodes"
     two_phase = ", `twoPhaseCommit=true`" if line["two_phase"] else ""
     shared = ", `atomicBatch=true`" if line["sink"] in SHARED else ""

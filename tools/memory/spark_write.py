@@ -72,7 +72,7 @@ def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> Deliver
 
 
 def main() -> None:
-    """Write and tell."""
+    """Write and log."""
     order = json.loads(sys.argv[1])
     spark = _start(order["conf"])
     _write(spark, order, 1)

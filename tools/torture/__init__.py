@@ -1,1 +1,9 @@
-"""Seeded faults between a producer and a real three-node Kafka, and what must hold after them."""
+"""Faults between clients and real Kafka nodes, drawn from seeds, and checks of what was written.
+
+- `proxy`, `tls_relay`: proxies that inject faults into requests and responses
+- `cluster`: the clusters behind the proxies
+- `ledger`: the results of all runs
+- `producer`: scenarios of producer sessions (`make torture`)
+- `streams`: scenarios of Spark streams and jobs (`make torture-eos`)
+- `fuzz`, `fuzz_all`: garbage for the decoders (`make fuzz`)
+"""

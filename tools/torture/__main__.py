@@ -9,16 +9,13 @@ from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
-from tools.ledger import Ledger
 from tools.support.kafka_node import NodeError
-from tools.torture.cluster import TortureCluster
-from tools.torture.disk import small_disk
-from tools.torture.plan import Plan, draw
-from tools.torture.run import Result, run
-from tools.torture.summary import summary
-from tools.torture.tracing import CONTEXTS, traced
+from tools.torture.cluster import TortureCluster, small_disk
+from tools.torture.ledger import Ledger, summary
+from tools.torture.producer.plan import Plan, draw
+from tools.torture.producer.run import CONTEXTS, Result, run, traced
 
-_LEDGER = Path(__file__).with_name("ledger.jsonl")
+_LEDGER = Path(__file__).with_name("producer") / "ledger.jsonl"
 
 
 def main() -> None:

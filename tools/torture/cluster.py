@@ -1,26 +1,94 @@
-"""A three-node Kafka whose clients come through the proxies; brokers and readers go direct.
+"""Clusters whose clients connect through proxies; brokers and readers connect directly.
 
-There are two ways for clients, each with its proxies: PLAINTEXT, and SASL_SSL with SCRAM, where
-sessions end after two seconds.
+The cluster of the producer scenarios has two listeners for clients, each with its proxies:
+PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. A node's log folder may be on a
+small disk that can be filled: a tmpfs if root, or any folder of the user.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import ssl
-from typing import TYPE_CHECKING, Self
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from tools.support.certificates import CertificateAuthority
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import Cluster, KafkaCluster, ZooKeeperCluster
 from tools.support.kafka_node import free_port
-from tools.torture.network.proxy import HOST, Encryption, Proxy
+from tools.torture.proxy import HOST, Encryption, EndTxns, Gate, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from tools.support.kafka_node import KafkaNode
+
+
+SIZE_MIB = 48
+_STEP = 1 << 16
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path | None = None) -> Iterator[Path | None]:
+    """An empty folder on a small file system; None where there is none and none can be made."""
+    if folder is not None:
+        yield folder
+        return
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        yield None
+        return
+    made = Path(tempfile.mkdtemp(prefix="sks-disk-"))
+    mounted = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "sks-disk", str(made)]
+    done = subprocess.run(mounted, capture_output=True, check=False).returncode == 0
+    try:
+        yield made if done else None
+    finally:
+        if done:
+            subprocess.run(["umount", "-l", str(made)], check=False)
+        made.rmdir()
+
+
+def fill(folder: Path) -> None:
+    """Leave no byte free."""
+    with (folder / "ballast").open("ab", buffering=0) as ballast:
+        for step in (_STEP, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while ballast.write(bytes(step)) == step:
+                    pass
+
+
+def empty(folder: Path) -> None:
+    """Free what `fill` took."""
+    (folder / "ballast").unlink(missing_ok=True)
+
+
+class Release(StrEnum):
+    """Of Kafka; those before 4.0 have transactions V1, and their ZooKeeper."""
+
+    V4_3_1 = "4.3.1"
+    V3_9_1 = "3.9.1"
+    V2_8_2 = "2.8.2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Brokers:
+    """So many `nodes` of a release; `two_phase`: they allow KIP-939, and the sink uses it."""
+
+    nodes: int = 1
+    release: Release = Release.V4_3_1
+    two_phase: bool = False
+
+    @property
+    def lists_transactions(self) -> bool:
+        """From Kafka 3.0 on; before, what lost attempts leave open has to time out."""
+        return self.release is not Release.V2_8_2
+
 
 _PLAIN, _SECURED = "PROXIED", "SECURED"
 _USER, _PASSWORD = "torture", "torture-secret"
@@ -153,3 +221,91 @@ class TortureCluster(KafkaCluster):
         to_clients = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         to_clients.load_cert_chain(server)
         return Encryption(to_clients, ssl.create_default_context(cafile=str(trusted)))
+
+
+_LISTENER = "PROXIED"
+_TWO_PHASE = {
+    "unstable.api.versions.enable": "true",
+    "transaction.two.phase.commit.enable": "true",
+}
+_OLD = {
+    "replica.lag.time.max.ms": "1500",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "log.index.size.max.bytes": "4096",
+}
+
+
+class EosCluster(Cluster):
+    """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
+
+    least_down_s = 0.0
+    """A killed node may not be started before."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ports = {node.node_id: free_port() for node in self.nodes}
+        self.end_txns = EndTxns()
+        self.gates: dict[int, Gate] = {}
+
+    @property
+    def proxied_servers(self) -> str:
+        """host:port of every gate, comma-separated."""
+        return ",".join(f"{HOST}:{gate.port}" for gate in self.gates.values())
+
+    def __enter__(self) -> Self:
+        self.gates = {
+            number: Gate(number, port, self.end_txns) for number, port in self._ports.items()
+        }
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for gate in self.gates.values():
+            gate.close()
+        super().__exit__(kind, error, trace)
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
+        """The listener that clients come to through the node's gate."""
+        number = node.node_id
+        direct = f"PLAINTEXT://{node.address}"
+        listeners = [direct, f"{_LISTENER}://{HOST}:{self._ports[number]}"]
+        if node.controller_port:
+            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+        protocols = (f"{listener.split(':')[0]}:PLAINTEXT" for listener in listeners)
+        return {
+            "listeners": ",".join(listeners),
+            "advertised.listeners": f"{direct},{_LISTENER}://{HOST}:{self.gates[number].port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": ",".join(protocols),
+        }
+
+    def heal(self) -> None:
+        """Every gate is open, every node runs, answers, and is ready."""
+        for gate in self.gates.values():
+            gate.open_gate()
+        super().heal()
+
+
+class _KRaft(EosCluster, KafkaCluster):
+    """Of today's release."""
+
+
+class _Old(EosCluster, ZooKeeperCluster):
+    """Of a release before 4.0."""
+
+    least_down_s = 12.0
+    """ZooKeeper holds the id of a killed broker until its session has expired."""
+
+
+def eos_cluster(brokers: Brokers) -> EosCluster:
+    """A cluster of these brokers."""
+    if brokers.release is not Release.V4_3_1:
+        return _Old(brokers.release, nodes=brokers.nodes, config=_OLD)
+    config = {**QUICK_TO_FAIL_OVER, **(_TWO_PHASE if brokers.two_phase else {})}
+    return _KRaft(nodes=brokers.nodes, config=config)

@@ -19,8 +19,7 @@ from tests.integration.support.producing import config, rows
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
-from tools.torture.network.faults import Fault, Schedule
-from tools.torture.network.proxy import HOST, Proxy
+from tools.torture.proxy import HOST, Fault, Proxy, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

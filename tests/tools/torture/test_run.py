@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from tools.torture import run
-from tools.torture.network.faults import Schedule
-from tools.torture.plan import draw
-from tools.torture.run import Result, await_writer
+from tools.torture.producer import run
+from tools.torture.producer.plan import draw
+from tools.torture.producer.run import Result, await_writer
+from tools.torture.proxy import Schedule
 
 
 @dataclass
@@ -50,8 +50,8 @@ def test_brokers_that_have_ended_are_named_and_restarted() -> None:
 
 
 def test_a_writer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(run, "_LOOK_S", 0.01)
+    monkeypatch.setattr(run, "_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(run, "_POLL_S", 0.01)
     found = result()
     with pytest.raises(TimeoutError):
         await_writer(Future(), cast("Any", Brokers([Node(1)])), found)

@@ -150,15 +150,15 @@ class Place(StrEnum):
 
 
 def measure_places(
-    bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]
 ) -> list[Series]:
     """All rounds, the places in turns."""
     series = [Series(place, codec) for codec in CODECS for place in Place]
     for number in range(plan.rounds):
         for one in series:
-            tell(f"codec, round {number + 1} of {plan.rounds}: {one.codec}, {one.contestant}")
+            log(f"codec, round {number + 1} of {plan.rounds}: {one.codec}, {one.contestant}")
             place = Place(one.contestant)
-            one.add(partial(_run, place, one.codec, plan, bootstrap_servers), tell)
+            one.add(partial(_run, place, one.codec, plan, bootstrap_servers), log)
     return series
 
 
@@ -283,11 +283,11 @@ class CodecFigures:
         }
 
 
-def measure(bootstrap_servers: str, plan: CodecPlan, tell: Callable[[str], None]) -> CodecFigures:
+def measure(bootstrap_servers: str, plan: CodecPlan, log: Callable[[str], None]) -> CodecFigures:
     """All rounds of both."""
-    tell("codecs by level")
+    log("codecs by level")
     costs = measure_costs(plan.cost_rounds)
-    return CodecFigures(costs, measure_places(bootstrap_servers, plan.places, tell))
+    return CodecFigures(costs, measure_places(bootstrap_servers, plan.places, log))
 
 
 if __name__ == "__main__":

@@ -170,12 +170,12 @@ CONTESTANTS = (
 )
 
 
-def present(tell: Callable[[str], None]) -> list[Contestant]:
+def present(log: Callable[[str], None]) -> list[Contestant]:
     """Everyone, but librdkafka only where its program could be compiled."""
     try:
         build_librdkafka()
     except NoCompilerError as error:
-        tell(f"librdkafka is left out: {error}")
+        log(f"librdkafka is left out: {error}")
         return [one for one in CONTESTANTS if one.name != LIBRDKAFKA]
     return list(CONTESTANTS)
 

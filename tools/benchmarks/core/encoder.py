@@ -99,9 +99,9 @@ class EncoderFigures:
         return [result.to_dict() for result in self.results]
 
 
-def measure(rounds: int, tell: Callable[[str], None]) -> EncoderFigures:
+def measure(rounds: int, log: Callable[[str], None]) -> EncoderFigures:
     """All rounds, in a process of its own."""
-    tell("encoder")
+    log("encoder")
     line = python("tools.benchmarks.core.encoder", str(rounds))
     done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     return EncoderFigures([EncoderResult(**one) for one in json.loads(done.stdout)])

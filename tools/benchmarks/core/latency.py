@@ -44,12 +44,17 @@ class LatencyPlan:
 
     seconds: int
     rounds: int
-    heats: tuple[tuple[int, int], ...] = ((20_000, 0), (20_000, 5), (100_000, 0), (100_000, 5))
+    configurations: tuple[tuple[int, int], ...] = (
+        (20_000, 0),
+        (20_000, 5),
+        (100_000, 0),
+        (100_000, 5),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LatencySeries:
-    """The runs of one producer in one heat; times in microseconds."""
+    """The runs of one producer in one configuration; times in microseconds."""
 
     contestant: str
     rate: int
@@ -72,7 +77,7 @@ class LatencySeries:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """All heats."""
+    """All configurations."""
 
     series: Sequence[LatencySeries]
 
@@ -104,42 +109,50 @@ class LatencyFigures:
 
 
 def measure(
-    bootstrap_servers: str, plan: LatencyPlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: LatencyPlan, log: Callable[[str], None]
 ) -> LatencyFigures:
     """All rounds."""
-    commands = _commands(tell)
-    series = [LatencySeries(name, rate, linger) for rate, linger in plan.heats for name in commands]
+    commands = _commands(log)
+    series = [
+        LatencySeries(name, rate, linger)
+        for rate, linger in plan.configurations
+        for name in commands
+    ]
     for number in range(plan.rounds):
         for one in series:
-            tell(
+            log(
                 f"latency, round {number + 1} of {plan.rounds}: {one.contestant}, "
                 f"{one.rate:,} rec/s, linger {one.linger_ms}"
             )
             run = partial(_run, commands[one.contestant], one, plan, bootstrap_servers)
-            figures = attempt(run, one.failures, tell)
+            figures = attempt(run, one.failures, log)
             if figures is not None:
                 one.runs.append(figures)
     return LatencyFigures(series)
 
 
-def _commands(tell: Callable[[str], None]) -> dict[str, Callable[[Job], list[str]]]:
+def _commands(log: Callable[[str], None]) -> dict[str, Callable[[Job], list[str]]]:
     ours = {OURS: lambda job: python("tools.benchmarks.core.ours", job.to_json())}
     try:
         build_librdkafka()
     except NoCompilerError as error:
-        tell(f"librdkafka is left out: {error}")
+        log(f"librdkafka is left out: {error}")
         return ours
     return {**ours, LIBRDKAFKA: librdkafka_command}
 
 
 def _run(
     command: Callable[[Job], list[str]],
-    heat: LatencySeries,
+    configuration: LatencySeries,
     plan: LatencyPlan,
     bootstrap_servers: str,
 ) -> dict[str, float]:
-    warmup, records = heat.rate * WARMUP_S, heat.rate * plan.seconds
-    options = {**SAFE, "linger.ms": str(heat.linger_ms), "bench.rate": str(heat.rate)}
+    warmup, records = configuration.rate * WARMUP_S, configuration.rate * plan.seconds
+    options = {
+        **SAFE,
+        "linger.ms": str(configuration.linger_ms),
+        "bench.rate": str(configuration.rate),
+    }
     with fresh_topic(bootstrap_servers, warmup + records) as topic:
         job = Job(
             bootstrap_servers=bootstrap_servers,

@@ -113,29 +113,27 @@ class CorePlan:
     rounds: int
 
     def events(self) -> Iterable[tuple[str, str]]:
-        """Payload and codec of each heat."""
+        """Payload and codec of each configuration."""
         return ((RANDOM, "none"), (EVENTS, "none"), (EVENTS, "lz4"), (EVENTS, "zstd"))
 
 
-def measure_core(
-    bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]
-) -> CoreFigures:
+def measure_core(bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]) -> CoreFigures:
     """All rounds; the series by payload."""
-    contestants = present(tell)
+    contestants = present(log)
     results: dict[str, list[Series]] = {RANDOM: [], EVENTS: []}
-    heats = [
+    configurations = [
         (contestant, payload, Series(contestant.name, codec))
         for payload, codec in plan.events()
         for contestant in contestants
         if payload == RANDOM or contestant.name != JAVA_DEFAULTS
     ]
-    for _, payload, series in heats:
+    for _, payload, series in configurations:
         results[payload].append(series)
     for number in range(plan.rounds):
-        for contestant, payload, series in heats:
-            tell(f"core, round {number + 1} of {plan.rounds}: {contestant.name}, {series.codec}")
+        for contestant, payload, series in configurations:
+            log(f"core, round {number + 1} of {plan.rounds}: {contestant.name}, {series.codec}")
             one = partial(_run, contestant, series.codec, payload, plan, bootstrap_servers)
-            series.add(one, tell)
+            series.add(one, log)
     return CoreFigures(results)
 
 
@@ -191,14 +189,14 @@ class KindFigures:
 
 
 def measure_headers(
-    bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]
 ) -> KindFigures:
     """All rounds, the kinds in turns."""
     series = {kind: Series(name, "none") for kind, name in _KIND_NAMES.items()}
     for number in range(plan.rounds):
         for kind, one in series.items():
-            tell(f"keys and headers, round {number + 1} of {plan.rounds}: {one.contestant}")
-            one.add(partial(_run_kind, kind, plan, bootstrap_servers), tell)
+            log(f"keys and headers, round {number + 1} of {plan.rounds}: {one.contestant}")
+            one.add(partial(_run_kind, kind, plan, bootstrap_servers), log)
     return KindFigures(list(series.values()))
 
 
@@ -292,18 +290,18 @@ class SizeFigures:
 
 
 def measure_sizes(
-    bootstrap_servers: str, plan: SizesPlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: SizesPlan, log: Callable[[str], None]
 ) -> SizeFigures:
     """All rounds, the contestants in turns."""
-    contestants = [each for each in present(tell) if each.name in {OURS, LIBRDKAFKA}]
-    heats = [
+    contestants = [each for each in present(log) if each.name in {OURS, LIBRDKAFKA}]
+    configurations = [
         (each, size, Series(each.name, f"{size:,} B")) for size in SIZES for each in contestants
     ]
     for number in range(plan.rounds):
-        for each, size, series in heats:
-            tell(f"value sizes, round {number + 1} of {plan.rounds}: {each.name}, {size:,} B")
-            series.add(partial(_run_size, each, size, plan.count(size), bootstrap_servers), tell)
-    return SizeFigures({(each.name, size): series for each, size, series in heats})
+        for each, size, series in configurations:
+            log(f"value sizes, round {number + 1} of {plan.rounds}: {each.name}, {size:,} B")
+            series.add(partial(_run_size, each, size, plan.count(size), bootstrap_servers), log)
+    return SizeFigures({(each.name, size): series for each, size, series in configurations})
 
 
 def _run_size(contestant: Contestant, size: int, records: int, bootstrap_servers: str) -> Sample:

@@ -215,9 +215,9 @@ CONTESTANTS = (
 )
 
 
-def present(tell: Callable[[str], None]) -> list[SparkContestant]:
+def present(log: Callable[[str], None]) -> list[SparkContestant]:
     """Everyone, but those on pyspark 4.1 only where that is installed."""
     if PYTHON_41.exists():
         return list(CONTESTANTS)
-    tell(f"pyspark 4.1 is left out: there is no {PYTHON_41}")
+    log(f"pyspark 4.1 is left out: there is no {PYTHON_41}")
     return [one for one in CONTESTANTS if one.python == sys.executable]

@@ -156,13 +156,13 @@ class SparkPlan:
     rounds: int
 
 
-def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]) -> SparkFigures:
+def measure(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> SparkFigures:
     """All rounds of all contestants and codecs."""
-    tell(f"spark: making {plan.records:,} events")
+    log(f"spark: making {plan.records:,} events")
     for records in (plan.records, WARM_UP, FIRST_WARM_UP):
         events_file(records)
-    contestants = present(tell)
-    heats = [
+    contestants = present(log)
+    configurations = [
         (contestant, Series(contestant.name, codec))
         for codec in CODECS
         for contestant in contestants
@@ -173,20 +173,20 @@ def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]
             each: stack.enter_context(WarmSpark(python=each[1]))
             for each in dict.fromkeys(contestant.spark for contestant in contestants)
         }
-        for contestant, series in heats:
-            tell(f"spark: warming up {contestant.name}, {series.codec}")
+        for contestant, series in configurations:
+            log(f"spark: warming up {contestant.name}, {series.codec}")
             spark = sparks[contestant.spark]
             warm_up = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
-            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, tell)
+            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, log)
         for number in range(plan.rounds):
-            for contestant, series in heats:
+            for contestant, series in configurations:
                 what = f"{contestant.name}, {series.codec}"
-                tell(f"spark, round {number + 1} of {plan.rounds}: {what}")
+                log(f"spark, round {number + 1} of {plan.rounds}: {what}")
                 spark = sparks[contestant.spark]
                 run = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
-                if attempt(partial(run, WARM_UP), series.failures, tell) is not None:
-                    series.add(partial(run, plan.records), tell)
-    return SparkFigures([series for _, series in heats])
+                if attempt(partial(run, WARM_UP), series.failures, log) is not None:
+                    series.add(partial(run, plan.records), log)
+    return SparkFigures([series for _, series in configurations])
 
 
 def write(
@@ -248,16 +248,16 @@ class FirstWriteFigures:
 
 
 def measure_first_writes(
-    bootstrap_servers: str, plan: FirstWritePlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: FirstWritePlan, log: Callable[[str], None]
 ) -> FirstWriteFigures:
     """All sessions, the contestants in turns."""
     events_file(plan.records)
-    heats = [(each, Series(each.name, "none")) for each in (SINK, TUNED_JVM)]
+    configurations = [(each, Series(each.name, "none")) for each in (SINK, TUNED_JVM)]
     for number in range(plan.sessions):
-        for contestant, series in heats:
-            tell(f"first write, session {number + 1} of {plan.sessions}: {contestant.name}")
-            series.add(partial(_first, contestant, bootstrap_servers, plan.records), tell)
-    return FirstWriteFigures(plan.records, [series for _, series in heats])
+        for contestant, series in configurations:
+            log(f"first write, session {number + 1} of {plan.sessions}: {contestant.name}")
+            series.add(partial(_first, contestant, bootstrap_servers, plan.records), log)
+    return FirstWriteFigures(plan.records, [series for _, series in configurations])
 
 
 def _first(contestant: SparkContestant, bootstrap_servers: str, records: int) -> Sample:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heat:
+class Configuration:
     """A contestant at one value of what is varied, and how many records it is given there."""
 
     contestant: SparkContestant
@@ -94,29 +94,36 @@ class Sweep:
 
 
 def run(
-    heats: list[Heat],
-    one_write: Callable[[WarmSpark, Heat], Sample],
+    configurations: list[Configuration],
+    one_write: Callable[[WarmSpark, Configuration], Sample],
     bootstrap_servers: str,
     rounds: int,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> dict[tuple[str, int], Series]:
     """All rounds: the contestants in turns, each with a warm Spark of its own."""
     found = {
-        (heat.contestant.name, heat.point): Series(heat.contestant.name, "none") for heat in heats
+        (configuration.contestant.name, configuration.point): Series(
+            configuration.contestant.name, "none"
+        )
+        for configuration in configurations
     }
-    first = {heat.contestant.name: heat for heat in reversed(heats)}
+    first = {
+        configuration.contestant.name: configuration for configuration in reversed(configurations)
+    }
     with ExitStack() as stack:
         sparks = {name: stack.enter_context(WarmSpark()) for name in first}
-        for name, heat in first.items():
-            tell(f"warming up {name}")
-            warm_up = partial(write, sparks[name], heat.contestant, bootstrap_servers)
-            series = found[name, heat.point]
-            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, tell)
+        for name, configuration in first.items():
+            log(f"warming up {name}")
+            warm_up = partial(write, sparks[name], configuration.contestant, bootstrap_servers)
+            series = found[name, configuration.point]
+            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, log)
         for number in range(rounds):
-            for heat in heats:
-                name = heat.contestant.name
-                tell(f"round {number + 1} of {rounds}: {name}, {heat.point:,}")
-                found[name, heat.point].add(partial(one_write, sparks[name], heat), tell)
+            for configuration in configurations:
+                name = configuration.contestant.name
+                log(f"round {number + 1} of {rounds}: {name}, {configuration.point:,}")
+                found[name, configuration.point].add(
+                    partial(one_write, sparks[name], configuration), log
+                )
     return found
 
 
@@ -136,12 +143,12 @@ class PartitionsPlan:
 
 
 def measure_partitions(
-    bootstrap_servers: str, plan: PartitionsPlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: PartitionsPlan, log: Callable[[str], None]
 ) -> Sweep:
     """All rounds."""
     records = {_OURS.name: plan.records, _JVM.name: plan.jvm_records}
-    heats = [
-        Heat(contestant=each, point=point, records=records[each.name])
+    configurations = [
+        Configuration(contestant=each, point=point, records=records[each.name])
         for each in (_OURS, _JVM)
         for point in PARTITION_COUNTS
     ]
@@ -153,15 +160,19 @@ def measure_partitions(
         axis="partitions",
         about=f"{plan.records:,} events a write, {plan.jvm_records:,} by Spark's kafka.",
         judge=judge_partitions,
-        series=run(heats, one_write, bootstrap_servers, plan.rounds, tell),
+        series=run(configurations, one_write, bootstrap_servers, plan.rounds, log),
     )
 
 
-def _write_to_partitions(bootstrap_servers: str, spark: WarmSpark, heat: Heat) -> Sample:
-    expected = 2 * heat.records
-    with fresh_topic(bootstrap_servers, expected, partitions=heat.point) as topic:
-        spark.order(heat.contestant.order(topic, bootstrap_servers, heat.records))
-        return spark.order(heat.contestant.order(topic, bootstrap_servers, heat.records))
+def _write_to_partitions(
+    bootstrap_servers: str, spark: WarmSpark, configuration: Configuration
+) -> Sample:
+    expected = 2 * configuration.records
+    with fresh_topic(bootstrap_servers, expected, partitions=configuration.point) as topic:
+        spark.order(configuration.contestant.order(topic, bootstrap_servers, configuration.records))
+        return spark.order(
+            configuration.contestant.order(topic, bootstrap_servers, configuration.records)
+        )
 
 
 def judge_partitions(found: Sweep) -> list[Target]:
@@ -184,12 +195,12 @@ class TopicsPlan:
     rounds: int
 
 
-def measure_topics(bootstrap_servers: str, plan: TopicsPlan, tell: Callable[[str], None]) -> Sweep:
+def measure_topics(bootstrap_servers: str, plan: TopicsPlan, log: Callable[[str], None]) -> Sweep:
     """All rounds."""
     for size in (WARM_UP, plan.records):
         events_file(size)
-    heats = [
-        Heat(contestant=each, point=point, records=plan.records)
+    configurations = [
+        Configuration(contestant=each, point=point, records=plan.records)
         for each in (SINK, TUNED_JVM)
         for point in TOPIC_COUNTS
     ]
@@ -199,17 +210,21 @@ def measure_topics(bootstrap_servers: str, plan: TopicsPlan, tell: Callable[[str
         axis="topics",
         about=f"{plan.records:,} events a write; each topic has one partition.",
         judge=judge_topics,
-        series=run(heats, one_write, bootstrap_servers, plan.rounds, tell),
+        series=run(configurations, one_write, bootstrap_servers, plan.rounds, log),
     )
 
 
-def _write_to_topics(bootstrap_servers: str, spark: WarmSpark, heat: Heat) -> Sample:
-    with fresh_topics(bootstrap_servers, WARM_UP + heat.records, heat.point) as names:
+def _write_to_topics(
+    bootstrap_servers: str, spark: WarmSpark, configuration: Configuration
+) -> Sample:
+    with fresh_topics(
+        bootstrap_servers, WARM_UP + configuration.records, configuration.point
+    ) as names:
         prefix = names[0].removesuffix("0")
-        column = f"concat('{prefix}', cast({FLIGHT} as int) % {heat.point})"
-        contestant = replace(heat.contestant, columns={"topic": column})
+        column = f"concat('{prefix}', cast({FLIGHT} as int) % {configuration.point})"
+        contestant = replace(configuration.contestant, columns={"topic": column})
         spark.order(contestant.order("", bootstrap_servers, WARM_UP))
-        return spark.order(contestant.order("", bootstrap_servers, heat.records))
+        return spark.order(contestant.order("", bootstrap_servers, configuration.records))
 
 
 def judge_topics(found: Sweep) -> list[Target]:
@@ -233,12 +248,12 @@ class ArrowBatchesPlan:
 
 
 def measure_arrow_batches(
-    bootstrap_servers: str, plan: ArrowBatchesPlan, tell: Callable[[str], None]
+    bootstrap_servers: str, plan: ArrowBatchesPlan, log: Callable[[str], None]
 ) -> Sweep:
     """All rounds."""
     events_file(plan.records)
-    heats = [
-        Heat(contestant=each, point=point, records=plan.records)
+    configurations = [
+        Configuration(contestant=each, point=point, records=plan.records)
         for each in (SINK, NULL_SINK)
         for point in BATCH_ROWS
     ]
@@ -248,14 +263,16 @@ def measure_arrow_batches(
         axis="rows",
         about=f"{plan.records:,} events a write; the null Arrow sink is what Spark itself costs.",
         judge=judge_arrow_batches,
-        series=run(heats, one_write, bootstrap_servers, plan.rounds, tell),
+        series=run(configurations, one_write, bootstrap_servers, plan.rounds, log),
     )
 
 
-def _write_arrow_batches(bootstrap_servers: str, spark: WarmSpark, heat: Heat) -> Sample:
-    conf = {**SMALL_ROWS, ARROW_ROWS: str(heat.point)}
-    contestant = replace(heat.contestant, conf=conf)
-    return write(spark, contestant, bootstrap_servers, heat.records)
+def _write_arrow_batches(
+    bootstrap_servers: str, spark: WarmSpark, configuration: Configuration
+) -> Sample:
+    conf = {**SMALL_ROWS, ARROW_ROWS: str(configuration.point)}
+    contestant = replace(configuration.contestant, conf=conf)
+    return write(spark, contestant, bootstrap_servers, configuration.records)
 
 
 def judge_arrow_batches(found: Sweep) -> list[Target]:

@@ -1,0 +1,89 @@
+"""The seam names functions that are there, and stops who is to be stopped."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from inspect import Parameter, signature
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.torture.streams.injection.bugs import PATCHES, Bug, Patch
+from tools.torture.streams.injection.hooks import (
+    POINTS,
+    RAISE,
+    Reporter,
+    StepError,
+    at_file,
+    go_file,
+)
+from tools.torture.streams.scenarios import Step, Stop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PATCHES = [patch for patches in PATCHES.values() for patch in patches]
+_NAMED = sorted(
+    {(point.module, point.function) for point in POINTS}
+    | {(patch.module, patch.function) for patch in _PATCHES}
+)
+
+
+@pytest.mark.parametrize(("module", "function"), _NAMED)
+def test_what_is_wrapped_is_there(module: str, function: str) -> None:
+    assert callable(attrgetter(function)(import_module(module)))
+
+
+def test_every_bug_is_planted_somewhere() -> None:
+    assert set(PATCHES) == set(Bug)
+
+
+@pytest.mark.parametrize("patch", _PATCHES, ids=lambda patch: patch.make.__name__)
+def test_a_planted_function_takes_what_the_right_one_takes(patch: Patch) -> None:
+    right = attrgetter(patch.function)(import_module(patch.module))
+    parameters = signature(right).parameters.values()
+    named = {each.name: each for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
+    signature(patch.make(right)).bind(*list(parameters)[: len(parameters) - len(named)], **named)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    stops = [
+        Stop(step=Step.APPENDED, batch=1, hit=2),
+        Stop(step=Step.APPENDED, batch=1, hit=2, after=0),
+    ]
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "steps.json").write_text(json.dumps([stop.as_json() for stop in stops]))
+    return folder
+
+
+def test_a_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
+    reporter = Reporter(str(tmp_path))
+    with reporter.scope("batchId", (), {"batchId": 0}):
+        reporter.reached(Step.APPENDED)
+        reporter.reached(Step.APPENDED)
+    with ThreadPoolExecutor(1) as pool, reporter.scope("batchId", (), {"batchId": 1}):
+        reporter.reached(Step.APPENDED)
+        assert not at_file(run, 0).exists()
+        waiting = pool.submit(reporter.reached, Step.APPENDED)
+        while not at_file(run, 0).exists():
+            assert not waiting.done()
+        assert not at_file(run, 1).exists()
+        go_file(run, 0).write_text(RAISE)
+        with pytest.raises(StepError):
+            waiting.result(60)
+
+
+def test_a_second_process_may_wait_at_the_same_step(tmp_path: Path, run: Path) -> None:
+    at_file(run, 0).write_text("1")
+    go_file(run, 1).write_text("go")
+    reporter = Reporter(str(tmp_path))
+    with reporter.scope("batchId", (), {"batchId": 1}):
+        reporter.reached(Step.APPENDED)
+        reporter.reached(Step.APPENDED)
+    assert at_file(run, 1).exists()
+    assert "appended #2" in (run / "trace.log").read_text()

@@ -1,0 +1,66 @@
+"""The checker: a sound topic passes, and each thing that can be wrong is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tools.torture.streams.check import Found, findings
+from tools.torture.streams.plan import Source
+
+SOURCE = Source(
+    seed=1,
+    rows=(6, 0, 3, 3),
+    files_per_batch=2,
+    partitions=2,
+    value_size=5,
+    explicit=True,
+    dead=frozenset({4}),
+)
+DEAD = [Found(0, 0, 4)]
+
+
+def _topic(*numbers: int) -> list[Found]:
+    return [Found(SOURCE.place(number), place, number) for place, number in enumerate(numbers)]
+
+
+SOUND = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
+
+
+def test_a_sound_topic() -> None:
+    found = findings(SOURCE, _topic(*SOUND), DEAD, once=True)
+    assert (found.lost, found.doubled, found.wrong) == (0, 0, ())
+
+
+def test_two_files_of_a_batch_may_be_mixed() -> None:
+    assert not findings(SOURCE, _topic(0, 1, 2, 3, 5, 6, 9, 7, 10, 8, 11), DEAD, once=True).wrong
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dead", "sign"),
+    [
+        (SOUND[:-1], DEAD, "topic: LOST 1 (11)"),
+        ((*SOUND, 11), DEAD, "topic: DOUBLED 1 (11)"),
+        ((*SOUND, 12), DEAD, "never to be written there: 1 (12)"),
+        ((*SOUND, 4), DEAD, "never to be written there: 1 (4)"),
+        (SOUND, [], "dead letters: LOST 1 (4)"),
+        (SOUND, [*DEAD, *DEAD], "dead letters: DOUBLED 1 (4)"),
+        ((1, 0, *SOUND[2:]), DEAD, "file 0: 0 comes after 1"),
+        ((6, *SOUND[:5], *SOUND[6:]), DEAD, "micro-batches are mixed"),
+    ],
+)
+def test_a_topic_that_is_wrong(numbers: tuple[int, ...], dead: list[Found], sign: str) -> None:
+    told = findings(SOURCE, _topic(*numbers), dead, once=True).wrong
+    assert any(sign in text for text in told), told
+
+
+def test_a_record_in_another_partition() -> None:
+    topic = _topic(*SOUND)
+    topic[0] = replace(topic[0], partition=1)
+    assert "in the wrong partition: 1 (0)" in findings(SOURCE, topic, DEAD, once=True).wrong[0]
+
+
+def test_at_least_once_counts_what_is_doubled() -> None:
+    found = findings(SOURCE, _topic(*SOUND, *SOUND), [*DEAD, *DEAD], once=False)
+    assert (found.lost, found.doubled, found.wrong) == (0, len(SOUND) + 1, ())

@@ -1,0 +1,7 @@
+"""Producer sessions under network and cluster faults: the scenarios of `make torture`.
+
+- `plan`: what a run does, drawn from its seed
+- `run`, `writer`: carry it out
+- `check`: what must hold afterwards
+- `planted`: bugs that the runs must find
+"""

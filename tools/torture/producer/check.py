@@ -1,0 +1,162 @@
+"""What must hold after a run: a pure function of what the producer said and what was read."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.report.partition_report import PartitionReport
+from tools.torture.producer.plan import Partitioning, Plan
+from tools.torture.producer.writer import SessionResult, partition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tools.support.readers import ForeignRecord
+
+_SLACK_S = 8.0
+_STATUSES = (DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record of the log: where it lies, and which row of which session it is."""
+
+    partition: int
+    offset: int
+    session: int
+    number: int
+
+
+def violations(
+    plan: Plan, sessions: Sequence[SessionResult], log: Iterable[ForeignRecord] | None
+) -> list[str]:
+    """Everything that is wrong; `log` is None where the topic is gone."""
+    found = None if log is None else [_parse(record) for record in log]
+    said = [f"session {one.session}: {text}" for one in sessions for text in _told(plan, one)]
+    if found is None:
+        return said
+    by_session: defaultdict[int, list[Found]] = defaultdict(list)
+    for record in found:
+        by_session[record.session].append(record)
+    for one in sessions:
+        mine = by_session.pop(one.session, [])
+        said += [f"session {one.session}: {text}" for text in _read(plan, one, mine)]
+    said += [f"records of session {number}, which never was" for number in by_session]
+    return said
+
+
+def _parse(record: ForeignRecord) -> Found:
+    session, number, _ = (record.value or b"").split(b":", 2)
+    return Found(record.partition, record.offset, int(session), int(number))
+
+
+# What the session said, by itself.
+
+
+def _told(plan: Plan, one: SessionResult) -> Iterator[str]:
+    total = one.report.records
+    if not one.accepted <= total <= one.attempted:
+        yield f"{one.accepted} to {one.attempted} rows were appended, the report counts {total}"
+    yield from _failure(plan, one)
+    counted = Counter[int]()
+    for ack in one.acks:
+        counted[ack.partition] += ack.records
+    for part in one.report.partitions:
+        if counted[part.partition] != part.persisted:
+            yield f"{part.key}: persisted {part.persisted}, acknowledged {counted[part.partition]}"
+    limit = int(dict(plan.options)["delivery.timeout.ms"]) / 1000 + _SLACK_S
+    if one.longest_flush > limit:
+        yield f"flush took {one.longest_flush:.1f} s"
+
+
+def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
+    if one.error is None and one.report.persisted != one.report.records:
+        yield f"no failure, but {one.report.persisted} of {one.report.records} persisted"
+    error = one.error or one.append_error
+    recreated = plan.topic_may_be_deleted and "recreated during the write" in str(error)
+    if error is not None and plan.must_succeed and not recreated:
+        yield f"nothing here is a reason for {type(error).__name__}: {error}"
+    if one.error is None:
+        return
+    if not isinstance(one.error, DeliveryError) or "sender thread stopped" in str(one.error):
+        yield f"failed with {type(one.error).__name__}: {one.error}"
+        return
+    listed = Counter[tuple[int, DeliveryStatus]]()
+    for entry in one.error.statuses:
+        listed[entry.partition, entry.status] += entry.records
+    for part in one.report.partitions:
+        for status in _STATUSES:
+            says, lists = getattr(part, status.value), listed[part.partition, status]
+            if says != lists:
+                yield f"{part.key}: report says {status} {says}, the error {lists}"
+
+
+# What is in the log.
+
+
+def _read(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[str]:
+    parts = {part.partition: part for part in one.report.partitions}
+    for partition in range(plan.partitions):
+        part = parts.get(partition) or PartitionReport(topic="", partition=partition)
+        here = sorted(
+            (record for record in found if record.partition == partition),
+            key=lambda record: record.offset,
+        )
+        for text in _partition(plan, one, part, here):
+            yield f"partition {partition}: {text}"
+    if one.error is None and one.append_error is None and not plan.topic_may_be_deleted:
+        missing = set(range(one.attempted)) - {record.number for record in found}
+        if missing:
+            yield f"{len(missing)} rows are missing, the first is {min(missing)}"
+    elif one.error is None and one.append_error is None and 0 < len(found) < one.attempted:
+        lost = one.attempted - len(found)
+        yield f"LOST: {lost} rows went to a topic that was deleted during the write"
+    if any(record.number >= one.attempted for record in found):
+        yield "rows are there that were never appended"
+    if len(found) != len({record.number for record in found}):
+        yield "rows are there twice"
+
+
+def _partition(
+    plan: Plan, one: SessionResult, part: PartitionReport, here: list[Found]
+) -> Iterator[str]:
+    numbers = [record.number for record in here]
+    wrong = [(a, b) for a, b in pairwise(numbers) if a >= b]
+    if wrong:
+        yield f"order: {wrong[0][1]} comes after {wrong[0][0]}, {len(wrong)} such"
+    if len(numbers) > part.persisted + part.possibly_persisted:
+        yield (
+            f"{len(numbers)} rows are there, persisted {part.persisted}, "
+            f"possibly {part.possibly_persisted}, not {part.not_persisted}"
+        )
+    if plan.topic_may_be_deleted:
+        return
+    if len(numbers) < part.persisted:
+        yield f"LOST: {len(numbers)} rows are there, persisted {part.persisted}"
+    if plan.partitioning is Partitioning.EXPLICIT:
+        due = [n for n in range(one.attempted) if partition_of(plan, n) == part.partition]
+        gap = next((n for n, m in zip(due, numbers, strict=False) if n != m), None)
+        if gap is not None and not wrong:
+            yield f"a gap: row {gap} is missing before {numbers[-1]}"
+    yield from _offsets(one, part, {record.offset for record in here})
+
+
+def _offsets(one: SessionResult, part: PartitionReport, offsets: set[int]) -> Iterator[str]:
+    told = [ack for ack in one.acks if ack.partition == part.partition and ack.base_offset >= 0]
+    claimed: set[int] = set()
+    for ack in told:
+        span = set(range(ack.base_offset, ack.base_offset + ack.records))
+        if not span <= offsets:
+            yield f"offsets {min(span)} to {max(span)} do not hold this session's rows"
+        if span & claimed:
+            yield f"offsets {min(span)} to {max(span)} were told twice"
+        claimed |= span
+    first, last = min(claimed, default=None), max(claimed, default=None)
+    if (part.first_offset, part.last_offset) != (first, last):
+        said = f"{part.first_offset} to {part.last_offset}"
+        yield f"the report says offsets {said}, the acknowledgements {first} to {last}"

@@ -1,0 +1,197 @@
+"""What one run does, drawn from its seed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+
+from tools.torture.proxy import DELAYS, LOSSES, Fault
+
+
+class ClusterFault(StrEnum):
+    """What happens to the brokers and the topic while the sessions write."""
+
+    NONE = "none"
+    KILL = "kill"
+    KILL_FOR_LONG = "kill-for-long"
+    PAUSE = "pause"
+    STOP = "stop"
+    ROLL = "roll"
+    MOVE = "move"
+    DELETE = "delete"
+    RECREATE = "recreate"
+    FEW_REPLICAS = "few-replicas"
+    SMALL_MESSAGES = "small-messages"
+    FULL_DISK = "full-disk"
+
+
+class Partitioning(StrEnum):
+    """How rows find their partition."""
+
+    EXPLICIT = "explicit"
+    KEYED = "keyed"
+    STICKY = "sticky"
+
+
+_DELETING = (ClusterFault.RECREATE, ClusterFault.DELETE)
+_WEIGHTS = {
+    ClusterFault.NONE: 16,
+    ClusterFault.KILL: 2,
+    ClusterFault.KILL_FOR_LONG: 2,
+    ClusterFault.PAUSE: 3,
+    ClusterFault.STOP: 1,
+    ClusterFault.ROLL: 1,
+    ClusterFault.MOVE: 5,
+    ClusterFault.DELETE: 2,
+    ClusterFault.RECREATE: 3,
+    ClusterFault.FEW_REPLICAS: 2,
+    ClusterFault.SMALL_MESSAGES: 5,
+    ClusterFault.FULL_DISK: 1,
+}
+_LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
+"""The topic goes last: nothing else can be done to it then."""
+_QUICK = (ClusterFault.NONE, ClusterFault.MOVE, ClusterFault.SMALL_MESSAGES)
+_MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
+    ((), 2),
+    (tuple(sorted(LOSSES)), 4),
+    (tuple(sorted(LOSSES | DELAYS)), 4),
+    (tuple(sorted(DELAYS)), 1),
+    ((Fault.LOSE_RESPONSE, Fault.RESET_RESPONSE, Fault.CUT_RESPONSE), 3),
+    ((Fault.LOSE_REQUEST, Fault.LOSE_RESPONSE, Fault.REFUSE, Fault.DENY), 3),
+    ((Fault.REFUSE, Fault.DENY, Fault.DUPLICATE), 3),
+    ((Fault.FORGET, Fault.REFUSE, Fault.DELAY_RESPONSE), 2),
+    ((Fault.FORGET, *sorted(LOSSES)), 1),
+    (tuple(sorted(Fault)), 2),
+)
+PATIENT_MS = 40_000
+_SECURED = 0.25
+"""How many of the runs speak SASL_SSL."""
+_FIRST_SECURED = 278
+"""The ledger's runs before this seed were drawn without."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that a run needs beside a cluster; times in milliseconds unless they say so.
+
+    `patient`: delivery.timeout.ms is longer than all that may go wrong, and the topic stays.
+    `secured`: the sessions speak SASL_SSL, and say who they are again every two seconds.
+    """
+
+    seed: int
+    cluster_faults: tuple[ClusterFault, ...]
+    faults: tuple[Fault, ...]
+    rate: float
+    partitions: int
+    min_isr: int
+    sessions: int
+    chunks: int
+    rows: int
+    value_size: int
+    pause_ms: int
+    partitioning: Partitioning
+    patient: bool
+    options: tuple[tuple[str, str], ...]
+    secured: bool = False
+
+    @property
+    def name(self) -> str:
+        """The scenario in short."""
+        kinds = [*self.cluster_faults, "faults" if self.faults else "no-faults"]
+        return "+".join([*kinds, "secured"] if self.secured else kinds)
+
+    @property
+    def must_succeed(self) -> bool:
+        """Nothing here is a reason for a session to fail."""
+        # Some refusals are told with codes that a leader also uses after it has appended.
+        doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
+        alone = len(self.cluster_faults) == 1 and not doubtful & set(self.faults)
+        doubts = not alone or self.cluster_faults not in {
+            (ClusterFault.NONE,),
+            (ClusterFault.SMALL_MESSAGES,),
+        }
+        return self.patient and not (self.is_fragile and doubts)
+
+    @property
+    def is_fragile(self) -> bool:
+        """A lost answer is a reason to fail.
+
+        What may be in the log is not sent under a new epoch. A broker looks at the size before it
+        looks for duplicates, and refuses the parts of what it has appended before its limit fell.
+        """
+        return Fault.FORGET in self.faults or ClusterFault.SMALL_MESSAGES in self.cluster_faults
+
+    def with_long_request_timeout(self) -> Plan:
+        """The same without a request that times out as the machine is busy, where that matters."""
+        if not (self.is_fragile and self.must_succeed):
+            return self
+        options = dict(self.options) | {"request.timeout.ms": "15000"}
+        return replace(self, options=tuple(sorted(options.items())))
+
+    @property
+    def topic_may_be_deleted(self) -> bool:
+        """What was acknowledged may be deleted with the topic."""
+        return bool(set(_DELETING) & set(self.cluster_faults))
+
+
+def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
+    """The plan of a seed; `quick`: no broker is stopped. Without a small disk none is filled."""
+    random = Random(seed)
+    cluster_faults = _cluster_faults(random, disk=disk, quick=quick)
+    faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]
+    patient = random.random() < 0.75 and not set(_DELETING) & set(cluster_faults)
+    return Plan(
+        seed=seed,
+        cluster_faults=cluster_faults,
+        faults=faults,
+        rate=random.choice((0.02, 0.05, 0.1, 0.2)),
+        partitions=random.choice((1, 2, 3, 6)),
+        min_isr=random.choice((1, 2, 2)),
+        sessions=random.choice((1, 2, 3, 4)),
+        chunks=random.choice((10, 20, 40)),
+        rows=random.choice((5, 30, 120)),
+        value_size=random.choice((12, 60, 200)),
+        pause_ms=random.choice((0, 5, 20)),
+        partitioning=random.choice(
+            (Partitioning.EXPLICIT, Partitioning.EXPLICIT, Partitioning.KEYED, Partitioning.STICKY)
+        ),
+        patient=patient,
+        options=tuple(sorted(_options(random, patient=patient).items())),
+        secured=seed >= _FIRST_SECURED and Random(f"{seed}/secured").random() < _SECURED,
+    ).with_long_request_timeout()
+
+
+def _cluster_faults(random: Random, *, disk: bool, quick: bool) -> tuple[ClusterFault, ...]:
+    weights = dict(_WEIGHTS)
+    if not disk:
+        del weights[ClusterFault.FULL_DISK]
+    if quick:
+        weights = {cluster_fault: weights[cluster_fault] for cluster_fault in _QUICK}
+    count = random.choice((1, 1, 1, 2))
+    drawn = random.choices(list(weights), list(weights.values()), k=count)
+    some = dict.fromkeys(each for each in drawn if each is not ClusterFault.NONE)
+    return tuple(sorted(some, key=_LAST.index)) if some else (ClusterFault.NONE,)
+
+
+def _options(random: Random, *, patient: bool) -> dict[str, str]:
+    request_timeout = random.choice((600, 1000, 1500)) if patient else random.choice((300, 600))
+    linger = random.choice((0, 1, 5, 20))
+    delivery = PATIENT_MS if patient else random.choice((900, 1500, 2500))
+    return {
+        "linger.ms": str(linger),
+        "batch.size": str(random.choice((300, 1000, 4000, 16384))),
+        "buffer.memory": str(random.choice((65_536, 262_144, 4_194_304))),
+        "compression.type": random.choice(("none", "none", "gzip", "snappy", "lz4", "zstd")),
+        "max.in.flight.requests.per.connection": str(random.choice((1, 2, 5, 5, 5))),
+        "request.timeout.ms": str(request_timeout),
+        "delivery.timeout.ms": str(delivery),
+        "max.block.ms": str(30_000 if patient else 4_000),
+        "retry.backoff.ms": str(random.choice((10, 50, 100))),
+        "retry.backoff.max.ms": str(random.choice((100, 400))),
+        "reconnect.backoff.ms": str(random.choice((10, 50))),
+        "reconnect.backoff.max.ms": "300",
+        "socket.connection.setup.timeout.ms": "1000",
+        "connections.max.idle.ms": str(random.choice((540_000, 540_000, 300))),
+        "allow.auto.create.topics": "false",
+    }

@@ -1,0 +1,132 @@
+"""Bugs that the harness must find, patched into the producer from outside for a while."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from spark_kafka_sink.client.connection import Connection
+from spark_kafka_sink.producer.send import response_handler
+from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
+from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.protocol.messages import read_correlation_id
+from tools.torture.proxy import DUPLICATE_SEQUENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.send.error_policy import Facts
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
+
+
+@contextmanager
+def sequence_reused_after_a_timeout() -> Iterator[None]:
+    """A batch without a response counts as not sent: the next batch gets its sequence."""
+    original = Sender._complete
+
+    def complete(self: Sender, completion: Completion) -> None:
+        original(self, completion)
+        for state in self._partitions:
+            for batch in reversed(state.retries):
+                if batch.ambiguous and batch.sequence >= 0:
+                    _take_back(state, batch)
+
+    with patch.object(Sender, "_complete", complete):
+        yield
+
+
+@contextmanager
+def duplicate_is_a_failure() -> Iterator[None]:
+    """DUPLICATE_SEQUENCE_NUMBER is an error like any other."""
+
+    def wrong(code: int, facts: Facts) -> Decision:
+        if code == DUPLICATE_SEQUENCE:
+            return Decision(Action.FAIL)
+        return decide(code, facts)
+
+    with patch.object(response_handler, "decide", wrong):
+        yield
+
+
+@contextmanager
+def split_without_drain() -> Iterator[None]:
+    """The pieces are numbered anew as if nothing had been sent behind the batch."""
+    original = ResponseHandler._split
+
+    def split(
+        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, size: int
+    ) -> None:
+        original(self, state, batch, size)
+        for piece in [one for one in state.retries if one.order[:-1] == batch.order]:
+            piece.unnumber()
+        _rewind(state, batch.sequence)
+
+    with patch.object(ResponseHandler, "_split", split):
+        yield
+
+
+@contextmanager
+def answers_matched_to_the_wrong_request() -> Iterator[None]:
+    """Whatever comes answers the request that was sent last."""
+    original = Connection.received
+
+    def received(self: Connection, data: bytes, now: float) -> Any:
+        if len(self.in_flight) > 1 and self._frames.held == 0:
+            self.in_flight.rotate(1)
+        return original(self, data, now)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Connection, "received", received))
+        stack.enter_context(
+            patch("spark_kafka_sink.client.connection.read_correlation_id", _Anything())
+        )
+        yield
+
+
+@contextmanager
+def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
+    """The new epoch begins at once, not when all that was sent is answered."""
+    original = ResponseHandler._retry
+
+    def retry(
+        self: ResponseHandler, state: PartitionState, batch: ProducerBatch, *rest: Any
+    ) -> None:
+        original(self, state, batch, *rest)
+        if state._must_renumber:
+            in_flight, state._in_flight = state._in_flight, []
+            known_by = state._known_by
+            self._completion.renumber(state)
+            state._in_flight, state._known_by = in_flight, known_by
+
+    with patch.object(ResponseHandler, "_retry", retry):
+        yield
+
+
+class _Anything(int):
+    """Equal to every correlation id."""
+
+    def __call__(self, frame: memoryview) -> _Anything:
+        read_correlation_id(frame)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
+def _take_back(state: PartitionState, batch: ProducerBatch) -> None:
+    _rewind(state, batch.sequence)
+    batch.unnumber()
+
+
+def _rewind(state: PartitionState, sequence: int) -> None:
+    if state._next is not None:
+        state._next = state._next._replace(sequence=sequence)

@@ -1,0 +1,335 @@
+"""One run: create the topic, write sessions under faults, read the topic back, and check it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from random import Random
+from threading import Event
+from typing import TYPE_CHECKING, Any, TextIO
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tools.support.readers import by_confluent
+from tools.torture.cluster import DISK_NODE, empty, fill
+from tools.torture.producer.check import violations
+from tools.torture.producer.plan import ClusterFault, Plan
+from tools.torture.producer.writer import Writer, close_sessions
+from tools.torture.proxy import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from tools.support.readers import ForeignRecord
+    from tools.torture.cluster import TortureCluster
+
+
+CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
+_FORMAT = logging.Formatter("%(created).3f %(message)s")
+_PROXY = logging.getLogger("spark_kafka_sink.torture")
+
+
+@contextmanager
+def traced(cluster: TortureCluster, to: TextIO) -> Iterator[None]:
+    """Write it to `to` meanwhile."""
+    handler = logging.StreamHandler(to)
+    handler.setFormatter(_FORMAT)
+    logger = logging.getLogger("spark_kafka_sink")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    for proxy in cluster.all_proxies:
+        proxy.tell = _PROXY.debug
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+        for proxy in cluster.all_proxies:
+            proxy.tell = None
+
+
+_WAIT_S = 20
+_END = {True: "lived on", False: "died"}
+
+
+class ClusterFaults:
+    """Runs in the thread that started the brokers, which live no longer than it does."""
+
+    def __init__(self, cluster: TortureCluster, plan: Plan, topic: str) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._topic = topic
+        self._random = Random(f"{plan.seed}/nemesis")
+        self.notes: list[str] = []
+        """What is worth telling of how it went."""
+        self._do: dict[ClusterFault, Callable[[], None]] = {
+            ClusterFault.NONE: lambda: time.sleep(0.8),
+            ClusterFault.KILL: self._kill,
+            ClusterFault.KILL_FOR_LONG: self._kill_for_long,
+            ClusterFault.PAUSE: self._pause,
+            ClusterFault.STOP: self._stop,
+            ClusterFault.ROLL: self._roll,
+            ClusterFault.MOVE: self._move,
+            ClusterFault.DELETE: self._delete,
+            ClusterFault.RECREATE: self._recreate,
+            ClusterFault.FEW_REPLICAS: self._few_replicas,
+            ClusterFault.SMALL_MESSAGES: self._small_messages,
+            ClusterFault.FULL_DISK: self._full_disk,
+        }
+
+    def run(self) -> None:
+        """Inject the cluster faults of the plan, one after the other."""
+        for cluster_fault in self._plan.cluster_faults:
+            time.sleep(self._random.uniform(0.0, 0.4))
+            self._do[cluster_fault]()
+
+    def _node(self) -> int:
+        return self._random.randrange(1, 4)
+
+    def _kill(self) -> None:
+        node = self._node()
+        self._cluster.node(node).kill()
+        time.sleep(self._random.uniform(0.0, 1.0))
+        self._cluster.restart(node)
+
+    def _kill_for_long(self) -> None:
+        """Until others lead its partitions, and a little longer."""
+        self._cluster.node(self._node()).kill()
+        time.sleep(self._random.uniform(3.0, 4.0))
+
+    def _pause(self) -> None:
+        node = self._cluster.node(self._node())
+        timeout = int(dict(self._plan.options)["request.timeout.ms"]) / 1000
+        node.pause()
+        time.sleep(timeout * self._random.uniform(1.2, 2.5))
+        node.resume()
+
+    def _stop(self) -> None:
+        node = self._node()
+        self._cluster.node(node).stop()
+        self._cluster.restart(node)
+
+    def _roll(self) -> None:
+        for node in (1, 2, 3):
+            self._cluster.node(node).stop()
+            self._cluster.restart(node)
+
+    def _move(self) -> None:
+        admin = self._cluster.admin
+        for _ in range(2):
+            partition = self._random.randrange(self._plan.partitions)
+            to = admin.leader(self._topic, partition) % 3 + 1
+            admin.move_leader(self._topic, partition, to)
+
+    def _delete(self) -> None:
+        time.sleep(0.3)
+        self._cluster.admin.delete_topic(self._topic)
+        time.sleep(0.5)
+
+    def _recreate(self) -> None:
+        self._delete()
+        create(self._cluster, self._plan, self._topic)
+        time.sleep(0.5)
+
+    def _few_replicas(self) -> None:
+        """One replica of three stops answering while all three are wanted."""
+        self.configure("min.insync.replicas", "3")
+        node = self._cluster.node(self._node())
+        node.pause()
+        time.sleep(self._random.uniform(2.0, 3.5))
+        node.resume()
+        self.configure("min.insync.replicas", str(self._plan.min_isr))
+
+    def _small_messages(self) -> None:
+        """A record still fits, a batch does not."""
+        size = self._plan.value_size + 150
+        self.configure("max.message.bytes", str(self._random.choice((size, size * 3))))
+        time.sleep(0.7)
+        if self._random.random() < 0.5:
+            self.configure("max.message.bytes", "1048588")
+
+    def _full_disk(self) -> None:
+        assert self._cluster.disk is not None
+        fill(self._cluster.disk)
+        node, deadline = self._cluster.node(DISK_NODE), time.monotonic() + 3
+        while node.running and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.notes.append(f"with a full disk broker {DISK_NODE} {_END[node.running]}")
+        node.kill()
+        empty(self._cluster.disk)
+        self._cluster.restart(DISK_NODE)
+
+    def configure(self, name: str, value: str) -> None:
+        """Change an option of the topic."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self._topic, incremental_configs=[entry])
+        client = self._cluster.admin.client()
+        client.incremental_alter_configs([resource])[resource].result(_WAIT_S)
+
+
+def create(cluster: TortureCluster, plan: Plan, topic: str) -> None:
+    """The run's topic; again and again while the old one is still being deleted."""
+    deadline = time.monotonic() + _WAIT_S
+    configs = {"min.insync.replicas": str(plan.min_isr)}
+    while True:
+        try:
+            cluster.admin.create_topic(topic, plan.partitions, 3, configs)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+_MIN_S = 1.5
+_IN_SYNC_S = 40
+_TIMEOUT_S = 100
+_POLL_S = 1.0
+"""Seconds between two looks at the brokers while the writer ends."""
+_LOG_END = 1_000
+"""Characters of a broker's log that a result quotes."""
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What came out of a run."""
+
+    plan: Plan
+    schedule: Schedule
+    seconds: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    writer: Writer | None = None
+
+    @property
+    def outcome(self) -> str:
+        """ "ok", or the first thing that is wrong."""
+        return self.wrong[0][:300] if self.wrong else "ok"
+
+    def line(self) -> dict[str, Any]:
+        """For the ledger."""
+        sessions = self.writer.done if self.writer else []
+        reports = [one.report for one in sessions]
+        parts = [part for report in reports for part in report.partitions]
+        return {
+            "seed": self.plan.seed,
+            "scenario": self.plan.name,
+            **({"protocol": "SASL_SSL"} if self.plan.secured else {}),
+            "faults": dict(sorted(self.schedule.seen.items())),
+            "sessions": len(sessions),
+            "failed": sum(one.error is not None for one in sessions),
+            "records": sum(report.records for report in reports),
+            "persisted": sum(report.persisted for report in reports),
+            "possibly": sum(part.possibly_persisted for part in parts),
+            "not": sum(part.not_persisted for part in parts),
+            "retries": sum(report.retries for report in reports),
+            "splits": sum(report.splits for report in reports),
+            **({"notes": self.notes} if self.notes else {}),
+            "outcome": self.outcome,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def run(cluster: TortureCluster, plan: Plan, debug: str = "") -> Result:
+    """Carry a plan out; the cluster is healthy again afterwards."""
+    schedule = Schedule(seed=plan.seed, kinds=plan.faults, rate=plan.rate)
+    result = Result(plan=plan, schedule=schedule)
+    started = time.monotonic()
+    try:
+        _run(cluster, result, debug)
+    except Exception:  # noqa: BLE001 - it belongs into the ledger
+        result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
+    finally:
+        schedule.heal()
+        cluster.heal()
+        for proxy in cluster.all_proxies:
+            proxy.schedule = None
+            proxy.close_connections()
+        result.seconds = time.monotonic() - started
+    return result
+
+
+def _run(cluster: TortureCluster, result: Result, debug: str) -> None:
+    plan = result.plan
+    topic = f"torture-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
+    create(cluster, plan, topic)
+    way = cluster.client_options(secured=plan.secured)
+    writer = result.writer = Writer(plan, way, topic, debug)
+    for proxy in cluster.all_proxies:
+        proxy.schedule = result.schedule
+    _write(cluster, result, writer, topic)
+    gone = ClusterFault.DELETE in plan.cluster_faults
+    log = None if gone else _read(cluster, topic)
+    result.wrong += violations(plan, writer.done, log)
+    with suppress(KafkaException):
+        cluster.admin.delete_topic(topic)
+
+
+def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) -> None:
+    over = Event()
+    started = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(writer.run, over.is_set)
+        try:
+            injector = ClusterFaults(cluster, result.plan, topic)
+            result.notes = injector.notes
+            injector.run()
+            cluster.heal()
+            time.sleep(max(0.0, _MIN_S - (time.monotonic() - started)))
+        finally:
+            over.set()
+            time.sleep(0.3)
+            result.schedule.heal()
+        try:
+            await_writer(writing, cluster, result)
+        except TimeoutError:
+            result.wrong.append("the writer hangs")
+            _show_threads()
+        finally:
+            close_sessions()
+
+
+def await_writer(writing: Future[None], cluster: TortureCluster, result: Result) -> None:
+    """Wait for the last sessions; report and restart brokers that exit meanwhile.
+
+    Raises:
+        TimeoutError: the writer hangs.
+    """
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        for node in cluster.nodes:
+            if not node.running:
+                end = node.log_end()[-_LOG_END:]
+                result.wrong.append(f"broker {node.node_id} has ended by itself: {end}")
+                cluster.restart(node.node_id)
+        with suppress(TimeoutError):
+            return writing.result(_POLL_S)
+    raise TimeoutError
+
+
+def _show_threads() -> None:
+    for number, frame in sys._current_frames().items():
+        sys.stderr.write(f"--- thread {number}\n{''.join(traceback.format_stack(frame))}")
+
+
+def _read(cluster: TortureCluster, topic: str) -> list[ForeignRecord]:
+    """The topic as a foreign client finds it, once all replicas have caught up."""
+    deadline = time.monotonic() + _IN_SYNC_S
+    client = cluster.admin.client()
+    while True:
+        found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        if all(len(part.isrs) == 3 for part in found):
+            return by_confluent(cluster.bootstrap_servers, topic)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"replicas of {topic} do not catch up")
+        time.sleep(0.1)

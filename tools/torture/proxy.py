@@ -1,0 +1,541 @@
+"""What may happen to one request or its answer on the way through the proxy."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+import socket
+import struct
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from threading import Condition, Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.messages import (
+    build,
+    read_request_header,
+    read_request_start,
+    read_response,
+    response_frame,
+)
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from tools.torture.tls_relay import TlsRelay
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+
+class Fault(StrEnum):
+    """The broker has the request only where it says so."""
+
+    LOSE_REQUEST = "lose_request"
+    """Cut before the broker gets it."""
+    CUT_REQUEST = "cut_request"
+    """The broker gets half of it, then the end."""
+    SWALLOW_REQUEST = "swallow_request"
+    """Nothing gets through any more, in no direction, and nobody is told."""
+    LOSE_RESPONSE = "lose_response"
+    """The broker applies it, and the client's connection ends instead of the answer."""
+    RESET_RESPONSE = "reset_response"
+    """The same, with a reset."""
+    CUT_RESPONSE = "cut_response"
+    """The client gets half of the answer, then the end."""
+    SWALLOW_RESPONSE = "swallow_response"
+    """The broker applies it, and the client hears nothing more."""
+    HALF_CLOSE = "half_close"
+    """The broker applies it; the client's side is shut for reading and stays open for writing."""
+    DELAY_REQUEST = "delay_request"
+    DELAY_RESPONSE = "delay_response"
+    DRIBBLE = "dribble"
+    """The answer comes byte by byte at first."""
+    SWAP_RESPONSES = "swap_responses"
+    """Two answers come in the wrong order."""
+    REPEAT_RESPONSE = "repeat_response"
+    """The same answer comes twice."""
+    REFUSE = "refuse"
+    """The broker never gets it; the client is told an error that says so."""
+    DENY = "deny"
+    """The broker applies it; the client is told an error that leaves it open."""
+    DUPLICATE = "duplicate"
+    """The broker applies it; the client is told DUPLICATE_SEQUENCE_NUMBER."""
+    FORGET = "forget"
+    """The broker never gets it; the client is told UNKNOWN_PRODUCER_ID."""
+
+
+FORGED = frozenset({Fault.REFUSE, Fault.FORGET})
+REWRITTEN = frozenset({Fault.DENY, Fault.DUPLICATE})
+PRODUCE_ONLY = FORGED | REWRITTEN
+LOSSES = frozenset(
+    {
+        Fault.LOSE_REQUEST,
+        Fault.CUT_REQUEST,
+        Fault.SWALLOW_REQUEST,
+        Fault.LOSE_RESPONSE,
+        Fault.RESET_RESPONSE,
+        Fault.CUT_RESPONSE,
+        Fault.SWALLOW_RESPONSE,
+        Fault.HALF_CLOSE,
+        Fault.SWAP_RESPONSES,
+        Fault.REPEAT_RESPONSE,
+    }
+)
+DELAYS = frozenset({Fault.DELAY_REQUEST, Fault.DELAY_RESPONSE, Fault.DRIBBLE})
+
+REFUSALS = (3, 5, 6, 9, 13, 19, 56, 72, 74)
+DENIALS = (6, 7, 20)
+"""With acks=all a leader that steps down answers 6 although it has appended the records."""
+DUPLICATE_SEQUENCE = 46
+UNKNOWN_PRODUCER_ID = 59
+
+
+@dataclass(kw_only=True)
+class Schedule:
+    """Draws the faults: `rate` per Produce request, a quarter of it for any other."""
+
+    seed: int
+    kinds: tuple[Fault, ...]
+    rate: float
+    longest_delay: float = 0.3
+    seen: Counter[str] = field(default_factory=Counter)
+    active: bool = True
+    _lock: Lock = field(default_factory=Lock)
+    _random: dict[int, Random] = field(default_factory=dict)
+
+    def draw(self, node: int, *, produce: bool) -> Fault | None:
+        """What happens to the next request to a broker."""
+        with self._lock:
+            random = self._of(node)
+            chance, pick = random.random(), random.random()
+            rate = self.rate if produce else self.rate / 4
+            if not self.active or not self.kinds or chance >= rate:
+                return None
+            fault = self.kinds[int(pick * len(self.kinds))]
+            if fault in PRODUCE_ONLY and not produce:
+                return None
+            self.seen[fault.value] += 1
+            return fault
+
+    def delay(self, node: int) -> float:
+        """Seconds."""
+        with self._lock:
+            return self._of(node).uniform(0.01, self.longest_delay)
+
+    def code(self, node: int, fault: Fault) -> int:
+        """The error code that the client is told."""
+        if fault is Fault.DUPLICATE:
+            return DUPLICATE_SEQUENCE
+        if fault is Fault.FORGET:
+            return UNKNOWN_PRODUCER_ID
+        with self._lock:
+            return self._of(node).choice(REFUSALS if fault is Fault.REFUSE else DENIALS)
+
+    def heal(self) -> None:
+        """No more faults."""
+        self.active = False
+
+    def _of(self, node: int) -> Random:
+        return self._random.setdefault(node, Random(f"{self.seed}/{node}"))
+
+
+def refusal(frame: bytes, code: int) -> bytes:
+    """The answer, with its size, that says `code` of each partition of a Produce request."""
+    header = read_request_header(frame)
+    kind = request_type(ApiKey.PRODUCE, header.version)
+    request, _ = decode(kind, frame, header.body_offset)
+    answer = {"responses": [_topic(topic, code) for topic in request.topic_data]}
+    entity = build(response_type(ApiKey.PRODUCE, header.version), answer)
+    return response_frame(entity, header.correlation_id)
+
+
+def _topic(topic: Any, code: int) -> dict[str, Any]:
+    entries = [
+        {
+            "index": part.index,
+            "error_code": ErrorCode(code),
+            "base_offset": -1,
+            "log_append_time": None,
+            "log_start_offset": -1,
+        }
+        for part in topic.partition_data
+    ]
+    named = {name: getattr(topic, name) for name in ("name", "topic_id") if hasattr(topic, name)}
+    return {**named, "partition_responses": entries}
+
+
+def is_success(frame: bytes, version: int) -> bool:
+    """Whether a broker's answer to a Produce request accepts every partition."""
+    _, answer = read_response(response_type(ApiKey.PRODUCE, version), frame)
+    return all(
+        part.error_code == ErrorCode.none
+        for topic in answer.responses
+        for part in topic.partition_responses
+    )
+
+
+HOST = "127.0.0.1"
+_UNSPECIFIED = struct.pack("H14x", socket.AF_UNSPEC)
+_LIBC = ctypes.CDLL(None)
+_CONNECT_S = 2.0
+_ACCEPT_AGAIN_S = 0.05
+_SWALLOW = frozenset({Fault.SWALLOW_REQUEST, Fault.SWALLOW_RESPONSE})
+
+
+@dataclass(slots=True)
+class PendingRequest:
+    """A request that the client waits for; `forged` answers it without the broker."""
+
+    version: int
+    fault: Fault | None
+    forged: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """What a proxy shows to clients, and how it checks the broker."""
+
+    to_clients: ssl.SSLContext
+    to_broker: ssl.SSLContext
+
+
+class Proxy:
+    """Listens for clients of one broker; `schedule` may be changed between runs.
+
+    With `encryption` it speaks TLS on both sides.
+    """
+
+    def __init__(
+        self, node: int, target_port: int, port: int = 0, encryption: Encryption | None = None
+    ) -> None:
+        self.schedule: Schedule | None = None
+        self.node = node
+        self._target = (HOST, target_port)
+        self._encryption = encryption
+        self._listener = socket.create_server((HOST, port), backlog=64)
+        self.port: int = self._listener.getsockname()[1]
+        self._pipes: set[Pipe] = set()
+        self._closed = False
+        self.tell: Callable[[str], None] | None = None
+        Thread(target=self._accept, daemon=True, name=f"proxy-{node}").start()
+
+    def say(self, text: str) -> None:
+        """Tell whoever wants to know what happens."""
+        tell = self.tell
+        if tell is not None:
+            tell(f"PROXY broker={self.node} {text}")
+
+    def close_connections(self) -> None:
+        """Close every connection."""
+        for pipe in list(self._pipes):
+            pipe.close()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.close_connections()
+
+    def forget(self, pipe: Pipe) -> None:
+        """A connection is closed."""
+        self._pipes.discard(pipe)
+
+    def draw(self, *, produce: bool) -> Fault | None:
+        """What happens to the next request."""
+        schedule = self.schedule
+        return None if schedule is None else schedule.draw(self.node, produce=produce)
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError as error:  # of this connection alone, unless the listener is closed
+                self.say(f"accept failed: {error}")
+                time.sleep(_ACCEPT_AGAIN_S)
+                continue
+            Thread(target=self._open, args=(client,), daemon=True).start()
+
+    def _open(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(self._target, timeout=_CONNECT_S)
+        except OSError:
+            _abort(client)
+            client.close()
+            return
+        server.settimeout(None)
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        pipe = self._pipe(client, server)
+        self._pipes.add(pipe)
+        Thread(target=pipe.upstream, daemon=True).start()
+        Thread(target=pipe.downstream, daemon=True).start()
+
+    def _pipe(self, client: socket.socket, server: socket.socket) -> Pipe:
+        if self._encryption is None:
+            return Pipe(self, client, client, server)
+        decrypted = TlsRelay(client, self._encryption.to_clients).plain
+        encrypted = TlsRelay(server, self._encryption.to_broker, HOST).plain
+        return Pipe(self, client, decrypted, encrypted)
+
+
+@dataclass(eq=False)
+class Pipe:
+    """One connection: requests go up to the broker, answers come down to the client.
+
+    `raw` is the client's socket; `client` is the same, or what it says once it is decrypted.
+    """
+
+    proxy: Proxy
+    raw: socket.socket
+    client: socket.socket
+    server: socket.socket
+    asked: deque[PendingRequest] = field(default_factory=deque)
+    dead: bool = False
+    silent: bool = False
+    changed: Condition = field(default_factory=Condition)
+    _kept: bytes | None = None
+
+    def upstream(self) -> None:
+        """Until the end: one request after the other."""
+        with contextlib.suppress(OSError):
+            while (frame := _read_frame(self.client)) is not None:
+                if not self.silent:
+                    self._request(frame)
+        if not self.silent:
+            self.close()
+
+    def downstream(self) -> None:
+        """Until the end: one answer after the other."""
+        with contextlib.suppress(OSError):
+            while (frame := _read_frame(self.server)) is not None:
+                if not self.silent:
+                    self._answer(frame)
+        if not self.silent:
+            self.close()
+
+    def close(self, *, reset: bool = False) -> None:
+        """End both sides."""
+        if self.dead:
+            return
+        self.dead = True
+        if reset:
+            _abort(self.raw)
+        for end in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self.proxy.forget(self)
+
+    def _request(self, frame: bytes) -> None:
+        header = read_request_header(frame)
+        produce = header.api_key == ApiKey.PRODUCE
+        fault = self.proxy.draw(produce=produce)
+        if fault is not None:
+            self.proxy.say(f"{fault} {ApiKey(header.api_key).name} #{header.correlation_id}")
+        match fault:
+            case Fault.LOSE_REQUEST:
+                self.close()
+                return
+            case Fault.CUT_REQUEST:
+                self.server.sendall((_sized(frame))[: 4 + len(frame) // 2])
+                self.close()
+                return
+            case Fault.SWALLOW_REQUEST:
+                self.silent = True
+                return
+            case Fault.DELAY_REQUEST:
+                time.sleep(self._delay())
+        self._pass_on(frame, PendingRequest(header.version, fault))
+
+    def _pass_on(self, frame: bytes, asked: PendingRequest) -> None:
+        fault = asked.fault
+        if fault in FORGED | REWRITTEN:
+            code = self._schedule().code(self.proxy.node, fault)
+            self.proxy.say(f"  code {code}")
+            asked.forged = refusal(frame, code)
+        with self.changed:
+            self.asked.append(asked)
+            if fault in FORGED:
+                self._deliver_forged()
+        if fault not in FORGED:
+            self.server.sendall(_sized(frame))
+
+    def _answer(self, frame: bytes) -> None:
+        with self.changed:
+            asked = self.asked.popleft() if self.asked else None
+        fault = None if asked is None else asked.fault
+        match fault:
+            case Fault.LOSE_RESPONSE | Fault.RESET_RESPONSE:
+                self.close(reset=fault is Fault.RESET_RESPONSE)
+                return
+            case Fault.CUT_RESPONSE:
+                self.client.sendall(_sized(frame)[: 4 + len(frame) // 2])
+                self.close()
+                return
+            case Fault.HALF_CLOSE:
+                self.client.shutdown(socket.SHUT_WR)
+                return
+            case Fault.SWALLOW_RESPONSE:
+                self.silent = True
+                return
+            case Fault.DELAY_RESPONSE:
+                time.sleep(self._delay())
+        with self.changed:
+            self._deliver(frame, asked)
+            self._deliver_forged()
+
+    def _deliver(self, frame: bytes, asked: PendingRequest | None) -> None:
+        data = _sized(frame)
+        fault = None if asked is None else asked.fault
+        if asked is not None and asked.forged is not None and _may_rewrite(asked, frame):
+            data = asked.forged
+        if fault is Fault.DRIBBLE:
+            for at in range(min(12, len(data))):
+                self.client.sendall(data[at : at + 1])
+                time.sleep(0.002)
+            data = data[12:]
+        if fault is Fault.SWAP_RESPONSES and self.asked and self._kept is None:
+            self._kept = data
+            return
+        self.client.sendall(data)
+        if fault is Fault.REPEAT_RESPONSE:
+            self.client.sendall(data)
+        if self._kept is not None:
+            self.client.sendall(self._kept)
+            self._kept = None
+
+    def _deliver_forged(self) -> None:
+        while self.asked and self.asked[0].fault in FORGED:
+            forged = self.asked.popleft().forged
+            assert forged is not None
+            self.client.sendall(forged)
+
+    def _delay(self) -> float:
+        return self._schedule().delay(self.proxy.node)
+
+    def _schedule(self) -> Schedule:
+        schedule = self.proxy.schedule
+        assert schedule is not None
+        return schedule
+
+
+def _may_rewrite(asked: PendingRequest, frame: bytes) -> bool:
+    return asked.fault is not Fault.DUPLICATE or is_success(frame, asked.version)
+
+
+def _sized(frame: bytes) -> bytes:
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def _read_frame(end: socket.socket) -> bytes | None:
+    """The next frame without its size; None at the end of the stream, also in mid-frame."""
+    size = _read(end, 4)
+    return None if size is None else _read(end, int.from_bytes(size, "big"))
+
+
+def _read(end: socket.socket, count: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < count:
+        piece = end.recv(count - len(data))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+def _abort(end: socket.socket) -> None:
+    """Reset the connection, whoever is reading from it: connecting to nowhere does that."""
+    _LIBC.connect(end.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
+
+
+_MAX_HOLD_S = 60.0
+
+
+@dataclass(slots=True)
+class EndTxns:
+    """Shared by the gates of a cluster: of the transactions whose ids `pattern` begins the
+    `wanted`th is held; one is known by its id and its producer's epoch."""
+
+    pattern: str = ""
+    wanted: int = 0
+    reached: Event = field(default_factory=Event)
+    released: Event = field(default_factory=Event)
+    _seen: set[tuple[str, int, int]] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+
+    def arm(self, pattern: str, wanted: int) -> None:
+        """Begin to look for the `wanted`th commit; 0 for none."""
+        with self._lock:
+            self.pattern, self.wanted, self._seen = pattern, wanted, set()
+            self.reached.clear()
+            self.released.clear()
+
+    def wait_if_held(self, frame: bytes) -> None:
+        """Return when the request may go on."""
+        api_key, _, _ = read_request_start(frame)
+        if not self.wanted or api_key != ApiKey.END_TXN:
+            return
+        transaction, commit = _parse(frame)
+        if not commit or not re.match(self.pattern, transaction[0]):
+            return
+        with self._lock:
+            self._seen.add(transaction)
+            held = len(self._seen) >= self.wanted
+        if held and not self.released.is_set():
+            self.reached.set()
+            self.released.wait(_MAX_HOLD_S)
+
+
+class HoldingPipe(Pipe):
+    """A connection whose commits may be held back."""
+
+    end_txns: EndTxns
+
+    def _pass_on(self, frame: bytes, *rest: object) -> None:
+        self.end_txns.wait_if_held(frame)
+        super()._pass_on(frame, *rest)  # type: ignore[arg-type]
+
+
+class Gate(Proxy):
+    """A proxy that can be shut: connections break, and new ones too."""
+
+    def __init__(self, node: int, target_port: int, end_txns: EndTxns) -> None:
+        self._shut = False
+        self._end_txns = end_txns
+        super().__init__(node, target_port)
+
+    def close_gate(self) -> None:
+        """From now on."""
+        self._shut = True
+        self.close_connections()
+
+    def open_gate(self) -> None:
+        """As before."""
+        self._shut = False
+
+    def _open(self, client: socket.socket) -> None:
+        if self._shut:
+            client.close()
+            return
+        super()._open(client)
+
+    def _pipe(self, client: socket.socket, server: socket.socket) -> Pipe:
+        pipe = HoldingPipe(self, client, client, server)
+        pipe.end_txns = self._end_txns
+        return pipe
+
+
+def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
+    """Transactional id, producer id and epoch, and whether it is a commit."""
+    header = read_request_header(frame)
+    request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
+    transaction = (request.transactional_id, request.producer_id, request.producer_epoch)
+    return transaction, request.committed

@@ -1,0 +1,267 @@
+"""Foreign readers of a topic, and what must hold after a run: pure functions of what they read."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+
+from tools.support.java import run_tool
+from tools.support.readers import ReaderError
+from tools.torture.streams.plan import number_of
+from tools.torture.streams.scenarios import LOG, Kind, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from confluent_kafka import Message
+
+    from tools.torture.streams.plan import Plan, Source
+
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record of the topic, or of the dead letter topic, as a read_committed reader saw it."""
+
+    partition: int
+    offset: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """`lost` and `doubled` count records; `wrong` tells what else does not hold."""
+
+    lost: int
+    doubled: int
+    wrong: tuple[str, ...]
+
+
+def findings(
+    source: Source, topic: Sequence[Found], dead: Sequence[Found], *, once: bool
+) -> Findings:
+    """What is wrong with what was read; `once`: every number must be there exactly once."""
+    good = set(range(source.total)) - source.dead
+    parts = (("topic", good, topic), ("dead letters", set(source.dead), dead))
+    lost, doubled, wrong = 0, 0, list[str]()
+    for name, wanted, found in parts:
+        counts = Counter(record.number for record in found)
+        missing = sorted(wanted - counts.keys())
+        again = {number: count for number, count in counts.items() if count > 1}
+        strange = sorted(counts.keys() - wanted)
+        lost += len(missing)
+        doubled += sum(again.values()) - len(again)
+        wrong += [f"{name}: LOST {_few(missing)}"] if missing else []
+        wrong += [f"{name}: DOUBLED {_few(sorted(again))}"] if again and once else []
+        wrong += [f"{name}: never to be written there: {_few(strange)}"] if strange else []
+    wrong += _misplaced(source, topic)
+    if once:
+        wrong += _out_of_order(source, topic)
+    return Findings(lost=lost, doubled=doubled, wrong=tuple(wrong))
+
+
+def _few(numbers: Sequence[int]) -> str:
+    text = ", ".join(map(str, numbers[:_SHOWN]))
+    return f"{len(numbers)} ({text}{', ...' if len(numbers) > _SHOWN else ''})"
+
+
+def _misplaced(source: Source, found: Iterable[Found]) -> Iterator[str]:
+    if not source.explicit:
+        return
+    wrong = sorted({one.number for one in found if one.partition != source.place(one.number)})
+    if wrong:
+        yield f"topic: in the wrong partition: {_few(wrong)}"
+
+
+def _out_of_order(source: Source, found: Iterable[Found]) -> Iterator[str]:
+    """Of a file's records one task wrote each partition's; micro-batches come one by one."""
+    by_file: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    by_partition: defaultdict[int, list[int]] = defaultdict(list)
+    for one in sorted(found, key=lambda record: (record.partition, record.offset)):
+        file = source.file_of(one.number)
+        by_file[one.partition, file].append(one.number)
+        by_partition[one.partition].append(file // source.files_per_batch)
+    for (partition, file), numbers in by_file.items():
+        for first, second in pairwise(numbers):
+            if second < first:
+                yield f"partition {partition}, file {file}: {second} comes after {first}"
+                break
+    for partition, batches in by_partition.items():
+        if batches != sorted(batches):
+            yield f"partition {partition}: micro-batches are mixed: {batches[:40]}"
+
+
+_TIMEOUT_S = 60
+_ASK_S = 5.0
+_TRANSACTIONS_TOOL = "org.apache.kafka.tools.TransactionsCommand"
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+
+
+def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
+    """Everything that a reader of this isolation level can read now."""
+    consumer = _consumer(servers, isolation)
+    try:
+        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        return _consume(consumer, len(partitions))
+    finally:
+        consumer.close()
+
+
+def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
+    """Partition to the first offset that an open transaction keeps from readers, where one does."""
+    found = {}
+    ends = {isolation: _ends(servers, topic, isolation) for isolation in (COMMITTED, UNCOMMITTED)}
+    for partition, end in ends[UNCOMMITTED].items():
+        if (stable := ends[COMMITTED][partition]) < end:
+            found[partition] = stable
+    return found
+
+
+def open_transactions(servers: str) -> list[str]:
+    """The transactional ids that Kafka's own kafka-transactions lists as open."""
+    printed = run_tool(_TRANSACTIONS_TOOL, "--bootstrap-server", servers, "list").decode()
+    lines = (line.split() for line in printed.splitlines())
+    return sorted(words[0] for words in lines if words and words[-1] in _OPEN)
+
+
+def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
+    """What is still held back after so many seconds; markers come a moment after a commit."""
+    deadline = time.monotonic() + seconds
+    while (held := blocked_partitions(servers, topic)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return held
+
+
+class TopicWatch:
+    """Asks again and again how many offsets a topic has in use."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self._consumer = _consumer(servers, UNCOMMITTED)
+        self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
+
+    def count(self) -> int:
+        """-1 when a broker does not say."""
+        count = 0
+        try:
+            for partition in self._partitions:
+                low, high = self._consumer.get_watermark_offsets(partition, timeout=1.0)
+                count += high - low
+        except (KafkaException, TypeError):
+            return -1
+        return count
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def fence_producer(servers: str, transactional_id: str) -> None:
+    """Fence whoever has this id, as a foreign producer."""
+    settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
+    Producer(settings).init_transactions(_TIMEOUT_S)
+
+
+def _consumer(servers: str, isolation: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "torture-eos",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 10,
+            "check.crcs": True,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+        }
+    )
+
+
+def _ends(servers: str, topic: str, isolation: str) -> dict[int, int]:
+    consumer = _consumer(servers, isolation)
+    try:
+        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_ASK_S)[1]
+            for number in partitions
+        }
+    finally:
+        consumer.close()
+
+
+def _consume(consumer: Consumer, partitions: int) -> list[Found]:
+    found: list[Found] = []
+    ended = set[int]()
+    deadline = time.monotonic() + _TIMEOUT_S
+    while len(ended) < partitions:
+        if time.monotonic() > deadline:
+            raise ReaderError(f"read {len(found)} records in {_TIMEOUT_S} s")
+        for message in consumer.consume(10_000, timeout=0.05):
+            error = message.error()
+            if error is None:
+                found.append(_found(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(_number(message.partition()))
+            else:
+                with suppress(AttributeError):
+                    if error.retriable():
+                        continue
+                raise ReaderError(f"confluent-kafka: {error}")
+    return found
+
+
+def _found(message: Message) -> Found:
+    value = message.value()
+    return Found(_number(message.partition()), _number(message.offset()), number_of(value))
+
+
+def _number(value: int | None) -> int:
+    assert value is not None
+    return value
+
+
+_TRACE = "trace.log"
+_FETCH_FAILED = "FetchFailed"
+_BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
+
+
+def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
+    """What has not happened in a run in `folder` whose drivers have logged this; empty if nothing.
+
+    A retried stage is one whose tasks could not fetch what a lost executor had; of a task that is
+    run twice two attempts begin.
+    """
+    step = plan.faults[0].stop.step if plan.faults else None
+    if plan.kind is Kind.STAGE_RETRIED and step not in LOG and _FETCH_FAILED not in logged:
+        return "no stage was retried"
+    if plan.kind is Kind.SPECULATION and most_attempts((folder / _TRACE).read_text()) < 2:
+        return "no task was run twice"
+    return ""
+
+
+def most_attempts(trace: str) -> int:
+    """How many attempts the task had that had most, of all tasks in the trace of a run."""
+    attempts: defaultdict[tuple[int | None, int], set[int]] = defaultdict(set)
+    for found in _BEGUN.finditer(trace):
+        where = json.loads(found[1])
+        attempts[where["batch"], where["task"]].add(where["attempt"])
+    return max(map(len, attempts.values()), default=0)

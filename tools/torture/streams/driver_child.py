@@ -1,0 +1,207 @@
+"""A driver: `driver_child PROFILE FOLDER JAVA-OPTIONS` runs what lines on standard input say.
+
+They are JSON, and so are its answers, which begin with "@ ". It ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from spark_kafka_sink import repartition_by_kafka_partition
+from tools.support.jars import SPARK_SINK, ensure
+from tools.support.kafka_node import free_port
+from tools.torture.streams.plan import ARROW_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+_MASTER = "127.0.0.1"
+_WORKERS = ("127.0.0.1", "127.0.0.2")
+EXECUTORS = len(_WORKERS)
+_CORES, _MEMORY_MIB = 2, 600
+
+
+def start_cluster(settings: Mapping[str, str], folder: str) -> str:
+    """Start a driver's JVM with these settings, a master and workers in it; the master's URL."""
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    SparkContext._ensure_initialized(conf=conf)
+    gateway: Any = SparkContext._gateway
+    deploy: Any = gateway.jvm.org.apache.spark.deploy
+    none = gateway.jvm.scala.Option.empty()
+    java_conf = gateway.jvm.org.apache.spark.SparkConf()
+    port = free_port()
+    deploy.master.Master.startRpcEnvAndEndpoint(_MASTER, port, 0, java_conf)
+    urls = gateway.new_array(gateway.jvm.String, 1)
+    urls[0] = f"spark://{_MASTER}:{port}"
+    for number, host in enumerate(_WORKERS):
+        size = (_CORES, _MEMORY_MIB)
+        work = f"{folder}/worker-{number}"
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            *(host, 0, 0, *size, urls, work, none, java_conf, none)
+        )
+    return str(urls[0])
+
+
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "600m",
+    "spark.executor.memory": "512m",
+    "spark.task.maxFailures": "4",
+    "spark.stage.maxConsecutiveAttempts": "8",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.default.parallelism": "3",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+    "spark.sql.sources.useV1SourceList": "",
+    "spark.network.timeoutInterval": "2s",
+    # One task for each file.
+    "spark.sql.files.openCostInBytes": "128m",
+}
+_SPECULATION = {
+    "spark.executor.cores": "2",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "10s",
+}
+_SCHEMA = "value string, key string, place int, nap bigint"
+_NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
+_VALUE = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
+
+
+def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
+    """Until standard input ends."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    spark = _session(profile, folder, f"{_QUICK} {java_options}")
+    _say(ready=True)
+    commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(commands,), daemon=True).start()
+    while (command := commands.get()) is not None:
+        if "start" in command:
+            _run(spark, command["start"], commands)
+    # Nobody waits for what a driver that is not needed any more does at its end.
+    os._exit(0)
+
+
+def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSession:
+    master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
+    settings = {
+        **_SETTINGS,
+        # A daemon would end its workers with the executor.
+        "spark.python.use.daemon": str(not profile["lone_workers"]).lower(),
+        "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}",
+        "spark.executor.extraJavaOptions": java_options,
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": f"{folder}/local",
+        "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+        **(_SPECULATION if profile["hosts"] else {}),
+    }
+    if profile["hosts"]:
+        master = start_cluster(settings, folder)
+    builder = SparkSession.builder.master(master).appName("torture-eos")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def _listen(commands: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    for line in sys.stdin:
+        commands.put(json.loads(line))
+    commands.put(None)
+    # The query of a driver whose harness is gone shall not go on.
+    threading.Timer(5, os._exit, (1,)).start()
+
+
+def _run(
+    spark: SparkSession,
+    spec: dict[str, Any],
+    commands: queue.SimpleQueue[dict[str, Any] | None],
+) -> None:
+    try:
+        _await_executors(spark)
+        if spec["job"]:
+            _run_job(spark, spec)
+            _say(ended=True)
+            return
+        query = _start(spark, spec)
+        while not query.awaitTermination(0.1):  # type: ignore[arg-type]
+            if not commands.empty():
+                commands.get()
+                query.stop()
+                _say(stopped=True)
+                return
+    except Exception as error:  # noqa: BLE001 - the harness wants to know
+        _say(failed=f"{type(error).__name__}: {error}")
+        return
+    _say(ended=True)
+
+
+def _start(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
+    reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", spec["files"])
+    frame = _rows(reader.parquet(spec["input"]), spec)
+    writer = frame.writeStream.format(spec["format"]).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", spec["checkpoint"])
+    return writer.options(**spec["options"]).start()
+
+
+def _run_job(spark: SparkSession, spec: dict[str, Any]) -> None:
+    frame = _rows(spark.read.schema(_SCHEMA).parquet(spec["input"]), spec)
+    frame.write.format(spec["format"]).options(**spec["options"]).mode("append").save()
+
+
+def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    if spec["owned_partitions"]:
+        return _owned(frame, spec)
+    if spec["shuffled"]:
+        frame = frame.repartition(3, "place")
+    return frame.selectExpr(_VALUE, "place AS partition" if spec["explicit"] else "key")
+
+
+def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    """Each Kafka partition in one task, and one task without any; rows take their time there."""
+    count = spec["owned_partitions"]
+    frame = frame.selectExpr("value", "place AS partition" if spec["explicit"] else "key", "nap")
+    frame = repartition_by_kafka_partition(
+        frame, spec["options"], partitions=count, tasks=count + 1
+    )
+    return frame.selectExpr(_VALUE, "partition", *([] if spec["explicit"] else ["key"]))
+
+
+def _await_executors(spark: SparkSession) -> None:
+    """An earlier run may have killed one."""
+    context = spark.sparkContext
+    wanted = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
+    while context._jsc.sc().getExecutorMemoryStatus().size() < wanted:
+        time.sleep(0.05)
+
+
+def _say(**what: Any) -> None:
+    sys.stdout.write(f"@ {json.dumps(what)}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,274 @@
+"""Drivers as separate processes: start, send commands, pause, kill.
+
+`python -m tools.torture.streams.drivers FILE` writes an archive of Spark's classes for all JVMs
+(JEP 350), which halves the start time of drivers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pyspark
+from pyspark.sql import SparkSession
+
+from tools.support.jars import CACHE
+from tools.torture.streams.injection.hooks import CONTROL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from tools.torture.streams.scenarios import Profile
+
+
+_TIMEOUT_S = 300
+
+
+def class_archive() -> Path:
+    """The file, made where it isn't there; of use to the JVM that has made it alone."""
+    path = CACHE / "torture-eos" / f"spark-{pyspark.__version__}.jsa"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            part = Path(folder) / path.name
+            command = [sys.executable, "-m", __spec__.name, str(part)]
+            subprocess.run(command, check=True, timeout=_TIMEOUT_S, capture_output=True)
+            part.rename(path)
+    return path
+
+
+def main(path: str) -> None:
+    """Load what a stream needs, and have the JVM keep it."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit={path}"
+    with tempfile.TemporaryDirectory() as folder:
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.extraJavaOptions", options)
+            .getOrCreate()
+        )
+        spark.range(10).write.parquet(f"{folder}/input")
+        frame = spark.readStream.schema("id bigint").parquet(f"{folder}/input")
+        frame = frame.repartition(2, "id").mapInArrow(_same, "id bigint")
+        writer = frame.writeStream.format("noop").trigger(availableNow=True)
+        writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
+        jvm = spark.sparkContext._gateway
+        assert jvm is not None
+        spark.stop()
+        jvm.shutdown()
+        jvm.proc.stdin.close()
+        jvm.proc.wait()
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+ROOT = Path(__file__).resolve().parents[3]
+_INJECTION = Path(__file__).with_name("injection")
+_READY_S = 180
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class Driver:
+    """A driver process and all that it starts; `folder` is its own, `java_options` its JVMs'."""
+
+    def __init__(
+        self, profile: Profile, folder: Path, control: Path, java_options: str = ""
+    ) -> None:
+        self.profile = profile
+        self.log = folder / "driver.log"
+        folder.mkdir(parents=True)
+        command = [sys.executable, "-m", "tools.torture.streams.driver_child"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{_INJECTION}",
+            CONTROL: str(control),
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, json.dumps(asdict(profile)), str(folder), java_options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                env=environment,
+                text=True,
+                start_new_session=True,
+            )
+        self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.busy = False
+        self._log_start = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_ready(self) -> None:
+        """Block until it takes commands.
+
+        Raises:
+            TimeoutError: it does not.
+        """
+        deadline = time.monotonic() + _READY_S
+        while self.alive and time.monotonic() < deadline:
+            if (self.next_message() or {}).get("ready"):
+                return
+            time.sleep(0.02)
+        raise TimeoutError(f"the driver does not start:\n{self.log.read_text()[-3000:]}")
+
+    @property
+    def logged(self) -> str:
+        """What it has logged in this run."""
+        with self.log.open(errors="replace") as log:
+            log.seek(self._log_start)
+            return log.read()
+
+    def start_run(self) -> None:
+        """What it has logged so far belongs to earlier runs."""
+        self._log_start = self.log.stat().st_size
+
+    def start_stream(self, spec: dict[str, Any]) -> None:
+        """Have it run a stream, or a job, to its end."""
+        self.busy = True
+        self._tell({"start": spec})
+
+    def stop_stream(self) -> None:
+        """Have it stop the query."""
+        self._tell({"stop": True})
+
+    def next_message(self) -> dict[str, Any] | None:
+        """What it has said next, if anything: "ready", "ended", "failed", "stopped"."""
+        with suppress(queue.Empty):
+            said = self._messages.get_nowait()
+            self.busy = False
+            return said
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL for all of its processes at once."""
+        processes = self._processes()
+        _signal(processes, signal.SIGKILL)
+        self._process.wait()
+        psutil.wait_procs(processes, timeout=10)
+
+    def kill_without_workers(self) -> None:
+        """SIGKILL for driver and JVM; the Python processes under it live until they notice."""
+        _signal([one for one in self._processes() if not _is_worker(one)], signal.SIGKILL)
+        self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP for all of its processes."""
+        _signal(self._processes(), signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        _signal(self._processes(), signal.SIGCONT)
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors' JVMs."""
+        return [one for one in self._processes() if _EXECUTOR in _command(one)]
+
+    def _processes(self) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            own = psutil.Process(self._process.pid)
+            return [own, *own.children(recursive=True)]
+        return []
+
+    def _tell(self, command: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("@ "):
+                self._messages.put(json.loads(line[2:]))
+
+
+class Drivers:
+    """Drivers that are at rest are used again by the next run of their profile."""
+
+    def __init__(self, folder: Path, java_options: str = "") -> None:
+        self._folder = folder
+        self._java_options = java_options
+        self.control = folder / "control"
+        self.control.mkdir(parents=True)
+        self._idle: list[Driver] = []
+        self._starting: list[Driver] = []
+        self._count = 0
+
+    def expect(self, profile: Profile, count: int) -> None:
+        """Begin to start drivers until so many are at rest or starting; others are killed."""
+        for drivers in (self._idle, self._starting):
+            for driver in [one for one in drivers if one.profile != profile or not one.alive]:
+                driver.kill()
+                drivers.remove(driver)
+        while len(self._idle) + len(self._starting) < count:
+            self._count += 1
+            folder = self._folder / f"driver-{self._count}"
+            driver = Driver(profile, folder, self.control, self._java_options)
+            self._starting.append(driver)
+
+    def take(self, profile: Profile) -> Driver:
+        """One that takes commands."""
+        self.expect(profile, 1)
+        if self._idle:
+            return self._idle.pop(0)
+        driver = self._starting.pop(0)
+        try:
+            driver.wait_ready()
+        except BaseException:
+            driver.kill()
+            raise
+        return driver
+
+    def give_back(self, driver: Driver) -> None:
+        """It is at rest."""
+        self._idle.append(driver)
+
+    def close(self) -> None:
+        """Kill those at rest, and those that start."""
+        for driver in (*self._idle, *self._starting):
+            driver.kill()
+        self._idle, self._starting = [], []
+
+
+def _command(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    return "pyspark.daemon" in _command(process)
+
+
+def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

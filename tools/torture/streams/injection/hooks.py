@@ -1,0 +1,330 @@
+"""Which functions of the sink are the steps: by module, name, and whether before or after."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import PathFinder
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tools.torture.streams.injection.bugs import PATCHES, Bug, Patch
+from tools.torture.streams.scenarios import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+
+_WRITER = "spark_kafka_sink.spark.writer"
+_SESSION = "spark_kafka_sink.producer.session"
+TASK, JOB = "task", "job"
+"""Scopes that are no argument's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`before` and `after`: the steps that a call of `module`'s `function` begins and ends with.
+
+    `scope`: how the micro-batch is known from here on: by the task, or by the argument `batchId`;
+    jobs have none. `detail`: what of its first argument goes into the trace.
+    """
+
+    module: str
+    function: str
+    before: Step | None = None
+    after: Step | None = None
+    scope: str | None = None
+    detail: str | None = None
+
+
+_TRANSACTIONS = "spark_kafka_sink.producer.transactions"
+_ADMIN = "spark_kafka_sink.admin.transaction_admin"
+_PROTOCOL = "spark_kafka_sink.exactly_once"
+_DRIVER = f"{_PROTOCOL}.steps.driver"
+
+POINTS = (
+    Point(
+        "spark_kafka_sink.spark.datasource",
+        "KafkaProdDataSource.streamWriter",
+        after=Step.PLANNED,
+    ),
+    Point(_WRITER, "TaskWriter.run", Step.TASK_BEGUN, Step.TASK_ENDED, scope=TASK),
+    Point(_SESSION, "ProducerSession.append", after=Step.TASK_APPENDED),
+    Point(_SESSION, "ProducerSession.flush", after=Step.TASK_FLUSHED),
+    Point(
+        _WRITER,
+        "KafkaProdStreamWriter.commit",
+        Step.COMMIT_BEGUN,
+        Step.COMMIT_ENDED,
+        scope="batchId",
+    ),
+    Point(
+        _WRITER, "KafkaProdStreamWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope="batchId"
+    ),
+    Point(f"{_TRANSACTIONS}.coordinator", "init_producer_id", before=Step.TASK_OPENING),
+    Point(
+        f"{_TRANSACTIONS}.manager",
+        "TransactionManager._initialized",
+        after=Step.TASK_OPENED,
+        detail="settings.transactional_id",
+    ),
+    Point(_WRITER, "KafkaProdWriter.commit", Step.COMMIT_BEGUN, Step.COMMIT_ENDED, scope=JOB),
+    Point(_WRITER, "KafkaProdWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope=JOB),
+    Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
+    Point(
+        "spark_kafka_sink.admin.appender",
+        "TransactionalAppender._commit",
+        before=Step.APPENDED_UNCOMMITTED,
+    ),
+    Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
+    Point(_DRIVER, "Driver.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
+    Point(f"{_PROTOCOL}.shared_transaction", "claim", after=Step.TASK_CLAIMED),
+    Point(f"{_PROTOCOL}.shared_transaction", "check_producers", after=Step.CHECKED),
+    Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
+    Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),
+)
+
+
+CONTROL = "TORTURE_EOS_CONTROL"
+"""The environment variable with the folder in which `run` leads to the folder of the run."""
+BUG = "bug"
+"""The file in the folder of the run that names a bug, where the run has one."""
+RAISE = "raise"
+"""What a `stop-N.go` says that makes the step fail."""
+_POLL_S = 0.005
+
+
+class StepError(RuntimeError):
+    """The harness wanted this step to fail."""
+
+
+class Reporter:
+    """Of one process; `control` is the folder that `CONTROL` names."""
+
+    def __init__(self, control: str) -> None:
+        self._run = Path(control) / "run"
+        self._where: dict[str, Any] = {}
+        self._hits: Counter[tuple[Step, str]] = Counter()
+
+    @property
+    def bug(self) -> str:
+        """The bug of the run; empty when it has none."""
+        try:
+            return (self._run / BUG).read_text()
+        except OSError:
+            return ""
+
+    @contextmanager
+    def scope(
+        self, kind: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Iterator[None]:
+        """What is reached in here belongs to the task, or to the micro-batch in the arguments."""
+        if kind is None:
+            yield
+            return
+        before = self._where
+        if kind == "task":
+            self._where = _task()
+        elif kind == "job":
+            self._where = {}
+        else:
+            self._where = {"batch": kwargs[kind] if kind in kwargs else args[-1]}
+        self._hits.clear()
+        try:
+            yield
+        finally:
+            self._where = before
+
+    def reached(self, step: Step, detail: str = "") -> None:
+        """Note it, with a detail; wait if this is one of the stops.
+
+        Raises:
+            StepError: the harness wants it.
+        """
+        try:
+            run = self._run.resolve(strict=True)
+        except OSError:
+            return
+        self._hits[step, str(self._where)] += 1
+        hit = self._hits[step, str(self._where)]
+        trace(run, f"{step} #{hit} {json.dumps(self._where)} {detail}")
+        for number, stop in enumerate(_stops(run)):
+            if stop["step"] != step or stop["hit"] != hit:
+                continue
+            if stop["after"] is not None and not at_file(run, stop["after"]).exists():
+                continue
+            if stop["batch"] in (None, self._where.get("batch")) and _claim(run, number):
+                _wait(run, number, step)
+                return
+
+
+def go_file(run: Path, number: int) -> Path:
+    """Lets the process that has reached the stop go on."""
+    return run / f"stop-{number}.go"
+
+
+def at_file(run: Path, number: int) -> Path:
+    """Holds the id of the process that has reached the stop."""
+    return run / f"stop-{number}.at"
+
+
+def _task() -> dict[str, Any]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return {}
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return {
+        "batch": None if batch is None else int(batch),
+        "task": context.partitionId(),
+        "attempt": context.taskAttemptId(),
+    }
+
+
+def trace(run: Path, text: str) -> None:
+    """Add a line to what happened in the run; lines of all processes are in the order of time."""
+    line = f"{time.time():.3f} {os.getpid()} {text}\n"
+    with suppress(OSError), (run / "trace.log").open("a") as file:
+        file.write(line)
+
+
+def trace_size(run: Path) -> int:
+    """Bytes of what is told so far: more of them whenever a step is reached."""
+    path = run / "trace.log"
+    return path.stat().st_size if path.exists() else 0
+
+
+def _stops(run: Path) -> list[dict[str, Any]]:
+    try:
+        stops: list[dict[str, Any]] = json.loads((run / "steps.json").read_text())
+    except OSError:
+        return []
+    return stops
+
+
+def _claim(run: Path, number: int) -> bool:
+    """Whether this process is the first that reaches the stop."""
+    part = run / f"stop-{number}.{os.getpid()}"
+    part.write_text(str(os.getpid()))
+    try:
+        os.link(part, at_file(run, number))
+    except FileExistsError:
+        return False
+    finally:
+        part.unlink()
+    return True
+
+
+def _wait(run: Path, number: int, step: Step) -> None:
+    trace(run, f"stops at {step}")
+    go = go_file(run, number)
+    while not go.exists():
+        if not run.exists():
+            return
+        time.sleep(_POLL_S)
+    said = go.read_text()
+    trace(run, f"goes on from {step}{': it fails' if said == RAISE else ''}")
+    if said == RAISE:
+        raise StepError(f"{step} fails, as the harness wants it")
+
+
+def install() -> None:
+    """Begin, in a process that belongs to a run; in others do nothing."""
+    if folder := os.environ.get(CONTROL):
+        sys.meta_path.insert(0, _Finder(Reporter(folder)))
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules that hold steps as Python would, and has them changed once loaded."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._modules = {point.module for point in POINTS}
+        self._modules |= {patch.module for patches in PATCHES.values() for patch in patches}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._modules:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._reporter)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads as `original` does, then plants the bugs, and wraps what is a step."""
+
+    def __init__(self, original: Loader, reporter: Reporter) -> None:
+        self._original = original
+        self._reporter = reporter
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._original.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._original.exec_module(module)
+        for bug, patches in PATCHES.items():
+            for patch in patches:
+                if patch.module == module.__name__:
+                    _replace(module, patch.function, self._planting(bug, patch))
+        for point in POINTS:
+            if point.module == module.__name__:
+                _replace(module, point.function, self._stopping(point))
+
+    def _stopping(self, point: Point) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        return lambda original: _stopping(original, point, self._reporter)
+
+    def _planting(
+        self, bug: Bug, patch: Patch
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        return lambda original: _planted(original, patch.make(original), bug, self._reporter)
+
+
+def _replace(
+    module: ModuleType, function: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    owner: Any = module
+    *path, name = function.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    setattr(owner, name, make(getattr(owner, name)))
+
+
+def _stopping(original: Callable[..., Any], point: Point, reporter: Reporter) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def detail() -> str:
+            return "" if point.detail is None else str(attrgetter(point.detail)(args[0]))
+
+        with reporter.scope(point.scope, args, kwargs):
+            if point.before is not None:
+                reporter.reached(point.before, detail())
+            result = original(*args, **kwargs)
+            if point.after is not None:
+                reporter.reached(point.after, detail())
+            return result
+
+    return wrapped
+
+
+def _planted(
+    right: Callable[..., Any], wrong: Callable[..., Any], bug: Bug, reporter: Reporter
+) -> Callable[..., Any]:
+    @functools.wraps(right)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        return (wrong if reporter.bug == bug else right)(*args, **kwargs)
+
+    return either

@@ -1,0 +1,361 @@
+"""What one run does, drawn from its seed alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate
+from random import Random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tools.torture.cluster import Brokers, Release
+from tools.torture.streams.scenarios import (
+    LOG,
+    SCENARIOS,
+    SHARED,
+    TEARING,
+    TWICE,
+    UNNUMBERED,
+    Action,
+    Kind,
+    Profile,
+    Scenario,
+    Sink,
+    Step,
+    Stop,
+    ends_of,
+    steps_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+NO_PARTITION = 999
+"""What a record asks for that is to become a dead letter."""
+_FIRST_MTIME = 1_700_000_000
+_KEYS = 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """`rows` are those of each file; numbers go on from file to file, starting at 0.
+
+    `explicit`: records name their partition, else they have a key. `dead`: numbers that must end
+    up in the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
+    is held back until the others are done.
+    """
+
+    seed: int
+    rows: tuple[int, ...]
+    files_per_batch: int
+    partitions: int
+    value_size: int
+    explicit: bool
+    dead: frozenset[int] = frozenset()
+    slow: frozenset[int] = frozenset()
+    nap_ms: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self.rows)
+
+    @property
+    def batches(self) -> int:
+        return -(-len(self.rows) // self.files_per_batch)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first number of each file."""
+        return tuple(accumulate(self.rows, initial=0))[:-1]
+
+    def files_of(self, batch: int) -> range:
+        """The files of a micro-batch."""
+        return range(len(self.rows))[batch * self.files_per_batch :][: self.files_per_batch]
+
+    def numbers_of(self, batch: int) -> range:
+        """The numbers of a micro-batch."""
+        files = self.files_of(batch)
+        first = self.starts[files[0]]
+        return range(first, first + sum(self.rows[file] for file in files))
+
+    def good_before(self, number: int) -> int:
+        """How many numbers below this one belong into the topic."""
+        return number - sum(dead < number for dead in self.dead)
+
+    def file_of(self, number: int) -> int:
+        """The file that a number is in: one task writes it, from the first row to the last."""
+        return max(file for file, start in enumerate(self.starts) if start <= number)
+
+    def place(self, number: int) -> int:
+        """The partition that a record names, where records name theirs."""
+        return NO_PARTITION if number in self.dead else number // 3 % self.partitions
+
+    def write(self, folder: Path, batches: Iterable[int]) -> None:
+        """Make the files of these micro-batches; the stream takes them by their time of change."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in (file for batch in batches for file in self.files_of(batch)):
+            # Spark's file source does not see names that begin with a dot.
+            hidden, path = folder / f".{file:04}", folder / f"{file:04}.parquet"
+            pq.write_table(self._table(file), hidden)
+            os.utime(hidden, (_FIRST_MTIME + file, _FIRST_MTIME + file))
+            hidden.rename(path)
+
+    def _table(self, file: int) -> pa.Table:
+        random = Random(f"{self.seed}/{file}")
+        start, count = self.starts[file], self.rows[file]
+        numbers = range(start, start + count)
+        nap = self.nap_ms if file in self.slow else 0
+        values = [f"{number}:{'.' * random.randrange(self.value_size)}" for number in numbers]
+        return pa.table(
+            {
+                "value": pa.array(values, pa.string()),
+                "key": pa.array([f"key-{number % _KEYS}" for number in numbers], pa.string()),
+                "place": pa.array([self.place(number) for number in numbers], pa.int32()),
+                "nap": pa.array([nap] * count, pa.int64()),
+            }
+        )
+
+
+def number_of(value: bytes | None) -> int:
+    """The number that a record carries."""
+    return int((value or b"-1:").split(b":", 1)[0])
+
+
+ARROW_ROWS = 20
+_ACCOMPANIED = frozenset(
+    {
+        Kind.WORKER_KILLED,
+        Kind.COMMIT_KILLED,
+        Kind.COMMIT_RAISES,
+        Kind.DRIVER_KILLED,
+        Kind.QUERY_STOPPED,
+        Kind.BROKER_KILLED,
+        Kind.NETWORK_CUT,
+        Kind.DRIVER_KILLED_DECIDING,
+        Kind.DRIVER_KILLED_ENDING,
+        Kind.BROKER_KILLED_ENDING,
+        Kind.NETWORK_CUT_ENDING,
+        Kind.COORDINATOR_MOVED,
+    }
+)
+_ACCOMPANYING = (
+    Kind.WORKER_KILLED,
+    Kind.COMMIT_KILLED,
+    Kind.COMMIT_RAISES,
+    Kind.BROKER_KILLED,
+    Kind.DRIVER_KILLED,
+)
+_FURTHER = 0.35
+"""How many of the runs have another fault beside that of their kind."""
+_NAP_MS = 12
+_UNLISTED_TIMEOUT_MS = 60_000
+_MANY_ROWS = (45, 80, 110)
+_ROWS = (0, 1, 3, 30, 70, 150)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """`action` is done when `stop` is reached; `node`: to which broker, `seconds`: for how long.
+
+    One that is `optional` may find that no process comes to its step.
+    """
+
+    stop: Stop
+    action: Action
+    node: int
+    seconds: float
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that a run needs beside a cluster."""
+
+    seed: int
+    kind: Kind
+    sink: Sink
+    brokers: Brokers
+    profile: Profile
+    shuffled: bool
+    job: bool
+    """A batch job with a batchId, else a stream."""
+    source: Source
+    faults: tuple[Fault, ...]
+    timeout_ms: int | None
+    bug: str = ""
+    """What is planted into the sink, see `seam.bugs`."""
+
+    @property
+    def nodes(self) -> int:
+        return self.brokers.nodes
+
+    @property
+    def must_tear(self) -> bool:
+        """Whether a batch is torn; transactions of two phases have no timeout."""
+        return self.kind in TEARING and not (self.kind is Kind.TORN and self.brokers.two_phase)
+
+    @property
+    def where(self) -> str:
+        """The steps, and of further faults what is done."""
+        told = [str(fault.stop) for fault in self.faults[:1]]
+        told += [f"{fault.action} at {fault.stop}" for fault in self.faults[1:]]
+        return ", ".join(told) or "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is not drawn; None is."""
+
+    kind: Kind | None = None
+    step: Step | None = None
+    nodes: int | None = None
+    release: Release = Release.V4_3_1
+    two_phase: bool = False
+
+
+def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"{seed}/{sink}")
+    kind = choice.kind or _kind_of(seed, sink)
+    scenario = SCENARIOS[kind]
+    nodes = choice.nodes or _nodes_of(seed, sink, kind)
+    two_phase = choice.two_phase and sink not in SHARED
+    brokers = Brokers(nodes=nodes, release=choice.release, two_phase=two_phase)
+    batch = random.randrange(2)
+    faults = _faults(random, scenario, sink, (nodes, batch), choice.step)
+    if kind in _ACCOMPANIED and not choice.step:
+        faults = (*faults, *_further(Random(f"{seed}/further"), sink, (nodes, 1 - batch)))
+    return Plan(
+        seed=seed,
+        kind=kind,
+        sink=sink,
+        brokers=brokers,
+        profile=scenario.profile,
+        shuffled=scenario.shuffled,
+        job=scenario.job,
+        source=_source(random, seed, sink, scenario, batch),
+        faults=faults,
+        timeout_ms=_timeout_ms(scenario, brokers),
+    )
+
+
+def _timeout_ms(scenario: Scenario, brokers: Brokers) -> int | None:
+    if brokers.two_phase:
+        return None
+    return scenario.timeout_ms or (None if brokers.lists_transactions else _UNLISTED_TIMEOUT_MS)
+
+
+@cache
+def kinds_in_turn(sink: Sink) -> tuple[Kind, ...]:
+    """Each kind as often as its scenario says; so many seeds in a row meet them all."""
+    kinds = {kind: scenario for kind, scenario in SCENARIOS.items() if sink in scenario.sinks}
+    turns = [kind for kind, scenario in kinds.items() for _ in range(scenario.often)]
+    Random(sink).shuffle(turns)
+    return tuple(turns)
+
+
+def _kind_of(seed: int, sink: Sink) -> Kind:
+    turns = kinds_in_turn(sink)
+    return turns[seed % len(turns)]
+
+
+def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:
+    """The runs of a kind take the numbers of nodes in turn."""
+    turns = kinds_in_turn(sink)
+    rounds, place = divmod(seed, len(turns))
+    before = rounds * turns.count(kind) + turns[:place].count(kind)
+    nodes = SCENARIOS[kind].nodes
+    return nodes[before % len(nodes)]
+
+
+def _faults(
+    random: Random, scenario: Scenario, sink: Sink, where: tuple[int, int], step: Step | None
+) -> tuple[Fault, ...]:
+    steps = steps_of(scenario, sink)
+    if not steps:
+        return ()
+    nodes, batch = where
+    chosen = random.choice(sorted(steps))
+    step = step or chosen
+    hit = random.choice((1, 2))
+    tears = scenario.action in {Action.EXCEED_TIMEOUT, Action.FENCE_TASKS} and step is Step.APPENDED
+    if step not in TWICE or tears or (sink in SHARED and step is not Step.TASK_APPENDED):
+        hit = 1
+    seconds = random.uniform(*scenario.seconds)
+    if scenario.action is Action.EXCEED_TIMEOUT and scenario.timeout_ms is not None:
+        seconds = scenario.timeout_ms / 1000 + 2
+    fault = Fault(
+        stop=Stop(step=step, batch=None if scenario.job or step in UNNUMBERED else batch, hit=hit),
+        action=scenario.action,
+        node=random.randrange(1, nodes + 1),
+        seconds=round(seconds, 2),
+    )
+    if not scenario.until:
+        return (fault,)
+    end = random.choice(ends_of(scenario, sink))
+    hit = 1
+    if scenario.action is Action.START_SECOND and end in TWICE and sink not in SHARED:
+        hit = random.choice((1, 2))
+    action = Action.RELEASE_FIRST if scenario.action is Action.START_SECOND else Action.WAKE
+    until = Fault(
+        stop=Stop(step=end, batch=None if end in UNNUMBERED else batch, hit=hit, after=0),
+        action=action,
+        node=fault.node,
+        seconds=2.0,
+        optional=action is Action.RELEASE_FIRST,
+    )
+    return (fault, until)
+
+
+def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault, ...]:
+    """Sometimes another fault in another batch."""
+    if random.random() >= _FURTHER:
+        return ()
+    scenario = SCENARIOS[random.choice(_ACCOMPANYING)]
+    if sink not in scenario.sinks:
+        return ()
+    return tuple(
+        replace(one, optional=True) for one in _faults(random, scenario, sink, where, None)
+    )
+
+
+def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: int) -> Source:
+    """The batch of the fault has rows for several Arrow batches in each task, the last one some."""
+    per_batch = random.choice((2, 3))
+    batches = random.choice((3, 4))
+    explicit = scenario.shuffled or random.random() < 0.6
+    rows = [
+        random.choice(_MANY_ROWS if number in (batch, batches - 1) else _ROWS)
+        for number in range(batches)
+        for _ in range(per_batch)
+    ]
+    if scenario.job:
+        rows = [random.choice(_MANY_ROWS) for _ in rows]
+        per_batch = len(rows)
+    total = sum(rows)
+    first = batch * per_batch
+    slow = range(first, first + per_batch) if scenario.slow else ()
+    can_refuse = explicit and sink is not Sink.SPARK and sink not in SHARED
+    dead = random.sample(range(total), min(total, 5)) if can_refuse else []
+    return Source(
+        seed=seed,
+        rows=tuple(rows),
+        files_per_batch=per_batch,
+        partitions=random.choice((3, 4) if scenario.shuffled else (1, 3, 4)),
+        value_size=random.choice((5, 60, 400)),
+        explicit=explicit,
+        dead=frozenset(dead),
+        slow=frozenset(slow),
+        nap_ms=_NAP_MS,
+    )
+
+
+def is_watched(stop: Stop) -> bool:
+    """Whether the harness itself sees the step, in the topic."""
+    return stop.step in LOG

@@ -1,0 +1,126 @@
+"""Each planted bug with the plan that must reveal it: `python -m tools.torture.streams.planted`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.torture.cluster import Brokers, eos_cluster
+from tools.torture.streams.drivers import Drivers
+from tools.torture.streams.injection.bugs import Bug
+from tools.torture.streams.plan import Choice, Plan, draw
+from tools.torture.streams.run import Result, run
+from tools.torture.streams.scenarios import Action, Kind, Sink, Step, Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """`bug` shows under `kind`, at `steps` of batch 0, by one of these `signs`."""
+
+    bug: Bug
+    kind: Kind
+    steps: tuple[Stop, ...]
+    signs: tuple[str, ...]
+    actions: tuple[Action, ...] = ()
+    """What is done at the steps, where it is not what the kind says."""
+
+    def plan(self) -> Plan:
+        """Small, and always the same."""
+        plan = draw(_SEED, Sink.EXACTLY_ONCE, Choice(kind=self.kind, nodes=1))
+        source = replace(
+            plan.source,
+            rows=(45, 50, 45, 0, 45, 45),
+            files_per_batch=2,
+            partitions=3,
+            dead=frozenset(),
+            slow=frozenset(),
+        )
+        faults = plan.faults[: len(self.steps)]
+        if self.actions:
+            faults = tuple(replace(plan.faults[0], action=action) for action in self.actions)
+        faults = tuple(
+            replace(fault, stop=stop) for fault, stop in zip(faults, self.steps, strict=True)
+        )
+        return replace(plan, source=source, faults=faults, bug=self.bug)
+
+
+def _at(step: Step, hit: int = 1, after: int | None = None) -> Stop:
+    return Stop(step=step, batch=0, hit=hit, after=after)
+
+
+PLANTED = (
+    Planted(
+        Bug.MARKER_NOT_CHECKED,
+        Kind.DRIVER_KILLED_AFTER_COMMIT,
+        (_at(Step.COMMIT_ENDED),),
+        ("DOUBLED",),
+    ),
+    Planted(Bug.QUERY_NOT_COMPARED, Kind.OTHER_CHECKPOINT, (), ("is not refused",)),
+    Planted(
+        Bug.READ_BEFORE_FENCE,
+        Kind.DRIVERS_INTERLEAVED,
+        (_at(Step.FENCING), _at(Step.APPENDED, 2, after=0)),
+        ("DOUBLED",),
+    ),
+    Planted(Bug.ABORT_DOES_NOT_READ, Kind.COMMIT_RAISES, (_at(Step.APPENDED),), ("torn:", "LOST")),
+    Planted(
+        Bug.DECIDED_AFTER_END, Kind.DRIVER_KILLED_DECIDING, (_at(Step.APPENDING),), ("DOUBLED",)
+    ),
+    Planted(
+        Bug.EPOCH_REUSED,
+        Kind.DRIVERS_INTERLEAVED,
+        (
+            _at(Step.COMMIT_BEGUN),
+            _at(Step.COMMIT_BEGUN, after=0),
+            _at(Step.APPENDED_UNCOMMITTED, after=1),
+            _at(Step.APPENDING, 2, after=2),
+        ),
+        ("DOUBLED", "LOST", "torn:"),
+        (Action.START_SECOND, Action.TAKE_TURNS, Action.TAKE_TURNS, Action.KILL_DRIVERS),
+    ),
+    Planted(
+        Bug.ATTEMPT_LEFT_OUT,
+        Kind.TASK_WAKES_LATE,
+        (_at(Step.TASK_OPENING), _at(Step.APPENDED, after=0)),
+        ("torn:", "LOST"),
+    ),
+    Planted(
+        Bug.FENCED_IS_SUCCESS, Kind.TORN_BY_OTHERS, (_at(Step.APPENDED),), ("LOST", "not noticed")
+    ),
+    Planted(Bug.EMPTY_COMMITTED, Kind.NONE, (), ("not ended", "started", "torn:")),
+)
+
+
+def is_revealed(planted: Planted, result: Result) -> bool:
+    """Whether the run says what the bug does."""
+    return any(sign in text for text in result.wrong for sign in planted.signs)
+
+
+def main(names: Iterable[str]) -> None:
+    """Exit status 1 when a bug is not found."""
+    missed = 0
+    wanted = set(names) or set(Bug)
+    folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))
+    with eos_cluster(Brokers()) as cluster, closing(Drivers(folder / "drivers")) as drivers:
+        for planted in PLANTED:
+            if planted.bug in wanted:
+                result = run(cluster, drivers, planted.plan(), folder / planted.bug.name)
+                found = is_revealed(planted, result)
+                missed += not found
+                word = "found" if found else "MISSED"
+                sys.stdout.write(f"{word:7} {planted.bug} ({planted.kind}): {result.outcome}\n")
+                sys.stdout.flush()
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,211 @@
+"""One run: topics, files, the stream under its faults, the last micro-batch, reading, checking."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+
+from tools.torture.streams.check import (
+    UNCOMMITTED,
+    Findings,
+    await_stable,
+    findings,
+    read,
+    unmet_aim,
+)
+from tools.torture.streams.drivers import ROOT
+from tools.torture.streams.injection.hooks import BUG, trace
+from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
+from tools.torture.streams.supervisor import Supervisor
+from tools.torture.streams.table import OK, TORN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.torture.cluster import EosCluster
+    from tools.torture.streams.drivers import Drivers
+    from tools.torture.streams.plan import Plan
+
+_DECISIONS = "__kafkaprod_decisions"
+_TIMEOUT_S = 240.0
+_STABLE_S = 60.0
+_OPTIONS = {
+    "kafka.request.timeout.ms": "3000",
+    "kafka.delivery.timeout.ms": "120000",
+    "kafka.max.block.ms": "120000",  # A step may last until another driver has started.
+    "kafka.reconnect.backoff.max.ms": "300",
+    "kafka.linger.ms": "0",
+}
+_TOLERANT = {"errors.tolerance": "all"}
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What came out of a run; `starts` counts those of the stream."""
+
+    plan: Plan
+    commit: str
+    topic: str = ""
+    seconds: float = 0.0
+    starts: int = 0
+    aborted: int = 0
+    is_torn: bool = False
+    found: Findings = field(default_factory=lambda: Findings(lost=0, doubled=0, wrong=()))
+    wrong: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> str:
+        """ "ok", "torn" where that must be, or the first thing that is wrong."""
+        if self.wrong:
+            return self.wrong[0][:300]
+        return TORN if self.is_torn else OK
+
+    def line(self) -> dict[str, Any]:
+        """For the ledger."""
+        return {
+            "kind": self.plan.kind,
+            "step": self.plan.where,
+            "sink": self.plan.sink,
+            "seed": self.plan.seed,
+            "nodes": self.plan.nodes,
+            "kafka": self.plan.brokers.release,
+            "two_phase": self.plan.brokers.two_phase,
+            "records": self.plan.source.total,
+            "starts": self.starts,
+            "aborted": self.aborted,
+            "lost": 0 if self.outcome == TORN else self.found.lost,
+            "doubled": self.found.doubled,
+            "result": self.outcome,
+            "seconds": round(self.seconds, 1),
+            "commit": self.commit,
+        }
+
+
+def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Result:
+    """Carry a plan out in `folder`, which stays."""
+    result = Result(plan=plan, commit=commit_id())
+    started = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "plan.txt").write_text(f"{plan}\n")
+    if plan.bug:
+        (folder / BUG).write_text(plan.bug)
+    _link_run_folder(drivers, folder)
+    try:
+        _run(cluster, drivers, result, folder)
+    except Exception:  # noqa: BLE001 - it belongs into the ledger
+        result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
+    finally:
+        cluster.heal()
+        result.seconds = time.monotonic() - started
+        trace(folder, f"HARNESS {result.outcome}")
+    return result
+
+
+def commit_id() -> str:
+    """Of the code that runs."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(
+        asked, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def _link_run_folder(drivers: Drivers, folder: Path) -> None:
+    """Processes of drivers that are used again find the folder of this run."""
+    link = drivers.control / "run"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder.resolve())
+
+
+def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) -> None:
+    plan, source = result.plan, result.plan.source
+    stamp = time.time_ns() // 1_000_000 % 1_000_000
+    topic = result.topic = f"eos-{plan.seed}-{stamp}"
+    dead = f"{topic}-dead"
+    cluster.admin.create_topics(
+        NewTopic(topic, source.partitions, plan.nodes), NewTopic(dead, 1, plan.nodes)
+    )
+    last = source.batches - 1
+    source.write(folder / "input", range(source.batches if plan.job else last))
+    supervisor = Supervisor(cluster, drivers, plan, folder, _spec(cluster, plan, topic, folder))
+    try:
+        supervisor.run(_TIMEOUT_S)
+        cluster.heal()
+        # What may be left of killed attempts is cleared away by a batch to which nothing happens;
+        # a job is started once more by a scheduler that does not know that it has succeeded.
+        if not supervisor.is_torn:
+            if not plan.job:
+                source.write(folder / "input", [last])
+            supervisor.run(_TIMEOUT_S)
+        if plan.kind is Kind.OTHER_CHECKPOINT:
+            refused = supervisor.is_refused(str(folder / "checkpoint-2"))
+            result.wrong += [] if refused else ["a new checkpoint is not refused"]
+    finally:
+        stage = supervisor.stage
+        result.starts, result.failures = stage.starts, stage.failures
+        result.is_torn = supervisor.is_torn
+        for driver in stage.used:
+            shutil.copy(driver.log, folder / f"{driver.log.parent.name}.log")
+        supervisor.close()
+    if supervisor.stops.missed:
+        result.wrong.append("idle: the step of the fault was not reached")
+    if unmet := unmet_aim(plan, folder, "".join(driver.logged for driver in stage.used)):
+        result.wrong.append(f"idle: {unmet}")
+    _check(cluster, result, topic, dead)
+    with suppress(KafkaException):
+        cluster.admin.delete_topic(topic)
+        cluster.admin.delete_topic(dead)
+
+
+def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
+    ours = plan.sink is not Sink.SPARK
+    options = {"kafka.bootstrap.servers": cluster.proxied_servers, "topic": topic, **_OPTIONS}
+    shared = plan.sink in SHARED
+    if ours and not shared:
+        options |= {**_TOLERANT, "errors.deadletterqueue.topic.name": f"{topic}-dead"}
+    if plan.sink in ONCE:
+        options |= {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": topic}
+        options |= {"batchId": "2026-11-20"} if plan.job else {}
+        options |= {"twoPhaseCommit": "true"} if plan.brokers.two_phase else {}
+        options |= {"atomicBatch": "true"} if shared else {}
+        if plan.timeout_ms is not None:
+            options["kafka.transaction.timeout.ms"] = str(plan.timeout_ms)
+    return {
+        "format": "kafkaprod" if ours else "kafka",
+        "topic": topic,
+        "input": str(folder / "input"),
+        "checkpoint": str(folder / "checkpoint"),
+        "files": plan.source.files_per_batch,
+        "shuffled": plan.shuffled,
+        "job": plan.job,
+        "explicit": plan.source.explicit,
+        "owned_partitions": plan.source.partitions if shared else 0,
+        "options": options,
+    }
+
+
+def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
+    servers, plan = cluster.bootstrap_servers, result.plan
+    for name in (topic, dead, *([_DECISIONS] if plan.sink in ONCE else [])):
+        if held := await_stable(servers, name, _STABLE_S):
+            result.wrong.append(f"{name}: a transaction is open: from {held} on nobody reads")
+    found = read(servers, topic)
+    result.found = findings(plan.source, found, read(servers, dead), once=plan.sink in ONCE)
+    result.aborted = len(read(servers, topic, UNCOMMITTED)) - len(found)
+    if not result.is_torn:
+        result.wrong += result.found.wrong
+        result.wrong += ["the torn batch was not noticed"] if plan.must_tear else []
+        return
+    result.wrong += [] if plan.must_tear else [f"torn: {result.failures[-1]}"]
+    result.wrong += [text for text in result.found.wrong if "LOST" not in text]
+    if topic not in result.failures[-1]:
+        result.wrong.append(f"the error does not name the topic: {result.failures[-1]}")

@@ -1,0 +1,422 @@
+"""The places at which a run can be stopped, as the harness and the processes of a run name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Step(StrEnum):
+    """A moment in the life of a micro-batch.
+
+    Those of `LOG` are seen by the harness in the topic, whichever sink writes, `END_TXN` on
+    the way to the broker; all others are reached by a Python process, which waits there until the
+    harness lets it go on.
+    """
+
+    LOG_HALF = "log.half"
+    """About half of a batch's records are in the topic."""
+    LOG_FULL = "log.full"
+    """All of a batch's records are in the topic."""
+
+    BEGINNING = "plan.beginning"
+    """Before InitProducerId of the transaction that all tasks share."""
+    BEGUN = "plan.begun"
+    """After it, before the decision log is read behind the fence."""
+    PLANNED = "plan.writer"
+    """The writer of a micro-batch was made, its tasks have not begun."""
+    TASK_BEGUN = "task.begun"
+    TASK_APPENDED = "task.appended"
+    """Between two Arrow batches."""
+    TASK_FLUSHED = "task.flushed"
+    """After the last acknowledgement."""
+    TASK_ENDED = "task.ended"
+    """The commit message is about to go back."""
+    COMMIT_BEGUN = "commit.begun"
+    COMMIT_ENDED = "commit.ended"
+    """Before Spark's own commit log."""
+
+    TASK_OPENING = "task.opening"
+    """Before InitProducerId of a task's transaction."""
+    TASK_OPENED = "task.opened"
+    """After it, or after the claim to a part of the shared transaction; nothing is written."""
+    TASK_CLAIMED = "task.claimed"
+    """A task without rows has claimed its part of the shared transaction."""
+    FENCING = "driver.fencing"
+    """Before InitProducerId of the driver's own id."""
+    FENCED = "driver.fenced"
+    LOG_READ = "driver.log-read"
+    CHECKED = "driver.checked"
+    """The leaders have what the tasks report for the shared transaction."""
+    APPENDING = "driver.appending"
+    """Before a record of the decision log: the first is the decision, the second says done; there
+    is but one, that says done, where tasks share a transaction."""
+    APPENDED = "driver.appended"
+    APPENDED_UNCOMMITTED = "driver.appended-uncommitted"
+    """The record is in the log, and the transaction that it is in is open."""
+    ENDING = "driver.ending"
+    """Before EndTxn of the tasks' transactions."""
+    END_TXN = "net.end-txn"
+    """A commit of a task's transaction, or of the shared one, on its way to the broker."""
+
+    ABORT_BEGUN = "abort.begun"
+    ABORT_ENDED = "abort.ended"
+
+
+LOG = frozenset({Step.LOG_HALF, Step.LOG_FULL})
+TASK = (Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED)
+COMMIT = (Step.COMMIT_BEGUN, Step.COMMIT_ENDED)
+OPENING = (Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_CLAIMED)
+PLANNING = (Step.BEGINNING, Step.BEGUN)
+DECIDING = (
+    Step.FENCING,
+    Step.FENCED,
+    Step.LOG_READ,
+    Step.CHECKED,
+    Step.APPENDING,
+    Step.APPENDED_UNCOMMITTED,
+    Step.APPENDED,
+    Step.ENDING,
+)
+EXACTLY_ONCE = frozenset({*PLANNING, *OPENING, *DECIDING, Step.END_TXN})
+"""What only a sink with transactions comes to."""
+SHARED_ONLY = frozenset({*PLANNING, Step.TASK_CLAIMED, Step.CHECKED})
+"""What only a batch in one shared transaction comes to."""
+SEVERAL_ONLY = frozenset({Step.FENCING, Step.FENCED, Step.ENDING})
+"""What only a batch in several transactions comes to, in its commit."""
+UNNUMBERED = frozenset({*PLANNING, Step.PLANNED})
+"""Where the number of the micro-batch is not known."""
+TWICE = frozenset(
+    {
+        Step.TASK_APPENDED,
+        Step.APPENDING,
+        Step.APPENDED_UNCOMMITTED,
+        Step.APPENDED,
+        Step.END_TXN,
+    }
+)
+"""What a task, or a commit, comes to at least twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """The `hit`th time that a process reaches `step` in micro-batch `batch` (None: in any).
+
+    Hits are counted for each task attempt, or each commit, by itself. `after`: the number of the
+    plan's stop that somebody must have reached before.
+    """
+
+    step: Step
+    batch: int | None
+    hit: int = 1
+    after: int | None = None
+
+    def __str__(self) -> str:
+        hit = f" #{self.hit}" if self.step in TWICE else ""
+        return f"{self.step}{hit}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"step": str(self.step), "batch": self.batch, "hit": self.hit, "after": self.after}
+
+
+class Sink(StrEnum):
+    """Who writes the stream."""
+
+    SPARK = "kafka"
+    """Spark's own `format("kafka")`."""
+    AT_LEAST_ONCE = "kafkaprod"
+    EXACTLY_ONCE = "exactly-once"
+    """A transaction for each task."""
+    ATOMIC = "atomic"
+    """Exactly once with atomicBatch=true: one transaction for the batch."""
+
+
+ONCE = frozenset({Sink.EXACTLY_ONCE, Sink.ATOMIC})
+OURS = ONCE | {Sink.AT_LEAST_ONCE}
+SEVERAL = frozenset({Sink.EXACTLY_ONCE})
+"""A batch has several transactions, and a decision apart from their ends."""
+SHARED = frozenset({Sink.ATOMIC})
+
+
+class Action(StrEnum):
+    """What is done once a step is reached."""
+
+    KILL_PROCESS = "kill-process"
+    """SIGKILL for the Python process that has reached the step."""
+    PAUSE_PROCESS = "pause-process"
+    """SIGSTOP for it, and SIGCONT after a while."""
+    KILL_DRIVER = "kill-driver"
+    """SIGKILL for the driver and everything that it has started."""
+    KILL_DRIVERS = "kill-drivers"
+    """SIGKILL for all drivers that run."""
+    KILL_JVM = "kill-jvm"
+    """SIGKILL for the driver alone; its Python processes find out by themselves."""
+    PAUSE_DRIVER = "pause-driver"
+    """SIGSTOP for the driver's processes; another takes the checkpoint over, then SIGCONT."""
+    SECOND_DRIVER = "second-driver"
+    """Another driver starts on the same checkpoint."""
+    STOP_QUERY = "stop-query"
+    """`query.stop()`, then a start."""
+    KILL_EXECUTOR = "kill-executor"
+    KILL_BROKER = "kill-broker"
+    """SIGKILL, and a start after a while."""
+    PAUSE_BROKER = "pause-broker"
+    CUT_NETWORK = "cut-network"
+    """No connection to one broker for a while."""
+    RAISE = "raise"
+    """The step raises."""
+    MOVE_COORDINATORS = "move-coordinators"
+    """Other brokers lead the transactions' log."""
+    WAKE_LATE = "wake-late"
+    """SIGSTOP for a task's process, and SIGKILL for its executor, so that another attempt is made;
+    SIGCONT when the batch is decided."""
+    EXCEED_TIMEOUT = "exceed-timeout"
+    """The step lasts longer than transaction.timeout.ms."""
+    SLEEP = "sleep"
+    """SIGSTOP for a task's process, so that another attempt is made beside it; SIGCONT when the
+    batch is decided."""
+    WAKE = "wake"
+    """SIGCONT for who was to wake late."""
+    START_SECOND = "start-second"
+    """Another driver starts on the checkpoint, and this step lasts until that one is at its own."""
+    RELEASE_FIRST = "release-first"
+    """The first driver goes on, and after a while the second."""
+    TAKE_TURNS = "take-turns"
+    """The other driver goes on, and this step lasts until that one is at its own."""
+    FENCE_TASKS = "fence-tasks"
+    """A foreign producer takes over the transactional ids of the batch's tasks."""
+    NOTHING = "nothing"
+
+
+KILL_DRIVERS = frozenset({Action.KILL_DRIVER, Action.KILL_DRIVERS, Action.KILL_JVM})
+TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START_SECOND})
+
+
+class Kind(StrEnum):
+    """A row of the table of results."""
+
+    NONE = "no fault"
+    WORKER_KILLED = "worker killed"
+    WORKER_PAUSED = "worker paused"
+    COMMIT_KILLED = "commit process killed"
+    COMMIT_RAISES = "commit() raises"
+    DRIVER_KILLED = "driver killed"
+    DRIVER_KILLED_AFTER_COMMIT = "driver killed before Spark's commit log"
+    DRIVER_ALONE_KILLED = "driver killed, its workers not"
+    DRIVER_REPLACED = "driver paused and replaced"
+    TWO_DRIVERS = "two drivers on one checkpoint"
+    QUERY_STOPPED = "query stopped"
+    EXECUTOR_KILLED = "executor killed"
+    STAGE_RETRIED = "stage retried"
+    BROKER_KILLED = "broker killed"
+    BROKER_PAUSED = "broker paused"
+    NETWORK_CUT = "network cut"
+    DRIVER_KILLED_DECIDING = "driver killed around the decision"
+    DRIVER_KILLED_ENDING = "driver killed between two EndTxns"
+    BROKER_KILLED_ENDING = "broker killed during EndTxns"
+    NETWORK_CUT_ENDING = "network cut during EndTxns"
+    COORDINATOR_MOVED = "coordinators moved"
+    TASK_WAKES_LATE = "task paused, woken after the decision"
+    TASK_WAKES_AFTER_PLANNING = "task paused, woken after the next planning"
+    TIMEOUT_BEFORE_DECISION = "timeout before the decision"
+    TIMEOUT_BEFORE_END = "timeout before the one EndTxn"
+    TORN = "timeout between decision and EndTxn"
+    TORN_BY_OTHERS = "transactions taken over after the decision"
+    DRIVERS_INTERLEAVED = "two drivers, step by step"
+    OTHER_CHECKPOINT = "new checkpoint under an old prefix"
+    SPECULATION = "slow task, run twice"
+    JOB_WORKER_KILLED = "batch job: worker killed"
+    JOB_COMMIT_RAISES = "batch job: commit() raises"
+    JOB_DRIVER_KILLED = "batch job: driver killed"
+    JOB_TWICE = "batch job: two at once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a driver is started with: runs of one profile may share it, one after the other.
+
+    `executors`: on a cluster of two executors, else in the driver's process. `lone_workers`: Python
+    workers outlive their executor. `hosts`: each executor has an address of its own, so that Spark
+    may run a slow task a second time.
+    """
+
+    executors: bool = False
+    lone_workers: bool = False
+    hosts: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """How a run of a kind is drawn; the steps that a sink doesn't have are left out.
+
+    `seconds`: the shortest and longest pause. `profile`: the settings of the drivers. `shuffled`:
+    the writing tasks read shuffle files of other executors. `slow`: the batch of the fault takes
+    some seconds, so that the fault happens during it. `timeout_ms`: transaction.timeout.ms.
+    `until`: the steps at which the action may end. `job`: a batch job with a batchId. `often`: its
+    weight among all runs.
+    """
+
+    steps: tuple[Step, ...]
+    action: Action
+    sinks: frozenset[Sink] = frozenset(Sink)
+    nodes: tuple[int, ...] = (1, 3)
+    seconds: tuple[float, float] = (0.0, 0.0)
+    profile: Profile = Profile()
+    shuffled: bool = False
+    slow: bool = False
+    timeout_ms: int | None = None
+    until: tuple[Step, ...] = ()
+    job: bool = False
+    often: int = 2
+
+
+_TASK = (*TASK, *OPENING)
+_COMMIT = (*COMMIT, *PLANNING, *DECIDING)
+_ANY = (*LOG, *_TASK, *_COMMIT)
+_TIMEOUT_MS, _SHARED_TIMEOUT_MS = 60_000, 12_000
+_EXECUTORS = Profile(executors=True)
+_LONE_WORKERS = Profile(executors=True, lone_workers=True)
+
+SCENARIOS: dict[Kind, Scenario] = {
+    Kind.NONE: Scenario(steps=(), action=Action.NOTHING, often=1),
+    Kind.WORKER_KILLED: Scenario(steps=_TASK, action=Action.KILL_PROCESS, sinks=OURS, often=3),
+    Kind.WORKER_PAUSED: Scenario(
+        steps=_TASK, action=Action.PAUSE_PROCESS, sinks=OURS, seconds=(0.5, 3.0), often=1
+    ),
+    Kind.COMMIT_KILLED: Scenario(steps=_COMMIT, action=Action.KILL_PROCESS, sinks=OURS, often=3),
+    Kind.COMMIT_RAISES: Scenario(steps=_COMMIT, action=Action.RAISE, sinks=OURS),
+    Kind.DRIVER_KILLED: Scenario(steps=_ANY, action=Action.KILL_DRIVER, slow=True, often=4),
+    Kind.DRIVER_KILLED_AFTER_COMMIT: Scenario(
+        steps=(Step.COMMIT_ENDED,), action=Action.KILL_DRIVER, sinks=OURS
+    ),
+    Kind.DRIVER_ALONE_KILLED: Scenario(
+        steps=(*_TASK, *_COMMIT), action=Action.KILL_JVM, sinks=OURS
+    ),
+    Kind.DRIVER_REPLACED: Scenario(steps=_ANY, action=Action.PAUSE_DRIVER, slow=True),
+    Kind.TWO_DRIVERS: Scenario(steps=_ANY, action=Action.SECOND_DRIVER, slow=True),
+    Kind.QUERY_STOPPED: Scenario(steps=_ANY, action=Action.STOP_QUERY, slow=True),
+    Kind.EXECUTOR_KILLED: Scenario(
+        steps=_ANY, action=Action.KILL_EXECUTOR, profile=_EXECUTORS, slow=True, often=1
+    ),
+    Kind.STAGE_RETRIED: Scenario(
+        # With something in the topic for the attempt that is lost.
+        steps=(Step.LOG_HALF, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED),
+        action=Action.KILL_EXECUTOR,
+        profile=_EXECUTORS,
+        shuffled=True,
+        slow=True,
+    ),
+    Kind.BROKER_KILLED: Scenario(
+        steps=_ANY, action=Action.KILL_BROKER, seconds=(0.0, 3.0), slow=True, often=3
+    ),
+    Kind.BROKER_PAUSED: Scenario(
+        steps=_ANY, action=Action.PAUSE_BROKER, seconds=(1.0, 4.0), slow=True, often=1
+    ),
+    Kind.NETWORK_CUT: Scenario(
+        steps=_ANY, action=Action.CUT_NETWORK, seconds=(0.5, 4.0), slow=True, often=1
+    ),
+    Kind.DRIVER_KILLED_DECIDING: Scenario(
+        steps=DECIDING, action=Action.KILL_DRIVER, sinks=ONCE, often=4
+    ),
+    Kind.DRIVER_KILLED_ENDING: Scenario(
+        steps=(Step.END_TXN,), action=Action.KILL_DRIVER, sinks=SEVERAL, often=3
+    ),
+    Kind.BROKER_KILLED_ENDING: Scenario(
+        steps=(Step.END_TXN,), action=Action.KILL_BROKER, sinks=ONCE, seconds=(0.0, 3.0)
+    ),
+    Kind.NETWORK_CUT_ENDING: Scenario(
+        steps=(Step.END_TXN,), action=Action.CUT_NETWORK, sinks=ONCE, seconds=(0.5, 4.0)
+    ),
+    Kind.COORDINATOR_MOVED: Scenario(
+        steps=(Step.TASK_OPENED, Step.TASK_FLUSHED, *DECIDING, Step.END_TXN),
+        action=Action.MOVE_COORDINATORS,
+        sinks=ONCE,
+        nodes=(3,),
+    ),
+    Kind.TASK_WAKES_LATE: Scenario(
+        steps=(Step.TASK_BEGUN, Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_APPENDED),
+        action=Action.WAKE_LATE,
+        sinks=ONCE,
+        profile=_LONE_WORKERS,
+        until=(Step.APPENDED,),
+    ),
+    Kind.TASK_WAKES_AFTER_PLANNING: Scenario(
+        steps=(*OPENING, Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED),
+        action=Action.WAKE_LATE,
+        sinks=SHARED,
+        profile=_LONE_WORKERS,
+        until=(*PLANNING, Step.CHECKED),
+    ),
+    Kind.TIMEOUT_BEFORE_DECISION: Scenario(
+        steps=(Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
+        action=Action.EXCEED_TIMEOUT,
+        sinks=ONCE,
+        timeout_ms=_TIMEOUT_MS,
+    ),
+    Kind.TIMEOUT_BEFORE_END: Scenario(
+        steps=(Step.CHECKED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.END_TXN),
+        action=Action.EXCEED_TIMEOUT,
+        sinks=SHARED,
+        timeout_ms=_SHARED_TIMEOUT_MS,
+    ),
+    Kind.TORN: Scenario(
+        steps=(Step.APPENDED, Step.END_TXN),
+        action=Action.EXCEED_TIMEOUT,
+        sinks=SEVERAL,
+        timeout_ms=_TIMEOUT_MS,
+    ),
+    Kind.TORN_BY_OTHERS: Scenario(
+        steps=(Step.APPENDED, Step.END_TXN), action=Action.FENCE_TASKS, sinks=SEVERAL, often=1
+    ),
+    Kind.DRIVERS_INTERLEAVED: Scenario(
+        steps=DECIDING,
+        action=Action.START_SECOND,
+        sinks=ONCE,
+        until=(*PLANNING, *DECIDING[1:], Step.COMMIT_ENDED),
+        often=4,
+    ),
+    Kind.OTHER_CHECKPOINT: Scenario(steps=(), action=Action.NOTHING, sinks=ONCE),
+    Kind.SPECULATION: Scenario(
+        steps=(Step.TASK_OPENED, Step.TASK_APPENDED, Step.TASK_FLUSHED),
+        action=Action.SLEEP,
+        sinks=SEVERAL,
+        profile=Profile(hosts=True),
+        until=(Step.APPENDED,),
+        often=1,
+    ),
+    Kind.JOB_WORKER_KILLED: Scenario(
+        steps=_TASK, action=Action.KILL_PROCESS, sinks=ONCE, job=True, often=1
+    ),
+    Kind.JOB_COMMIT_RAISES: Scenario(
+        steps=_COMMIT, action=Action.RAISE, sinks=ONCE, job=True, often=1
+    ),
+    Kind.JOB_DRIVER_KILLED: Scenario(
+        steps=(*_TASK, *_COMMIT, Step.END_TXN), action=Action.KILL_DRIVER, sinks=ONCE, job=True
+    ),
+    Kind.JOB_TWICE: Scenario(
+        steps=(*_TASK, *_COMMIT), action=Action.SECOND_DRIVER, sinks=ONCE, job=True, often=1
+    ),
+}
+
+TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
+"""What may end with a torn batch; nothing else may."""
+
+
+_NEVER: dict[Sink, frozenset[Step]] = {
+    Sink.SPARK: frozenset(Step) - LOG,
+    Sink.AT_LEAST_ONCE: EXACTLY_ONCE,
+    Sink.EXACTLY_ONCE: SHARED_ONLY,
+    Sink.ATOMIC: SEVERAL_ONLY,
+}
+"""The steps that a sink does not come to."""
+
+
+def steps_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
+    """The steps at which the sink can be met."""
+    return tuple(step for step in scenario.steps if step not in _NEVER[sink])
+
+
+def ends_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
+    """The steps of the sink at which the action ends."""
+    return tuple(step for step in scenario.until if step not in _NEVER[sink])

@@ -1,0 +1,321 @@
+"""The drivers of a run, the stops they wait at, and the loop that injects the faults of a plan."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tools.torture.streams.actions import Actions
+from tools.torture.streams.check import TopicWatch
+from tools.torture.streams.injection.hooks import at_file, go_file, trace, trace_size
+from tools.torture.streams.scenarios import KILL_DRIVERS, LOG, SHARED, TWO_DRIVERS, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tools.torture.cluster import EosCluster
+    from tools.torture.streams.drivers import Driver, Drivers
+    from tools.torture.streams.plan import Fault, Plan
+    from tools.torture.streams.scenarios import Profile, Sink, Stop
+
+
+_MAX_STARTS = 12
+
+
+class StuckError(RuntimeError):
+    """The stream does not come to its end."""
+
+
+class Stage:
+    """One run, in `folder`; `spec` is what each driver is told to run."""
+
+    def __init__(
+        self, drivers: Drivers, profile: Profile, folder: Path, spec: dict[str, Any]
+    ) -> None:
+        self._drivers = drivers
+        self._profile = profile
+        self._folder = folder
+        self.spec = spec
+        self.running: list[Driver] = []
+        """Those whose stream has neither ended nor failed, the oldest first."""
+        self.used: list[Driver] = []
+        """Those of this run that live."""
+        self.starts = 0
+        self.ended = 0.0
+        """When a driver last said that the stream has come to its end; 0 when none has."""
+        self.failures: list[str] = []
+        self._due: list[tuple[float, Callable[[], None]]] = []
+
+    def prepare(self, count: int, spare: int) -> None:
+        """Have so many drivers at rest, for what must not wait, and `spare` more starting."""
+        self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
+        while len(self.used) < count:
+            self._take()
+
+    def start(self, **changes: Any) -> Driver:
+        """Start the stream on its checkpoint, by a driver at rest if there is one.
+
+        Raises:
+            StuckError: it was started too often.
+        """
+        if self.starts >= _MAX_STARTS:
+            raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
+        self.starts += 1
+        free = [one for one in self.used if one.alive and one not in self.running]
+        driver = free[0] if free else self._take()
+        self.running.append(driver)
+        self.tell(f"start {self.starts}, log {driver.log}")
+        driver.start_stream({**self.spec, **changes})
+        return driver
+
+    def listen(self) -> None:
+        """Hear what drivers have to say, and notice those that are gone."""
+        for driver in list(self.running):
+            said = driver.next_message()
+            if said is not None:
+                self.tell(f"driver: {json.dumps(said)[:3000]}")
+                self.running.remove(driver)
+                if "failed" in said:
+                    self.failures.append(said["failed"])
+                if "ended" in said:
+                    self.ended = time.monotonic()
+            elif not driver.alive:
+                self.kill(driver)
+
+    def kill(self, *drivers: Driver) -> None:
+        """SIGKILL for these drivers and all of their processes."""
+        for driver in drivers:
+            driver.kill()
+            self.forget(driver)
+
+    def forget(self, driver: Driver) -> None:
+        """It does not belong to the run any more."""
+        self.used.remove(driver)
+        if driver in self.running:
+            self.running.remove(driver)
+
+    def close(self) -> None:
+        """Drivers at rest are given back, others killed."""
+        for driver in self.used:
+            if driver in self.running or not driver.alive:
+                driver.kill()
+            else:
+                self._drivers.give_back(driver)
+
+    def _take(self) -> Driver:
+        driver = self._drivers.take(self._profile)
+        driver.start_run()
+        self.used.append(driver)
+        return driver
+
+    # Time.
+
+    @property
+    def has_pending_calls(self) -> bool:
+        """Whether something is to be done later."""
+        return bool(self._due)
+
+    def call_later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Have it done in so many seconds."""
+        self._due.append((time.monotonic() + seconds, what))
+
+    def run_due_calls(self) -> None:
+        """All whose time has come."""
+        now = time.monotonic()
+        due = [what for when, what in self._due if when <= now]
+        self._due = [(when, what) for when, what in self._due if when > now]
+        for what in due:
+            what()
+
+    def tell(self, text: str) -> None:
+        """Add it to the trace."""
+        trace(self._folder, f"HARNESS {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Process `process` waits at the stop of the `number`th fault; 0 where nobody does."""
+
+    fault: Fault
+    number: int
+    process: int
+
+
+class Stops:
+    """Of one run, in `folder`; `topic` is also what its transactional ids begin with."""
+
+    def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, topic: str) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._end_txns = cluster.end_txns
+        self._waiting = dict(enumerate(plan.faults))
+        self._watch = TopicWatch(cluster.bootstrap_servers, topic, plan.source.partitions)
+        self._arm(re.escape(topic))
+        stops = [fault.stop.as_json() for fault in plan.faults]
+        (folder / "steps.json").write_text(json.dumps(stops))
+
+    @property
+    def waiting(self) -> list[Fault]:
+        """Those whose steps have not been reached."""
+        return list(self._waiting.values())
+
+    @property
+    def missed(self) -> bool:
+        """Whether nobody has come to a step at which somebody must."""
+        return any(not fault.optional for fault in self.waiting)
+
+    def take_reached(self) -> Iterator[Reached]:
+        """Each fault once, when its step is reached."""
+        for number, fault in list(self._waiting.items()):
+            process = self._who_is_at(number, fault)
+            if process is not None:
+                del self._waiting[number]
+                yield Reached(fault, number, process)
+
+    def release(self, number: int, word: str = "go") -> None:
+        """Whoever waits at the stop of this fault goes on, or fails."""
+        if self._plan.faults[number].stop.step is Step.END_TXN:
+            self._end_txns.released.set()
+        path = go_file(self._folder, number)
+        if not path.exists():
+            part = path.with_suffix(".part")
+            part.write_text(word)
+            part.rename(path)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        for number in range(len(self._plan.faults)):
+            self.release(number)
+        self._watch.close()
+
+    def _who_is_at(self, number: int, fault: Fault) -> int | None:
+        """The process that has reached the step; 0 where the harness has seen it itself."""
+        if fault.stop.step in LOG:
+            return 0 if self._watch.count() >= self._records_at(fault) else None
+        if fault.stop.step is Step.END_TXN:
+            return 0 if self._end_txns.reached.is_set() else None
+        at = at_file(self._folder, number)
+        return int(at.read_text()) if at.exists() else None
+
+    def _arm(self, prefix: str) -> None:
+        """Have the gates hold back the commit that a fault waits for."""
+        self._end_txns.arm("", 0)
+        for fault in self._plan.faults:
+            if fault.stop.step is Step.END_TXN:
+                pattern, wanted = end_txn_of(fault.stop, self._plan.sink)
+                self._end_txns.arm(prefix + pattern, wanted)
+
+    def _records_at(self, fault: Fault) -> int:
+        source = self._plan.source
+        numbers = source.numbers_of(fault.stop.batch or 0)
+        full = fault.stop.step is Step.LOG_FULL
+        return source.good_before(numbers.stop if full else numbers.start + len(numbers) // 2)
+
+
+def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
+    """How the transactional ids of the stop's batch go on behind the prefix, and which is meant.
+
+    The shared transactions of a stream's batches have one id: they are told apart by their order.
+    """
+    batch = stop.batch
+    if sink in SHARED:
+        return ("/batch/[^/]+$", 1) if batch is None else ("/stream$", batch + 1)
+    of_task = "/batch/[^/]+/" if batch is None else rf"/stream/[^/]+/{batch}/"
+    return of_task, stop.hit
+
+
+TORN = "TornTransactionError"
+OTHER_QUERY = "another query"
+_POLL_S = 0.01
+_SETTLE_S = 25.0
+_MAX_S = 900.0
+_REFUSED_S = 120.0
+
+
+class Supervisor:
+    """One run, in `folder`; `spec` is what a driver is told to run."""
+
+    def __init__(
+        self,
+        cluster: EosCluster,
+        drivers: Drivers,
+        plan: Plan,
+        folder: Path,
+        spec: dict[str, Any],
+    ) -> None:
+        self._folder = folder
+        self.stage = Stage(drivers, plan.profile, folder, spec)
+        self.stops = Stops(cluster, plan, folder, spec["topic"])
+        self._drivers_wanted = 2 if any(fault.action in TWO_DRIVERS for fault in plan.faults) else 1
+        self._actions = Actions(cluster, self.stage, self.stops, folder)
+
+    def run(self, seconds: float) -> None:
+        """Until a driver has brought the stream to its end and all others are at rest.
+
+        Raises:
+            StuckError: no step is reached for so many seconds, steps are reached without end, or
+                the stream is started more often than faults can be the reason for.
+        """
+        stage = self.stage
+        stage.ended = 0.0
+        stage.prepare(self._drivers_wanted, self._deaths_ahead)
+        stage.start()
+        traced, deadline = 0, time.monotonic() + seconds
+        latest = deadline + _MAX_S
+        while not self._is_over():
+            self._turn()
+            if (size := trace_size(self._folder)) > traced:
+                traced, deadline = size, min(time.monotonic() + seconds, latest)
+            if not stage.ended and not stage.running and not self.is_torn:
+                stage.start()
+            if time.monotonic() > deadline:
+                raise StuckError(f"no step for {seconds:.0f} s; {stage.failures[-1:]}")
+            time.sleep(_POLL_S)
+
+    @property
+    def _deaths_ahead(self) -> int:
+        """How many drivers are to be killed."""
+        return sum(fault.action in KILL_DRIVERS for fault in self.stops.waiting)
+
+    def _is_over(self) -> bool:
+        stage = self.stage
+        if stage.running:
+            return False
+        return self.is_torn or bool(stage.ended and not stage.has_pending_calls)
+
+    def _turn(self) -> None:
+        stage = self.stage
+        stage.run_due_calls()
+        for at in self.stops.take_reached():
+            self._actions.do(at)
+        stage.listen()
+        if self._actions.is_holding and (stage.ended or len(stage.running) < 2):
+            self._actions.release()
+        if stage.ended and time.monotonic() > stage.ended + _SETTLE_S:
+            stage.tell("what still runs is killed")
+            stage.kill(*stage.running)
+
+    @property
+    def is_torn(self) -> bool:
+        """The query stops because of a torn batch, and stops again when it is started again."""
+        last = self.stage.failures[-2:]
+        return len(last) > 1 and all(TORN in text for text in last)
+
+    def is_refused(self, checkpoint: str) -> bool:
+        """Whether the same stream with another checkpoint is not written."""
+        stage = self.stage
+        stage.start(checkpoint=checkpoint)
+        before, deadline = len(stage.failures), time.monotonic() + _REFUSED_S
+        while stage.running and time.monotonic() < deadline:
+            stage.listen()
+            time.sleep(_POLL_S)
+        return any(OTHER_QUERY in text for text in stage.failures[before:])
+
+    def close(self) -> None:
+        """Nothing waits any more; drivers at rest are given back, others killed."""
+        self.stops.close()
+        self.stage.close()

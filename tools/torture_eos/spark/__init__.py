@@ -1,1 +1,0 @@
-"""Drivers as processes of their own, and what they run."""
