@@ -1,4 +1,4 @@
-"""The command line, as a process."""
+"""The command line; commands that run until a signal have a process of their own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
+from tests.broker.support.command_line import run
 from tests.broker.support.looking import next_line
 from tools.support.raw_client import RawClient
 
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*KAFKAPROD, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -122,7 +117,6 @@ def test_what_can_not_be_is_said(options: list[str], said: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert said in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_topic_that_is_none() -> None:
@@ -170,8 +164,8 @@ def test_a_report_that_is_none(tmp_path: Path, content: str | None) -> None:
     done = run("report", str(path))
     assert done.returncode == 1
     assert done.stderr.startswith("kafkaprod: ")
-    assert "Traceback" not in done.stderr
 
 
 def test_the_version() -> None:
-    assert run("--version").stdout.startswith("kafkaprod")
+    shown = subprocess.run([*KAFKAPROD, "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("kafkaprod")
