@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_kafka_sink.exactly_once.decision_record import Record
-    from spark_kafka_sink.exactly_once.operator import HeldBack, OpenTransactionView, Overview
+    from spark_kafka_sink.exactly_once.operator import (
+        BlockedPartition,
+        OpenTransactionView,
+        Overview,
+    )
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 
@@ -58,7 +62,7 @@ def transactions_table(overview: Overview) -> Table:
     return table
 
 
-def held_back_table(partitions: Sequence[HeldBack]) -> Table:
+def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     """Return the table of partitions whose read_committed readers are blocked by a transaction."""
     table = Table(title=f"Partitions with readers held back: {len(partitions)}")
     table.add_column("partition")
@@ -210,7 +214,7 @@ def list_open(where: TransactionArguments) -> None:
     out = wide_console()
     out.print(transactions_table(overview))
     if overview.partitions:
-        out.print(held_back_table(overview.partitions))
+        out.print(blocked_partitions_table(overview.partitions))
 
 
 @transactions.command()

@@ -24,8 +24,8 @@ from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security.model import SecurityProtocol
-from spark_kafka_sink.demo.check import check, check_report
+from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
+from spark_kafka_sink.demo.check import Finding, check, check_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_report
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_kafka_sink.config.security.model import SecurityConfig
-    from spark_kafka_sink.demo.check import Finding
     from spark_kafka_sink.demo.spark_job import Flights
     from spark_kafka_sink.demo.topic import DemoTopic, Received
 

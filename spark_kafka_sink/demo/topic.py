@@ -8,13 +8,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin, PasswordLogin, StoreType
+from spark_kafka_sink.config.security import model
 from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
@@ -22,16 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from confluent_kafka import Message
-
     from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.config.security.model import (
-        KeyStore,
-        SaslConfig,
-        SecurityConfig,
-        TlsConfig,
-        TrustStore,
-    )
     from spark_kafka_sink.demo.spark_job import Row
 
 
@@ -41,7 +32,7 @@ _HINT = (
 )
 
 
-def librdkafka_config(security: SecurityConfig) -> dict[str, str]:
+def librdkafka_config(security: model.SecurityConfig) -> dict[str, str]:
     """Return the security settings under librdkafka's names, with secrets in clear text.
 
     Raises:
@@ -55,7 +46,7 @@ def librdkafka_config(security: SecurityConfig) -> dict[str, str]:
     return found
 
 
-def _tls(tls: TlsConfig) -> dict[str, str]:
+def _tls(tls: model.TlsConfig) -> dict[str, str]:
     return {
         **_truststore(tls.truststore),
         **(_keystore(tls.keystore) if tls.keystore is not None else {}),
@@ -63,20 +54,20 @@ def _tls(tls: TlsConfig) -> dict[str, str]:
     }
 
 
-def _truststore(store: TrustStore | None) -> dict[str, str]:
+def _truststore(store: model.TrustStore | None) -> dict[str, str]:
     if store is None:
         return {"ssl.ca.location": "probe"}
-    if store.type is not StoreType.PEM:
+    if store.type is not model.StoreType.PEM:
         raise _nothing_for(f"a truststore of type {store.type.value}")
     if store.location is not None:
         return {"ssl.ca.location": store.location}
     return _revealed({"ssl.ca.pem": store.certificates})
 
 
-def _keystore(store: KeyStore) -> dict[str, str]:
-    if store.type is StoreType.JKS:
+def _keystore(store: model.KeyStore) -> dict[str, str]:
+    if store.type is model.StoreType.JKS:
         raise _nothing_for("a key store of type JKS")
-    if store.type is StoreType.PKCS12:
+    if store.type is model.StoreType.PKCS12:
         return {
             "ssl.keystore.location": store.location or "",
             **_revealed({"ssl.keystore.password": store.password}),
@@ -87,12 +78,12 @@ def _keystore(store: KeyStore) -> dict[str, str]:
     return places | _revealed(inline | {"ssl.key.password": store.key_password})
 
 
-def _sasl(sasl: SaslConfig) -> dict[str, str]:
+def _sasl(sasl: model.SaslConfig) -> dict[str, str]:
     login = resolve(sasl)
     found = {"sasl.mechanisms": sasl.mechanism.value}
-    if isinstance(login, PasswordLogin) and not login.token_auth:
+    if isinstance(login, model.PasswordLogin) and not login.token_auth:
         return found | _revealed({"sasl.username": login.username, "sasl.password": login.password})
-    if isinstance(login, ClientCredentialsLogin) and login.tls is None:
+    if isinstance(login, model.ClientCredentialsLogin) and login.tls is None:
         pairs = ",".join(f"{name}={value}" for name, value in login.extensions)
         given = {"sasl.oauthbearer.scope": login.scope, "sasl.oauthbearer.extensions": pairs}
         return (

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.diagnostics.examination import (
-    connect,
-    judge_brokers,
-    judge_connection,
-    judge_topics,
-    passed_before,
-    silent,
-    step_of_error,
-)
+from spark_kafka_sink.diagnostics import examination
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
@@ -32,7 +24,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.diagnostics.examination import Intent
 
 SECONDS: Final = 5.0
 _LONGEST_TURN: Final = 1.0
@@ -58,7 +49,7 @@ class Doctor:
         seconds: time limit of each step.
     """
 
-    intent: Intent
+    intent: examination.Intent
     produce: Produce = Produce.PROBE
     seconds: float = SECONDS
 
@@ -80,7 +71,7 @@ class Doctor:
         try:
             yield from self._examine_cluster()
         except KafkaProdError as error:
-            yield Finding.failure(step_of_error(error), error)
+            yield Finding.failure(examination.step_of_error(error), error)
 
     @property
     def _producer(self) -> ProducerConfig:
@@ -96,9 +87,9 @@ class Doctor:
         with client:
             diagnosis = _reach(client, server, self.seconds)
             broker = next(iter(client.brokers()), None)
-            failure = None if diagnosis is None else judge_connection(server, diagnosis)
+            failure = None if diagnosis is None else examination.judge_connection(server, diagnosis)
             reached = Step.METADATA if failure is None else failure.step
-            for step in passed_before(reached):
+            for step in examination.passed_before(reached):
                 text = None if broker is None else _passed(step, broker, self._producer)
                 if text is not None:
                     yield Finding.ok(step, text)
@@ -107,7 +98,7 @@ class Doctor:
 
     def _examine_cluster(self) -> Iterator[Finding]:
         with BlockingClient(self._producer) as client:
-            failure = connect(client, self.seconds)
+            failure = examination.connect(client, self.seconds)
             if failure is not None:
                 yield failure
                 return
@@ -140,17 +131,17 @@ class Doctor:
                 continue
             known = client.failures.diagnosis(str(node))
             if known is None and node in states:
-                known = silent(states[node], self.seconds)
+                known = examination.silent(states[node], self.seconds)
             if known is not None:
-                failures[f"broker {node.node_id}"] = judge_connection(str(node), known)
+                failures[f"broker {node.node_id}"] = examination.judge_connection(str(node), known)
         client.abandon()
-        return judge_brokers(failures, len(nodes))
+        return examination.judge_brokers(failures, len(nodes))
 
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.intent.config.topic
         if topic is None:
             yield Finding.note(Step.TOPIC, "none is named: add --topic to look at one")
-        found = judge_topics(client, self.intent, self.seconds)
+        found = examination.judge_topics(client, self.intent, self.seconds)
         yield from found
         if topic is None or any(each.severity is Severity.ERROR for each in found):
             return
@@ -171,7 +162,7 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
             if brokers and brokers[0].failures:
                 return client.failures.diagnosis(server)
             if left <= 0:
-                return silent(brokers[0].connection.state, seconds) if brokers else None
+                return examination.silent(brokers[0].connection.state, seconds) if brokers else None
             client.run_once(min(left, _LONGEST_TURN))
     except KafkaProdError:
         return client.failures.diagnosis(server)

@@ -29,18 +29,8 @@ from spark_kafka_sink.common.errors import (
     TlsError,
 )
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
-from spark_kafka_sink.diagnostics.topics import (
-    SETTINGS,
-    Creation,
-    TopicFacts,
-    judge_buffer,
-    judge_partitions,
-    judge_permissions,
-    judge_settings,
-    judge_topic,
-    missing_in_dry_run,
-)
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -292,18 +282,18 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
     return found
 
 
-def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
+def _judge(facts: topic_checks.TopicFacts, intent: Intent) -> list[Finding]:
     producer = intent.config.producer
     missing = facts.code == ErrorCode.unknown_topic_or_partition
     if missing and intent.config.dry_run and facts.name not in dict(intent.config.assumed_topics):
-        return [missing_in_dry_run(facts)]
-    found = [judge_topic(facts, producer)]
+        return [topic_checks.missing_in_dry_run(facts)]
+    found = [topic_checks.judge_topic(facts, producer)]
     if facts.name == intent.config.topic:
-        found += judge_partitions(facts, intent.config.topic_creation.partitions)
-        found += judge_buffer(facts, producer, intent.has_key)
+        found += topic_checks.judge_partitions(facts, intent.config.topic_creation.partitions)
+        found += topic_checks.judge_buffer(facts, producer, intent.has_key)
     if facts.exists:
-        found += judge_settings(facts, intent.config, intent.has_key)
-        found.append(judge_permissions(facts, producer))
+        found += topic_checks.judge_settings(facts, intent.config, intent.has_key)
+        found.append(topic_checks.judge_permissions(facts, producer))
     return found
 
 
@@ -316,14 +306,14 @@ def _milder(finding: Finding) -> Finding:
 
 def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
-) -> list[TopicFacts]:
+) -> list[topic_checks.TopicFacts]:
     """Query the descriptions and the settings of topics, at the same time."""
     described: ApiDriver[str, Any] = ApiDriver(
         client, DescribeTopicsHandler(), AnyBrokerLookup(client), topics
     )
     configs: ApiDriver[str, Any] = ApiDriver(
         client,
-        DescribeConfigsHandler(ConfigResource.TOPIC, SETTINGS),
+        DescribeConfigsHandler(ConfigResource.TOPIC, topic_checks.SETTINGS),
         AnyBrokerLookup(client),
         topics,
     )
@@ -338,7 +328,7 @@ def _ask(
         missing = told.code == ErrorCode.unknown_topic_or_partition
         may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics
         found.append(
-            TopicFacts(
+            topic_checks.TopicFacts(
                 name=name,
                 code=told.code,
                 description=told.value,
@@ -356,7 +346,7 @@ def _ask(
 
 def _creation(
     client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
-) -> Creation:
+) -> topic_checks.Creation:
     """Query the expected result of creating a topic, without creating it."""
     topic = by_sink or NewTopic(name=name, partitions=None)
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
@@ -364,9 +354,9 @@ def _creation(
     handler = CreateTopicsHandler([topic], validate_only=True)
     driver = ApiDriver(client, handler, ControllerLookup(client), (name,))
     if not driver.run(deadline):
-        return Creation(by_sink=by_sink is not None, auto_create=auto_create)
+        return topic_checks.Creation(by_sink=by_sink is not None, auto_create=auto_create)
     result = driver.results[name]
     code = 0 if result.code == ErrorCode.topic_already_exists else result.code
-    return Creation(
+    return topic_checks.Creation(
         by_sink=by_sink is not None, auto_create=auto_create, code=code, message=result.message
     )

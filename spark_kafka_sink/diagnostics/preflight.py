@@ -16,22 +16,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_client
-from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
-from spark_kafka_sink.diagnostics.examination import (
-    Intent,
-    connect,
-    create_topic,
-    judge_topics,
-    quiet_log,
-)
+from spark_kafka_sink.diagnostics import examination
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.config.topic_creation import TopicCreation
@@ -71,7 +64,7 @@ def told(finding: Finding) -> str:
     return " ".join(each if each.endswith((".", "?")) else f"{each}." for each in sentences)
 
 
-def examine(intent: Intent) -> list[Finding]:
+def examine(intent: examination.Intent) -> list[Finding]:
     """Run the checks, within a few seconds; with topic.create, also create the topic.
 
     Raises:
@@ -81,16 +74,18 @@ def examine(intent: Intent) -> list[Finding]:
     mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
         if mode is Preflight.OFF:
-            create_topic(client, config)
+            examination.create_topic(client, config)
             return []
         seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
-        with quiet_log("spark_kafka_sink.client"):
-            failure = connect(client, seconds, REFUSED_S if mode is Preflight.WARN else seconds)
+        with examination.quiet_log("spark_kafka_sink.client"):
+            failure = examination.connect(
+                client, seconds, REFUSED_S if mode is Preflight.WARN else seconds
+            )
         if failure is not None and (mode is Preflight.FAIL or not creates):
             return [_with_way_out(failure)]
         left = max(seconds - (client.now() - start), _LEAST_S)
-        create_topic(client, config)
-        found = judge_topics(client, intent, left)
+        examination.create_topic(client, config)
+        found = examination.judge_topics(client, intent, left)
         if not config.exactly_once.exactly_once:
             return found
         from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
@@ -134,7 +129,7 @@ class _Subject:
     has_key: bool | None
 
     @classmethod
-    def of(cls, intent: Intent) -> _Subject:
+    def of(cls, intent: examination.Intent) -> _Subject:
         config = intent.config
         return cls(
             config.producer,
@@ -159,13 +154,15 @@ class PreflightCheck:
     """
 
     clock: Clock = field(default_factory=SystemClock)
-    examine: Callable[[Intent], list[Finding]] = examine
+    examine: Callable[[examination.Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
     _known: dict[_Subject, float] = field(default_factory=dict)
     """Time until which a batch write is not checked again, in seconds of the clock; guarded by the
     lock."""
 
-    def check(self, intent: Intent, *, of_stream: bool = False, only_errors: bool = False) -> None:
+    def check(
+        self, intent: examination.Intent, *, of_stream: bool = False, only_errors: bool = False
+    ) -> None:
         """Run the checks and log problems; with topic.create, also create the topic.
 
         Args:
@@ -195,7 +192,7 @@ class PreflightCheck:
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
-    def _examine(self, intent: Intent) -> list[Finding]:
+    def _examine(self, intent: examination.Intent) -> list[Finding]:
         """Return the findings; with preflight=warn, a check that cannot be made is a warning.
 
         The driver may lack files that executors have, such as a truststore.

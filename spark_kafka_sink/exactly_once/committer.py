@@ -6,20 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once import shared_transaction
 from spark_kafka_sink.exactly_once.protocol import Caller, abort_needs_fence
-from spark_kafka_sink.exactly_once.shared_transaction import (
-    abort_shared,
-    all_skipped,
-    begin_shared,
-    commit_shared,
-    shared_of,
-)
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.recovery import recover_runs, recover_scope
-from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of, topics_of
-from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
+from spark_kafka_sink.exactly_once.task_transaction import (
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+    rows_of,
+    topics_of,
+)
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, nonces_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
-    from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
-    from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
@@ -81,7 +79,7 @@ class BatchCommitter:
         with connected_driver(self._config, self._scope) as driver:
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(driver)
-            return begin_shared(driver, timeout_ms, reset=self._reset)
+            return shared_transaction.begin_shared(driver, timeout_ms, reset=self._reset)
 
     def commit(
         self, batch: str, results: Sequence[TaskResult], nonce: str | None = None
@@ -101,7 +99,7 @@ class BatchCommitter:
                 decided; `abort` resolves that.
         """
         tasks = _transactions(results)
-        shared = shared_of(results)
+        shared = shared_transaction.shared_of(results)
         caller = replace(
             self._caller(_query_of(results), batch, nonces_of(tasks) | _nonces(nonce)),
             run=_run_of(results),
@@ -110,9 +108,9 @@ class BatchCommitter:
             skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
         )
         with connected_driver(self._config, self._scope) as driver:
-            if shared is None or all_skipped(results):
+            if shared is None or shared_transaction.all_skipped(results):
                 return commit_batch(driver, caller, tasks)
-            return commit_shared(driver, caller, shared, results)
+            return shared_transaction.commit_shared(driver, caller, shared, results)
 
     def abort(
         self,
@@ -165,7 +163,7 @@ class BatchCommitter:
             caller = self._caller(results[0].query_id, batch, _nonces(nonce))
             caller = replace(caller, run=_run_of(results), rows=rows)
         with connected_driver(self._config, self._scope) as driver:
-            return abort_shared(driver, caller, shared, batch)
+            return shared_transaction.abort_shared(driver, caller, shared, batch)
 
     def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:
         single = self._scope.kind is not ScopeKind.STREAM
@@ -206,7 +204,7 @@ def _query_of(results: Sequence[TaskResult]) -> str | None:
     queries = {each.query_id for each in results}
     if len(queries) != 1:
         raise TransactionError(
-            f"the tasks of one batch ran for {len(queries)} queries: nothing of it is decided",
-            hint="Run the batch again; all executors need the same version of this package",
+            f"the tasks of one batch ran for {len(queries)} queries: the batch is not decided",
+            hint="Run the batch again; install the same version of this package on all executors",
         )
     return queries.pop()

@@ -11,19 +11,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.log_reader import LogReader
+from spark_kafka_sink.admin.log_reader import LogReader, PendingTransaction, Position
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.errors import UnknownTopicError
-from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, scope_of
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Message, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.log_reader import PendingTransaction, Position
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
-    from spark_kafka_sink.exactly_once.decision_record import Message
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 

@@ -52,14 +52,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.protocol import (
-    Decided,
-    Done,
-    LogState,
-    Nothing,
-    Planning,
-    finished,
-)
+from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_id, parse_driver_id
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
@@ -72,8 +65,8 @@ VERSION: Final = 1
 """Version of the log's records; higher ones are rejected."""
 _MAX_INT: Final = 2**63 - 1
 _UPGRADE: Final = (
-    "Run the query with at least that version of this package again: an older one could "
-    "misunderstand what was decided"
+    "Run the query with a version of this package that supports it: an older one could misread the "
+    "decision"
 )
 
 
@@ -87,7 +80,7 @@ class JsonObject:
 
     def __init__(self, value: object) -> None:
         if not isinstance(value, dict):
-            raise malformed("no object")
+            raise malformed("not an object")
         self._fields = cast("dict[str, object]", value)
 
     def has(self, name: str) -> bool:
@@ -97,7 +90,7 @@ class JsonObject:
     def value(self, name: str) -> object:
         """Return a field of any type."""
         if name not in self._fields:
-            raise malformed(f"no field {name}")
+            raise malformed(f"field {name} is missing")
         return self._fields[name]
 
     def text(self, name: str) -> str:
@@ -136,11 +129,11 @@ def parse_object(text: str) -> JsonObject:
     try:
         fields = JsonObject(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
-        raise malformed("no JSON") from error
+        raise malformed("invalid JSON") from error
     version = fields.number("version")
     if version > VERSION:
         raise TransactionError(
-            f"the decision log has a record of version {version}, and this package knows up to "
+            f"the decision log has a record of version {version}, and this package supports up to "
             f"version {VERSION}",
             hint=_UPGRADE,
         )
@@ -152,25 +145,25 @@ def parse_object(text: str) -> JsonObject:
 def text_of(value: object, name: str) -> str:
     """Return the value if it is text that can be encoded as UTF-8; otherwise raise."""
     if not isinstance(value, str):
-        raise malformed(f"{name} is no text")
+        raise malformed(f"{name} is not text")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise malformed(f"{name} is no UTF-8") from error
+        raise malformed(f"{name} is not UTF-8") from error
     return value
 
 
 def number_of(value: object, name: str, highest: int = _MAX_INT) -> int:
     """Return the value if it is an integer from 0 to `highest`; otherwise raise."""
     if type(value) is not int or not 0 <= value <= highest:
-        raise malformed(f"{name} is no number, or out of range")
+        raise malformed(f"{name} is not a number, or is out of range")
     return value
 
 
 def list_of(value: object, name: str) -> list[object]:
     """Return the value if it is a list; otherwise raise."""
     if not isinstance(value, list):
-        raise malformed(f"{name} is no list")
+        raise malformed(f"{name} is not a list")
     return cast("list[object]", value)
 
 
@@ -181,14 +174,14 @@ def _refuse_constant(name: str) -> NoReturn:
 def malformed(what: str) -> TransactionError:
     """Return the error for content that this package would not have written."""
     return TransactionError(
-        f"a record of the decision log is not what this package writes: {what}",
-        hint="Find out who else writes to that topic; nothing is decided until it is repaired",
+        f"the decision log has a record that this package did not write: {what}",
+        hint="Find out who else writes to the topic; nothing is decided until the log is repaired",
     )
 
 
-DecidedBatch = Decided[TaskTransaction]
+DecidedBatch = protocol.Decided[TaskTransaction]
 """The decision that a batch consists of exactly these transactions."""
-ScopeState = LogState[TaskTransaction]
+ScopeState = protocol.LogState[TaskTransaction]
 """State of a scope according to the log."""
 
 
@@ -221,7 +214,7 @@ class Record:
     """
 
     def __post_init__(self) -> None:
-        decided = self.state.transactions if isinstance(self.state, Decided) else ()
+        decided = self.state.transactions if isinstance(self.state, protocol.Decided) else ()
         if self.fates and len(self.fates) != len(decided):
             raise ValueError("each transaction of a torn batch has one fate")
 
@@ -240,7 +233,7 @@ class Record:
     def done(cls, decided: DecidedBatch, at_ms: int) -> Record:
         """Return the record which states that all transactions of a decision are committed."""
         return cls(
-            state=finished(decided),
+            state=protocol.finished(decided),
             at_ms=at_ms,
             transactions=len(decided.transactions),
             records=sum(each.records for each in decided.transactions),
@@ -268,7 +261,7 @@ def from_text(text: str) -> Record:
 
 def _to_json(record: Record) -> dict[str, object]:
     state = record.state
-    if isinstance(state, Nothing):
+    if isinstance(state, protocol.Nothing):
         return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
     common = {
         "query": state.query,
@@ -279,7 +272,7 @@ def _to_json(record: Record) -> dict[str, object]:
         **({} if state.topics is None else {"topics": state.topics}),
         **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
     }
-    if isinstance(state, Done):
+    if isinstance(state, protocol.Done):
         counts = {"transactions": record.transactions, "records": record.records}
         marks = {"given_up": state.given_up} if state.given_up else {}
         return {"type": "done", **common, **counts, **marks}
@@ -288,7 +281,7 @@ def _to_json(record: Record) -> dict[str, object]:
     return {"type": "decided", **common, **fates, "transactions": transactions}
 
 
-def _plannings_to_json(plannings: tuple[Planning, ...]) -> list[list[str]]:
+def _plannings_to_json(plannings: tuple[protocol.Planning, ...]) -> list[list[str]]:
     return [[each.run, each.nonce] for each in plannings]
 
 
@@ -315,7 +308,7 @@ def _from_json(fields: JsonObject) -> Record:
     given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
         at_ms = fields.number("at")
-        return Record(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
+        return Record(state=protocol.Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(each) for each in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
@@ -323,7 +316,7 @@ def _from_json(fields: JsonObject) -> Record:
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
         return Record(
-            state=Done(query, batch, retired, given_up, rows, plannings, topics),
+            state=protocol.Done(query, batch, retired, given_up, rows, plannings, topics),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -333,8 +326,8 @@ def _from_json(fields: JsonObject) -> Record:
     transactions = tuple(_transaction(JsonObject(each)) for each in fields.array("transactions"))
     fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
-        raise malformed("fates of other transactions")
-    decided = Decided(query, batch, transactions, retired, rows, plannings, topics)
+        raise malformed("fates and transactions differ in number")
+    decided = protocol.Decided(query, batch, transactions, retired, rows, plannings, topics)
     return Record.of(decided, at_ms, fates)
 
 
@@ -342,11 +335,13 @@ def _texts(values: list[object], name: str) -> tuple[str, ...]:
     return tuple(text_of(each, name) for each in values)
 
 
-def _plannings(values: list[object]) -> tuple[Planning, ...]:
+def _plannings(values: list[object]) -> tuple[protocol.Planning, ...]:
     pairs = [list_of(each, "a planning") for each in values]
     if any(len(pair) != 2 for pair in pairs):
         raise malformed("a planning without run and nonce")
-    return tuple(Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs)
+    return tuple(
+        protocol.Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs
+    )
 
 
 def _transaction(fields: JsonObject) -> TaskTransaction:
@@ -540,7 +535,7 @@ class DecisionRecords:
         try:
             text = value.decode()
         except UnicodeDecodeError as error:
-            raise malformed("no UTF-8") from error
+            raise malformed("invalid UTF-8") from error
         if chunk is None:
             self._chunks.pop(scope, None)
             self._latest[scope] = _Latest(offset, text)
@@ -560,7 +555,7 @@ class DecisionRecords:
         fields = parse_object(text)
         set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
         if fields.number("chunk") != chunk or chunk >= expected:
-            raise malformed("a chunk under another chunk's key")
+            raise malformed("a chunk with the key of another chunk")
         if chunk == 0:
             self._chunks[scope] = _Chunks(set_id, expected)
         chunks = self._chunks.get(scope)

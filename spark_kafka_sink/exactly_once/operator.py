@@ -11,25 +11,13 @@ from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.admin.topic_admin import LATEST, ListOffsetsHandler
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError, TransactionError
+from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
-from spark_kafka_sink.exactly_once.decision_record import Fate, Record
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Fate, Record, ScopeState
 from spark_kafka_sink.exactly_once.protocol import Decided, Done, Nothing
-from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps import recovery
+from spark_kafka_sink.exactly_once.steps.driver import Driver, connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate, is_orphan
-from spark_kafka_sink.exactly_once.steps.recovery import (
-    APPEND_SECONDS,
-    commit_all,
-    commit_others,
-    fates_by_partition,
-    torn_error,
-)
-from spark_kafka_sink.exactly_once.transactional_id import (
-    Scope,
-    driver_id,
-    parse_driver_id,
-    parse_task_id,
-    prefix_pattern,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,8 +30,6 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, ScopeState
-    from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.transactions import TransactionState
 
@@ -66,7 +52,7 @@ class OpenTransactionView:
     """An open transaction, according to its coordinator and the decision log."""
 
     transactional_id: str
-    scope: Scope
+    scope: ids.Scope
     batch: str
     """Empty for a driver's own transaction, and for the transaction of all tasks."""
     standing: Standing
@@ -95,10 +81,10 @@ def open_transactions(
     Raises:
         ProtocolError: the brokers are older than Kafka 3.0, and cannot list transactions.
     """
-    listed = admin.list(prefix_pattern(prefix), deadline)
-    told = admin.describe([each.transactional_id for each in listed], deadline)
+    listed = admin.list(ids.prefix_pattern(prefix), deadline)
+    descriptions = admin.describe([each.transactional_id for each in listed], deadline)
     coordinators = {each.transactional_id: each.coordinator for each in listed}
-    views = (_view(records, each, coordinators) for each in told.values())
+    views = (_view(records, each, coordinators) for each in descriptions.values())
     return sorted(
         (each for each in views if each is not None), key=lambda each: each.transactional_id
     )
@@ -115,7 +101,7 @@ def standing_of(
         timeout_ms: of the transaction. `DRIVER_TIMEOUT_MS` indicates a driver's own transaction,
             which is open for one append; any other value that of all tasks (atomicBatch=true).
     """
-    task = parse_task_id(transactional_id)
+    task = ids.parse_task_id(transactional_id)
     if task is None:
         return Standing.DRIVER if timeout_ms == DRIVER_TIMEOUT_MS else Standing.UNDECIDED
     if isinstance(state, Decided) and transactional_id in state.transactional_ids:
@@ -130,32 +116,32 @@ def standing_of(
 
 
 def _view(
-    records: DecisionRecords, told: TransactionDescription, coordinators: dict[str, int]
+    records: DecisionRecords, description: TransactionDescription, coordinators: dict[str, int]
 ) -> OpenTransactionView | None:
     """Return the view, or None if the id does not belong to a scope."""
-    task = parse_task_id(told.transactional_id)
-    scope = task.scope if task is not None else parse_driver_id(told.transactional_id)
+    task = ids.parse_task_id(description.transactional_id)
+    scope = task.scope if task is not None else ids.parse_driver_id(description.transactional_id)
     if scope is None:
         return None
     record = records.latest(scope)
     state: ScopeState = Nothing() if record is None else record.state
     return OpenTransactionView(
-        transactional_id=told.transactional_id,
+        transactional_id=description.transactional_id,
         scope=scope,
         batch="" if task is None else task.batch,
-        standing=standing_of(state, told.transactional_id, told.timeout_ms),
-        state=told.state,
-        producer_id=told.producer_id,
-        epoch=told.epoch,
-        started_ms=told.started_ms,
-        timeout_ms=told.timeout_ms,
-        partitions=told.partitions,
-        coordinator=coordinators[told.transactional_id],
+        standing=standing_of(state, description.transactional_id, description.timeout_ms),
+        state=description.state,
+        producer_id=description.producer_id,
+        epoch=description.epoch,
+        started_ms=description.started_ms,
+        timeout_ms=description.timeout_ms,
+        partitions=description.partitions,
+        coordinator=coordinators[description.transactional_id],
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class BlockedPartition:
     """A partition in which one of our transactions is open."""
 
     topic: str
@@ -173,12 +159,12 @@ class HeldBack:
         return self.end_offset - self.stable_offset
 
 
-def held_back(
+def blocked_partitions(
     client: BlockingClient,
     admin: TransactionAdmin,
     views: Sequence[OpenTransactionView],
     deadline: float,
-) -> list[HeldBack]:
+) -> list[BlockedPartition]:
     """Return the partitions that these transactions have written to, by topic and number.
 
     Raises:
@@ -190,16 +176,16 @@ def held_back(
         return []
     producers = admin.describe_producers(keys, deadline)
     ends = _end_offsets(client, keys, deadline)
-    found = (_held_back(key, producers[key], ends, ours) for key in sorted(keys))
+    found = (_blocked_partition(key, producers[key], ends, ours) for key in sorted(keys))
     return [each for each in found if each is not None]
 
 
-def _held_back(
+def _blocked_partition(
     key: TopicPartition,
     producers: Sequence[ActiveProducer],
     ends: Mapping[TopicPartition, int],
     ours: Mapping[int, str],
-) -> HeldBack | None:
+) -> BlockedPartition | None:
     """Return the blocked partition, or None if the transaction has ended in the meantime."""
     starts = [
         (each.transaction_start, each.producer_id)
@@ -209,7 +195,7 @@ def _held_back(
     if not starts:
         return None
     start, producer_id = min(starts)
-    return HeldBack(
+    return BlockedPartition(
         topic=key.topic,
         partition=key.partition,
         stable_offset=start,
@@ -248,25 +234,25 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
         KafkaProdError: a batch could not be committed; the others are.
     """
     latest = {each: records.latest(each) for each in records.scopes(driver.scope.prefix)}
-    open_still = {
+    unfinished = {
         scope: record
         for scope, record in sorted(latest.items(), key=str)
         if record is not None and isinstance(record.state, Decided)
     }
     unknown = {
         scope: record.state
-        for scope, record in open_still.items()
+        for scope, record in unfinished.items()
         if not record.fates and isinstance(record.state, Decided)
     }
-    results = commit_others(driver, unknown, driver.client.deadline(driver.max_block_s))
+    results = recovery.commit_others(driver, unknown, driver.client.deadline(driver.max_block_s))
     finished, errors = [], []
-    for scope, record in open_still.items():
+    for scope, record in unfinished.items():
         assert isinstance(record.state, Decided)
         result = record.fates or results[scope]
         if isinstance(result, KafkaProdError):
             errors.append(result)
         elif result:
-            errors.append(torn_error(scope, record.state, result))
+            errors.append(recovery.torn_error(scope, record.state, result))
         else:
             finished.append(_finished(str(scope), record, record.state.batch, result))
     if errors:
@@ -287,18 +273,18 @@ def accept_loss(driver: Driver) -> Finished:
     record = driver.read_fenced()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
-        driver.append(owner, uncounted, "done", APPEND_SECONDS)
+        driver.append(owner, uncounted, "done", recovery.APPEND_SECONDS)
         return _finished(str(driver.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):
-        raise TransactionError(f"{driver.scope} has no torn batch")
-    fates = record.fates or commit_all(driver, record.state)
+        raise TransactionError(f"{driver.scope} does not have a torn batch")
+    fates = record.fates or recovery.commit_all(driver, record.state)
     if not fates:
         raise TransactionError(
             f"batch {record.state.batch} of {driver.scope} is not torn: all its transactions are "
             "committed"
         )
     done = Record.done(record.state, driver.client.wall_ms())
-    driver.append(owner, done, "done", APPEND_SECONDS)
+    driver.append(owner, done, "done", recovery.APPEND_SECONDS)
     return _finished(str(driver.scope), record, record.state.batch, fates)
 
 
@@ -326,22 +312,23 @@ def abort_chosen(
         TransactionError: a chosen transaction is not open, is decided, or may still be decided.
     """
     allowed = {Standing.ORPHAN} | ({Standing.UNDECIDED} if undecided else set())
-    may = {each.transactional_id for each in views if each.standing in allowed}
+    abortable = {each.transactional_id for each in views if each.standing in allowed}
     standings = {each.transactional_id: each.standing for each in views}
     for name in chosen:
         if name not in standings:
             raise TransactionError(f"{name} is not open")
-        if name not in may:
+        if name not in abortable:
             raise _refusal(name, standings[name])
-    return admin.fence(sorted(may & set(chosen) if chosen else may), deadline)
+    return admin.fence(sorted(abortable & set(chosen) if chosen else abortable), deadline)
 
 
 def _refusal(name: str, standing: Standing) -> TransactionError:
     hints = {
-        Standing.DECIDED: "To abort it would lose its rows: commit it",
-        Standing.UNDECIDED: "A driver that lives may still commit it. Where none does, say so "
-        "with --undecided",
-        Standing.DRIVER: "It lasts for one append to the decision log, and ends by itself",
+        Standing.DECIDED: "Aborting it would lose its rows: commit it",
+        Standing.UNDECIDED: "A running driver may still commit it. If no driver is running, use "
+        "--undecided",
+        Standing.DRIVER: "It is open for one append to the decision log and ends without "
+        "intervention",
     }
     return TransactionError(f"{name} is {standing.value}", hint=hints.get(standing))
 
@@ -365,7 +352,7 @@ class Overview:
     """The open transactions under a prefix, and the partitions in which they block readers."""
 
     transactions: tuple[OpenTransactionView, ...]
-    partitions: tuple[HeldBack, ...]
+    partitions: tuple[BlockedPartition, ...]
     now_ms: int
     """Time of the snapshot in milliseconds since 1970."""
 
@@ -392,7 +379,7 @@ class TransactionOperator:
         with self._driver() as driver:
             views = self._views(driver)
             deadline = driver.client.deadline(SECONDS)
-            partitions = held_back(driver.client, driver.admin, views, deadline)
+            partitions = blocked_partitions(driver.client, driver.admin, views, deadline)
             now_ms = driver.client.wall_ms()
         return Overview(transactions=tuple(views), partitions=tuple(partitions), now_ms=now_ms)
 
@@ -401,13 +388,13 @@ class TransactionOperator:
         with self._driver() as driver:
             records = driver.read_unfenced(create=False)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
-        named = ((driver_id(scope), record) for scope, record in latest.items())
+        named = ((ids.driver_id(scope), record) for scope, record in latest.items())
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
         """Return how a decided transaction ended in each of its partitions, as far as known."""
         with self._driver() as driver:
-            return [fate for _, fate in fates_by_partition(driver.client, task)]
+            return [fate for _, fate in recovery.fates_by_partition(driver.client, task)]
 
     def commit(self) -> list[Finished]:
         """Commit everything that is decided and not done.
@@ -425,14 +412,14 @@ class TransactionOperator:
             scope_id: the id of the scope's driver, such as "orders/stream".
 
         Raises:
-            TransactionError: the scope has no torn batch.
+            TransactionError: the scope does not have a torn batch.
         """
-        scope = parse_driver_id(scope_id)
+        scope = ids.parse_driver_id(scope_id)
         if scope is None or scope.prefix != self._prefix:
             raise TransactionError(
-                f"{scope_id} is no scope of {self._prefix}",
-                hint="Scopes are named as `describe` does, for instance "
-                f"{driver_id(Scope.stream(self._prefix))}",
+                f"{scope_id} is not a scope of {self._prefix}",
+                hint="Use a name that `kafkaprod transactions describe` shows, for example "
+                f"{ids.driver_id(ids.Scope.stream(self._prefix))}",
             )
         with self._driver() as driver:
             return accept_loss(driver.of(scope))
@@ -446,7 +433,9 @@ class TransactionOperator:
         with self._driver() as driver:
             views = self._views(driver)
             if undecided:
-                tasks = [each for each in views if parse_driver_id(each.transactional_id) is None]
+                tasks = [
+                    each for each in views if ids.parse_driver_id(each.transactional_id) is None
+                ]
                 scopes = {each.scope for each in tasks if each.standing is Standing.UNDECIDED}
                 for scope in sorted(scopes, key=str):
                     driver.of(scope).fence()
@@ -459,7 +448,7 @@ class TransactionOperator:
 
     @contextmanager
     def _driver(self) -> Iterator[Driver]:
-        with connected_driver(self._config, Scope.stream(self._prefix)) as driver:
+        with connected_driver(self._config, ids.Scope.stream(self._prefix)) as driver:
             yield driver
 
     def _views(self, driver: Driver) -> list[OpenTransactionView]:

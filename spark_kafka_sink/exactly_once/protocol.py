@@ -177,17 +177,17 @@ class Caller:
 class Refusal(StrEnum):
     """Reason why a batch may not be written."""
 
-    LOG_IS_EMPTY = "the decision log knows nothing of the batches before"
-    BATCH_IS_BEHIND = "a later batch of the query is decided already"
-    BATCH_IS_AHEAD = "the decision log lacks the batch before"
-    OTHER_ROWS = "the batch was planned anew with other rows"
-    OTHER_JOBS_ROWS = "this batchId was written with other rows"
-    ANOTHER_WRITE = "another write of the same run of foreachBatch has this batchId and target"
-    OTHER_QUERY = "another query writes with this transactionalIdPrefix"
-    RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
-    OTHER_QUERYS_BATCH = "the foreachBatch of another query has written this batchId"
-    SKIPPED = "its tasks have skipped it as written, and the decision log does not say so any more"
-    GIVEN_UP = "abort() was called for it before commit() had decided"
+    LOG_IS_EMPTY = "the decision log has no record of the previous batches"
+    BATCH_IS_BEHIND = "a later batch of the query is already decided"
+    BATCH_IS_AHEAD = "the decision log has no record of the previous batch"
+    OTHER_ROWS = "the batch was planned again with different rows"
+    OTHER_JOBS_ROWS = "this batchId was already written with different rows"
+    ANOTHER_WRITE = "another write in the same run of foreachBatch has this batchId and target"
+    OTHER_QUERY = "another query uses this transactionalIdPrefix"
+    RETIRED_QUERY = "another query has replaced this one under its transactionalIdPrefix"
+    OTHER_QUERYS_BATCH = "foreachBatch of another query has already written this batchId"
+    SKIPPED = "its tasks skipped it as already written, but the decision log has no record of it"
+    GIVEN_UP = "abort() was called before commit() decided"
 
 
 class Verdict(Enum):

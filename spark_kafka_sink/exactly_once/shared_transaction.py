@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionAdmin
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
@@ -35,20 +35,9 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Record, ScopeState
-from spark_kafka_sink.exactly_once.protocol import (
-    AlreadyDone,
-    Caller,
-    Decide,
-    Decided,
-    Nothing,
-    Refuse,
-    Verdict,
-    finished,
-    judge,
-    next_commit_step,
-)
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
@@ -66,7 +55,6 @@ from spark_kafka_sink.records.record_batch import next_sequence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.admin.transaction_admin import ActiveProducer
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.protocol.transactions import OpenTransaction
@@ -96,12 +84,12 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
 _SHOWN: Final = 5
 _NO_SEQUENCE: Final = -1
 REPARTITION: Final = (
-    "Give each partition of the topics to one task: write "
-    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or one task alone"
+    "Assign each partition of the topics to one task: write "
+    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
 )
 _AGAIN: Final = (
     "Nothing of the batch is visible, and it can run again. It may have taken longer than "
-    "transaction.timeout.ms; otherwise see who else writes with this transactionalIdPrefix"
+    "transaction.timeout.ms; otherwise check who else uses this transactionalIdPrefix"
 )
 
 
@@ -114,7 +102,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
     found = {each.shared for each in results}
     if len(found) > 1:
         raise TransactionError(
-            f"the tasks of one batch were planned {len(found)} times: nothing of it is committed",
+            f"the tasks of one batch were planned {len(found)} times: the batch is not committed",
             hint=_AGAIN,
         )
     return found.pop() if found else None
@@ -143,14 +131,14 @@ def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRa
 def check_producers(
     shared: OpenTransaction,
     owners: Mapping[TopicPartition, PartitionRange],
-    told: Mapping[TopicPartition, Sequence[ActiveProducer]],
+    producers: Mapping[TopicPartition, Sequence[ActiveProducer]],
 ) -> None:
     """Raise unless each leader has exactly the records that the partition's task reports.
 
     Args:
         shared: the transaction.
         owners: records written to each partition.
-        told: active producers of each partition, as its leader returned them.
+        producers: active producers of each partition, as its leader returned them.
 
     Raises:
         TransactionError: a leader has other records; the message names the partition and its state.
@@ -158,14 +146,14 @@ def check_producers(
     wrong = [
         problem
         for key, written in owners.items()
-        if (problem := _problem(shared, written, told.get(key, ()))) is not None
+        if (problem := _problem(shared, written, producers.get(key, ()))) is not None
     ]
     if not wrong:
         return
     more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     raise TransactionError(
-        f"{len(wrong)} of {plural(len(owners), 'partition')} without all that tasks have written "
-        f"there, so that nothing is committed: {'; '.join(wrong[:_SHOWN])}{more}",
+        f"{len(wrong)} of {plural(len(owners), 'partition')} without all records that tasks "
+        f"wrote, so the batch is not committed: {'; '.join(wrong[:_SHOWN])}{more}",
         hint=_AGAIN,
     )
 
@@ -179,8 +167,8 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
     skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
     if 0 < skipped < len(results):
         raise TransactionError(
-            f"{skipped} of {len(results)} tasks skipped the batch as written, and the others did "
-            "not: nothing of it is committed",
+            f"{skipped} of {len(results)} tasks skipped the batch as already written, but the "
+            "others did not: the batch is not committed",
             hint=_AGAIN,
         )
     return skipped > 0
@@ -195,17 +183,17 @@ def _problem(
     if known is None:
         return f"{name} has none of {plural(written.records, 'record')}"
     if known.epoch != shared.epoch:
-        return f"{name} has epoch {known.epoch} of the producer, not {shared.epoch}"
+        return f"{name} has epoch {known.epoch} of the producer instead of {shared.epoch}"
     if known.transaction_start is None:
         return f"{name} has no open transaction of the producer"
     last = _last_sequence(written.records)
     if known.last_sequence != last:
-        return f"{name} has sequence {known.last_sequence:,} as its last, not {last:,}"
+        return f"{name} has sequence {known.last_sequence:,} as the last one instead of {last:,}"
     # On transactions V1 an epoch can be reused after an abort, which removes what was written
     # before.
     if written.first_offset != known.transaction_start:
         return (
-            f"{name} has the transaction from offset {known.transaction_start} on, not from "
+            f"{name} has a transaction that starts at offset {known.transaction_start} instead of "
             f"{written.first_offset}"
         )
     return None
@@ -218,8 +206,8 @@ def _last_sequence(records: int) -> int:
 
 def _two_owners(key: TopicPartition, first: int, second: int) -> TransactionError:
     return TransactionError(
-        f"tasks {first} and {second} have both written to this partition, which can't be told "
-        "apart in one transaction: nothing is committed",
+        f"tasks {first} and {second} have both written to this partition, which cannot be "
+        "checked in one transaction: the batch is not committed",
         topic=key.topic,
         partition=key.partition,
         hint=REPARTITION,
@@ -252,7 +240,7 @@ def begin_shared(
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
     state = recover_scope(driver, reset=reset)
-    if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, Nothing):
+    if driver.scope.kind is not ScopeKind.STREAM and not isinstance(state, protocol.Nothing):
         return state, None
     _check_brokers(driver)
     shared = driver.begin(timeout_ms)
@@ -260,7 +248,7 @@ def begin_shared(
 
 
 def commit_shared(
-    driver: Driver, caller: Caller, shared: OpenTransaction, results: Sequence[TaskResult]
+    driver: Driver, caller: protocol.Caller, shared: OpenTransaction, results: Sequence[TaskResult]
 ) -> CommitOutcome:
     """Make the rows of all tasks visible with one EndTxn, or none of them.
 
@@ -282,12 +270,12 @@ def commit_shared(
     except BrokerUnavailableError:
         raise
     except KafkaProdError:
-        _give_up(driver, shared)
+        _try_abort(driver, shared)
         raise
 
 
 def abort_shared(
-    driver: Driver, caller: Caller | None, shared: OpenTransaction, batch: str
+    driver: Driver, caller: protocol.Caller | None, shared: OpenTransaction, batch: str
 ) -> CommitOutcome:
     """Abort the transaction, unless it was committed.
 
@@ -302,7 +290,7 @@ def abort_shared(
     """
     driver.end_epoch(shared)
     state = _state_of(driver.read_unfenced(), driver.scope)
-    is_written = caller is not None and judge(state, caller) is Verdict.SKIP
+    is_written = caller is not None and protocol.judge(state, caller) is protocol.Verdict.SKIP
     status = CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED
     return CommitOutcome(
         status=status, batch=batch, aborted=0 if is_written else 1, steps=driver.watch.steps
@@ -317,81 +305,85 @@ def _check_brokers(driver: Driver) -> None:
             "option atomicBatch needs brokers that describe producers",
             broker=error.broker,
             error=error.error,
-            hint="It needs Kafka 2.8 or later: leave it out.",
+            hint="Use Kafka 2.8 or later, or remove the option.",
         ) from error
 
 
 def _commit(
-    driver: Driver, caller: Caller, shared: OpenTransaction, results: Sequence[TaskResult]
+    driver: Driver, caller: protocol.Caller, shared: OpenTransaction, results: Sequence[TaskResult]
 ) -> CommitOutcome:
     owners = owners_of(results)
     if not owners and driver.scope.kind is ScopeKind.RUN:
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
-    known: ScopeState = Nothing() if record is None else record.state
+    known: ScopeState = protocol.Nothing() if record is None else record.state
     # Batches decided without atomicBatch were committed at planning, and their driver was fenced.
-    state = finished(known) if isinstance(known, Decided) else known
+    state = protocol.finished(known) if isinstance(known, protocol.Decided) else known
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists none
-    step = next_commit_step(state, caller, no_tasks)
-    if isinstance(step, Refuse):
+    step = protocol.next_commit_step(state, caller, no_tasks)
+    if isinstance(step, protocol.Refuse):
         raise refusal_error(step.refusal, driver.scope, state, caller)
-    if isinstance(step, AlreadyDone):
-        _give_up(driver, shared)
+    if isinstance(step, protocol.AlreadyDone):
+        _try_abort(driver, shared)
         return _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
-    assert isinstance(step, Decide)
+    assert isinstance(step, protocol.Decide)
 
-    def look() -> None:
+    def check() -> None:
         check_producers(shared, owners, driver.producers(owners))
 
     if owners:
-        look()
+        check()
     # On transactions V1 an epoch can be reused after an abort. If the transaction was aborted in
     # between, the record is in a new transaction, which could be committed without the rows.
-    again = look if owners and not shared.version.bumps_epoch else None
+    second_check = check if owners and not shared.version.bumps_epoch else None
     done = Record(
-        state=finished(step.decided),
+        state=protocol.finished(step.decided),
         at_ms=driver.client.wall_ms(),
         transactions=1 if owners else 0,
         records=sum(each.records for each in owners.values()),
     )
-    driver.append(shared, done, "commit", before_commit=again)
+    driver.append(shared, done, "commit", before_commit=second_check)
     outcome = _outcome(
         driver, caller, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
     return replace(outcome, transactions=done.transactions, records=done.records)
 
 
-def _fenced(driver: Driver, caller: Caller, error: FencedError) -> CommitOutcome:
+def _fenced(driver: Driver, caller: protocol.Caller, error: FencedError) -> CommitOutcome:
     """Handle a transaction that was ended by our EndTxn (response lost) or by another client."""
     state = _state_of(driver.read_unfenced(), driver.scope)
-    if judge(state, caller) is Verdict.SKIP:
+    if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         return _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
     raise TransactionError(
-        f"the transaction of batch {caller.batch} of {driver.scope} has ended before it could be "
+        f"the transaction of batch {caller.batch} of {driver.scope} ended before it could be "
         "committed, and nothing of it is visible: transaction.timeout.ms has passed, or a newer "
         "driver has taken over",
         error=error.error,
-        hint="Start the query or the job again. A query may run once at a time under its "
-        "transactionalIdPrefix; if tasks take longer than transaction.timeout.ms, raise it, and "
-        "transaction.max.timeout.ms of the brokers with it, or make the batches smaller",
+        hint="Restart the query or the job. Only one run of a query may use its "
+        "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "
+        "it together with transaction.max.timeout.ms of the brokers, or write smaller batches",
     ) from error
 
 
-def _give_up(driver: Driver, shared: OpenTransaction) -> None:
+def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
     """Abort on a best-effort basis; on failure the transaction is never committed and times out."""
     try:
         driver.end_epoch(shared)
     except KafkaProdError as error:
-        _LOG.warning("the transaction %s is left to time out: %s", shared.transactional_id, error)
+        _LOG.warning(
+            "transaction %s could not be aborted and will time out: %s",
+            shared.transactional_id,
+            error,
+        )
 
 
 def _state_of(records: DecisionRecords, scope: Scope) -> ScopeState:
     record = records.latest(scope)
-    return Nothing() if record is None else record.state
+    return protocol.Nothing() if record is None else record.state
 
 
 def _outcome(
-    driver: Driver, caller: Caller, status: CommitStatus, state: ScopeState
+    driver: Driver, caller: protocol.Caller, status: CommitStatus, state: ScopeState
 ) -> CommitOutcome:
     aborted = abort_orphans(driver, state)
     return CommitOutcome(

@@ -9,27 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.plots.panels import (
-    BAD,
-    GOOD,
-    INK,
-    NOT_DELIVERED,
-    PALE,
-    SECOND,
-    done,
-    dress,
-    from_zero,
-    legend,
-    number,
-    plain_numbers,
-    plot_batch_fill,
-    plot_closing,
-    plot_codecs,
-    plot_latencies,
-    plot_records,
-    plot_sizes,
-    plot_time,
-)
+from spark_kafka_sink.plots import panels
 from spark_kafka_sink.report.figures import Change, compare
 
 if TYPE_CHECKING:
@@ -50,16 +30,16 @@ def show(report: DeliveryReport) -> Figure:
     """
     figure, axes = plt.subplots(2, 3, figsize=(13, 7))
     (records, sizes, batch_fill), (latencies, closing, time) = axes
-    plot_records(records, report)
-    plot_sizes(sizes, report)
-    plot_batch_fill(batch_fill, report)
+    panels.plot_records(records, report)
+    panels.plot_sizes(sizes, report)
+    panels.plot_batch_fill(batch_fill, report)
     if report.dry_run:
-        plot_codecs(latencies, report)
+        panels.plot_codecs(latencies, report)
     else:
-        plot_latencies(latencies, report)
-    plot_closing(closing, report)
-    plot_time(time, report)
-    return done(figure, _title(report))
+        panels.plot_latencies(latencies, report)
+    panels.plot_closing(closing, report)
+    panels.plot_time(time, report)
+    return panels.done(figure, _title(report))
 
 
 def _title(report: DeliveryReport) -> str:
@@ -70,7 +50,7 @@ def _title(report: DeliveryReport) -> str:
     if report.dry_run:
         parts.insert(0, "Dry run, nothing was sent")
     if lost := report.records - report.as_intended:
-        parts.append(f"{lost:,} not known to be delivered")
+        parts.append(f"{lost:,} possibly not delivered")
     if letters := report.dead_lettered:
         parts.append(f"{letters:,} of them {'a dead letter' if letters == 1 else 'dead letters'}")
     if report.dropped:
@@ -93,35 +73,35 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
     ]
     _records(records, numbers, reports)
     _times(times, numbers, reports)
-    retries.bar(numbers, [each.retries for each in reports], color=BAD)
-    dress(retries, "Batches sent again", x="micro-batch", y="batches")
+    retries.bar(numbers, [each.retries for each in reports], color=panels.BAD)
+    panels.dress(retries, "Batches sent again", x="micro-batch", y="batches")
     times_of = [each.request_latency for each in reports]
     slow = [each.percentile(99) / 1000 if each.count else nan for each in times_of]
-    latency.plot(numbers, slow, "o-", color=GOOD)
-    dress(latency, "Request latency, p99", x="micro-batch", y="ms")
+    latency.plot(numbers, slow, "o-", color=panels.GOOD)
+    panels.dress(latency, "Request latency, p99", x="micro-batch", y="ms")
     for axis in axes.flat:
-        from_zero(axis, [axis.dataLim.y1 * 1.03 if reports else 0])
-        plain_numbers(axis.yaxis, whole=axis in (records, retries))
+        panels.from_zero(axis, [axis.dataLim.y1 * 1.03 if reports else 0])
+        panels.plain_numbers(axis.yaxis, whole=axis in (records, retries))
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        legend(axis)
-    return done(figure, _stream_title(reports))
+        panels.legend(axis)
+    return panels.done(figure, _stream_title(reports))
 
 
 def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
     delivered = [each.persisted for each in reports]
     lost = [each.records - each.persisted for each in reports]
-    axes.bar(numbers, delivered, color=GOOD, label="persisted" if any(lost) else "")
+    axes.bar(numbers, delivered, color=panels.GOOD, label="persisted" if any(lost) else "")
     if any(lost):
-        axes.bar(numbers, lost, bottom=delivered, color=BAD, label=NOT_DELIVERED)
-    dress(axes, "Records of each micro-batch", y="records")
+        axes.bar(numbers, lost, bottom=delivered, color=panels.BAD, label=panels.NOT_DELIVERED)
+    panels.dress(axes, "Records of each micro-batch", y="records")
 
 
 def _times(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
     whole = [each.duration_ms / 1000 for each in reports]
     slowest = [each.duration_max_ms / 1000 for each in reports]
-    axes.plot(numbers, whole, "o-", color=INK, label="whole micro-batch")
-    axes.plot(numbers, slowest, "s--", color=SECOND, label="slowest task")
-    dress(axes, "Time", y="s")
+    axes.plot(numbers, whole, "o-", color=panels.INK, label="whole micro-batch")
+    axes.plot(numbers, slowest, "s--", color=panels.SECOND, label="slowest task")
+    panels.dress(axes, "Time", y="s")
 
 
 def _stream_title(reports: Sequence[DeliveryReport]) -> str:
@@ -139,7 +119,7 @@ _SHOWN = {
     "slowest task": "slowest task",
     "rate": "rate",
     "sent": "sent",
-    "records a batch": "records a batch",
+    "records per batch": "records per batch",
     "request latency p99": "request, p99",
 }
 """The figures of `compare` that are shown, with their short names."""
@@ -160,15 +140,15 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
         _bars(axis, title, found[name])
     _settings(axes[-1], compared.settings)
-    return done(figure)
+    return panels.done(figure)
 
 
 def _bars(axes: Axes, title: str, change: Change) -> None:
     values = [change.before, change.after]
-    bars = axes.bar(["before", "after"], values, color=[PALE, GOOD])
-    axes.bar_label(bars, [number(value) for value in values])
-    dress(axes, f"{title}\n{_factor(change)}", y=change.unit or "records")
-    plain_numbers(axes.yaxis)
+    bars = axes.bar(["before", "after"], values, color=[panels.PALE, panels.GOOD])
+    axes.bar_label(bars, [panels.number(value) for value in values])
+    panels.dress(axes, f"{title}\n{_factor(change)}", y=change.unit or "records")
+    panels.plain_numbers(axes.yaxis)
     axes.margins(y=0.12)
 
 
@@ -179,7 +159,7 @@ def _factor(change: Change) -> str:
     if 0.95 < factor < 1.05:
         return "as before"
     sign, times = (MULTIPLIED, factor) if factor > 1 else (DIVIDED, 1 / factor)
-    return f"{sign} {number(times)}"
+    return f"{sign} {panels.number(times)}"
 
 
 def _settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None:

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.metrics.histogram import step_top
+from spark_kafka_sink.metrics.histogram import Histogram, step_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-    from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.codec_cost import CodecCost
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.partition_report import PartitionReport
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 GOOD, BAD, PALE, SECOND, INK = "#0072B2", "#D55E00", "#BBC7D0", "#E69F00", "#22303C"
 """Colours: delivered; not delivered or limits; reference values; second series; lines and marks."""
-NOT_DELIVERED = "not known to be delivered"
+NOT_DELIVERED = "possibly not delivered"
 MB = 1_000_000
 
 
@@ -125,7 +124,7 @@ _ROOM = 48
 
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
-    """Plot the records of each partition, with those not known to be delivered on top."""
+    """Plot the records of each partition, with those possibly not delivered on top."""
     parts, names = _shown(report)
     delivered = [part.as_intended for part in parts]
     others = [part.records - part.as_intended for part in parts]

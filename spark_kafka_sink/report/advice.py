@@ -63,10 +63,10 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.LOWER,
-        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row, 'byte')} make a batch of "
-        f"{facts.arrow_batch / MB:,.0f} MB, which Spark holds twice while it grows",
-        sentence="such rows can end an executor's JVM; 4m, as in conf/spark-defaults.conf, "
-        "bounds the batch",
+        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row, 'byte')} form a batch of "
+        f"{facts.arrow_batch / MB:,.0f} MB, of which Spark holds two copies while it grows",
+        sentence="such batches can exhaust the memory of an executor's JVM; 4m, as in "
+        "conf/spark-defaults.conf, limits their size",
     )
 
 
@@ -83,9 +83,9 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
         figure=f"rows of {plural(facts.row, 'byte')}, {facts.report.records / facts.busy:,.0f} a "
-        f"second in a task, each measured: about {share:.0%} of the time",
+        f"second in a task, each of which Spark measures: about {share:.0%} of the time",
         sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
-        "its batch after every row; only for rows as small as these",
+        "the batch after every row; use it only for rows as small as these",
     )
 
 
@@ -102,8 +102,9 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
         setting=ARROW_RECORDS,
         direction=Direction.RAISE,
         figure=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
-        f"at least {share:.0%} of the time, more where the machine is busy",
-        sentence="10,000, Spark's default and in conf/spark-defaults.conf, costs less a row",
+        f"at least {share:.0%} of the time, more on a busy machine",
+        sentence="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
+        "per row",
     )
 
 
@@ -159,7 +160,7 @@ class PipelineFacts:
         """Name of the partitioner; empty if the report does not contain it."""
         return dict(self.metrics.settings).get("partitioner", "")
 
-    def decided_by(self, topic: str) -> str | None:
+    def partition_source(self, topic: str) -> str | None:
         """Return what determined the partitions of most rows; None if the sink chose them."""
         meter = self._topics.get(topic)
         keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
@@ -178,7 +179,7 @@ class PipelineFacts:
         if self.partitioner in {"round_robin", "random"}:
             return len(self.report.partitions)
         counts = Counter(part.topic for part in self.report.partitions)
-        return sum(count if self.decided_by(topic) else 1 for topic, count in counts.items())
+        return sum(count if self.partition_source(topic) else 1 for topic, count in counts.items())
 
     @property
     def _topics(self) -> dict[str, TopicMetrics]:
@@ -330,7 +331,7 @@ class PipelineFacts:
         return oversized or largest > max(self.number("batch.size"), 16 * self.batch)
 
     @property
-    def is_held_back(self) -> bool:
+    def is_delayed_by_batches(self) -> bool:
         """True if batches cost time: they wait to be sent, block rows, or are many."""
         each_second = self.batches / self.busy if self.busy else 0.0
         waits = self.wait_after_close >= self.round_trip / 2
@@ -381,15 +382,15 @@ def skew(facts: PipelineFacts) -> Advice | None:
     if largest is None or largest[1] < SKEW:
         return None
     part, excess = largest
-    decided_by = facts.decided_by(part.topic)
-    if decided_by is None:
+    partition_source = facts.partition_source(part.topic)
+    if partition_source is None:
         return None
     return Advice(
-        setting=decided_by,
+        setting=partition_source,
         direction=Direction.CHECK,
         figure=f"{part.topic}-{part.partition} got {part.bytes_uncompressed / MB:,.1f} MB, "
         f"{excess:,.1f} times the mean of its topic's partitions",
-        sentence="one partition gets most of the data; the others wait for it",
+        sentence="one partition gets most of the data, and the write takes as long as that one",
     )
 
 
@@ -404,9 +405,9 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the default partitioner",
         direction=Direction.SET,
-        figure=f"the partitioner {facts.partitioner} spreads the rows over "
-        f"{plural(partitions, 'partition')}, {facts.batch:,.0f} of {plural(limit, 'byte')} in each "
-        "batch",
-        sentence="each partition waits for a batch of its own; by default rows without a key fill "
-        "one batch after the other (rows with a key go by its hash)",
+        figure=f"the partitioner {facts.partitioner} distributes the rows over "
+        f"{plural(partitions, 'partition')}; batches have {facts.batch:,.0f} of "
+        f"{plural(limit, 'byte')}",
+        sentence="each partition fills a batch of its own; by default rows without a key fill one "
+        "batch after the other, and rows with a key are assigned by its hash",
     )

@@ -80,8 +80,8 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
         direction=Direction.CHECK,
         figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled):.0%} of the "
         "time",
-        sentence=f"a quota of client.id {facts.client_id} or its user slows the write down; raise "
-        "it, or send fewer bytes (kafka.compression.type)",
+        sentence=f"a quota of client.id {facts.client_id} or its user slows the write; raise it, "
+        "or send fewer bytes (kafka.compression.type)",
     )
 
 
@@ -100,7 +100,7 @@ def _retries(facts: PipelineFacts) -> Advice | None:
         setting="the brokers",
         direction=Direction.CHECK,
         figure=f"{_retried(facts)}, {name} {plural(times, 'time')}",
-        sentence="many batches went out more than once",
+        sentence="many batches were sent more than once",
     )
 
 
@@ -117,13 +117,13 @@ def _are_new(facts: PipelineFacts) -> bool:
 
 def _new_partitions(facts: PipelineFacts) -> Advice:
     return Advice(
-        setting="when the topics are made",
+        setting="when the topics are created",
         direction=Direction.CHECK,
-        figure=f"{_retried(facts)}, {plural(facts.without_leader, 'time')} for a leader that was "
+        figure=f"{_retried(facts)}, {plural(facts.without_leader, 'time')} because a leader was "
         f"not ready; {facts.new_partitions:,} of "
-        f"{plural(len(facts.report.partitions), 'partition')} began at offset 0",
-        sentence="the brokers were still making these partitions, and nothing is wrong with them; "
-        "topics that are made a while before the write spare it the waiting",
+        f"{plural(len(facts.report.partitions), 'partition')} started at offset 0",
+        sentence="the brokers were still creating these partitions, which is not an error; to "
+        "avoid the wait, create topics some time before the write",
     )
 
 
@@ -137,11 +137,11 @@ def _compression(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the number of tasks" if is_quick else "compression.type",
         direction=Direction.RAISE if is_quick else Direction.LOWER,
-        figure=f"{facts.codec} was at work {facts.compressing:.0%} of the time, {spent:,.1f} ms "
-        f"a batch, which spent {facts.queue_time * 1000:,.1f} ms in the queue",
-        sentence="CPU-bound: hardly any codec is faster, but each task has a thread that compresses"
+        figure=f"compressing with {facts.codec} took {facts.compressing:.0%} of the time, "
+        f"{spent:,.1f} ms per batch; batches were queued for {facts.queue_time * 1000:,.1f} ms",
+        sentence="CPU-bound: hardly any codec is faster, but each task has its own codec thread"
         if is_quick
-        else "CPU-bound: take a faster codec or a lower level, or more tasks",
+        else "CPU-bound: use a faster codec, a lower level, or more tasks",
     )
 
 
@@ -158,17 +158,17 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     fewer = now.bytes_compressed / best.bytes_compressed
     more = best.us_per_record - now.us_per_record
     if fewer > MUCH:
-        cost = f"for {more:,.2f} us more CPU a record" if more > 0 else "for less CPU"
+        cost = f"for {more:,.2f} us more CPU per record" if more > 0 else "for less CPU"
         effect = f"it would send {fewer:,.1f} times fewer bytes {cost}"
     elif fewer > 1 / MUCH and now.cpu_ns > 2 * best.cpu_ns:
-        effect = f"it would send about as many bytes for {-more:,.2f} us less CPU a record"
+        effect = f"it would send about as many bytes for {-more:,.2f} us less CPU per record"
     else:
         return None
     return Advice(
         setting=f"kafka.compression.type={best.codec}",
         direction=Direction.SET,
-        figure=f"{best.codec} makes {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to 1, of "
-        f"{plural(now.batches, 'batch that was tried', 'batches that were tried')}",
+        figure=f"{best.codec} compresses {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to "
+        f"1, measured on {plural(now.batches, 'batch', 'batches')}",
         sentence=effect,
     )
 
@@ -186,9 +186,9 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
         setting=_larger_requests(facts),
         direction=Direction.RAISE,
         figure=f"{plural(in_flight, 'request')} of {plural(facts.request, 'byte')} to "
-        f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms make "
-        f"at most {facts.ceiling / MB:,.2f} MB/s, and a task sent {facts.rate / MB:,.2f}",
-        sentence="broker-bound: the round trip is the limit, and more must go with each one",
+        f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms limit "
+        f"a task to {facts.ceiling / MB:,.2f} MB/s; it sent {facts.rate / MB:,.2f} MB/s",
+        sentence="broker-bound: the round trip is the limit, so each request must carry more",
     )
 
 
@@ -209,7 +209,7 @@ def _larger_requests(facts: PipelineFacts) -> str:
 def _small_batches(facts: PipelineFacts) -> Advice | None:
     """Advise if batches fill too early; batches of a few KiB count if the next row did not fit."""
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
-    if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_held_back:
+    if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_delayed_by_batches:
         return None
     if _splits(facts) is not None:
         return None
@@ -222,7 +222,7 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
         figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} full at "
         f"{plural(limit, 'byte')}, "
         f"{facts.batch:,.0f} bytes in each",
-        sentence="the data comes faster than such batches hold; fewer, larger ones cost less",
+        sentence="batches fill quickly; fewer, larger ones cost less",
     )
 
 
@@ -234,12 +234,12 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         return Advice(
             setting="linger.ms",
             direction=Direction.RAISE,
-            figure=f"{plural(facts.lingered_bytes, 'byte')} came to a partition in {linger:g} ms",
-            sentence="larger batches would leave almost empty after so short a time",
+            figure=f"{plural(facts.lingered_bytes, 'byte')} reached a partition in {linger:g} ms",
+            sentence="larger batches would be sent almost empty after such a short time",
         )
     if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
         return None
-    if not facts.is_held_back or row_by_row(facts) is not None:
+    if not facts.is_delayed_by_batches or row_by_row(facts) is not None:
         return None
     if facts.batch > min(limit / 2, SMALL_BATCH):
         return None
@@ -249,9 +249,9 @@ def _linger(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="linger.ms",
         direction=Direction.RAISE,
-        figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} left after "
-        f"{linger:g} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
-        sentence=f"batches leave almost empty; about {wanted:,.0f} ms would fill them better",
+        figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were sent "
+        f"after {linger:g} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
+        sentence=f"batches are sent almost empty; about {wanted:,.0f} ms would fill them better",
     )
 
 
@@ -271,9 +271,9 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
         return Advice(
             setting="buffer.memory",
             direction=Direction.RAISE,
-            figure=f"write() waited for room {facts.blocked:.0%} of the time, "
+            figure=f"write() waited for buffer memory {facts.blocked:.0%} of the time, "
             f"{plural(facts.metrics.buffer_waits, 'time')}; buffer.memory is {memory:,}",
-            sentence="so few bytes are under way that each round trip is waited for; Kafka's "
+            sentence="so few bytes are in flight that the write waits for each round trip; Kafka's "
             "default is 33,554,432",
         )
     if batch * partitions <= memory or early < MANY_EARLY * facts.metrics.closed:
@@ -283,7 +283,7 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
         direction=Direction.RAISE,
         figure=f"{plural(partitions, 'partition')} x batch.size {batch:,} = "
         f"{batch * partitions:,} bytes, buffer.memory is {memory:,}; "
-        f"{plural(early, 'batch', 'batches')} closed early for room",
+        f"{plural(early, 'batch', 'batches')} closed early for lack of memory",
         sentence="not every partition can have a full batch; raise it, or lower batch.size",
     )
 
@@ -297,11 +297,10 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
-        figure=f"write() waited for room {facts.blocked:.0%} of the time, "
+        figure=f"write() waited for buffer memory {facts.blocked:.0%} of the time, "
         f"{plural(facts.metrics.buffer_waits, 'time')}; a request took "
         f"{facts.round_trip * 1000:,.1f} ms",
-        sentence="what comes after the buffer is the limit, not Spark; "
-        "a larger buffer helps only against bursts",
+        sentence="Kafka is the limit, not Spark; a larger buffer only helps with bursts",
     )
 
 
@@ -320,7 +319,7 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
         direction=Direction.CHECK,
         figure=f"closed batches waited {facts.wait_after_close * 1000:,.1f} ms, linger.ms is "
         f"{facts.linger_ms:,g}, a request took {facts.round_trip * 1000:,.1f} ms",
-        sentence="broker-bound: batches are ready sooner than they can be sent",
+        sentence="broker-bound: batches are ready before they can be sent",
     )
 
 
@@ -335,8 +334,8 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
         setting="the number of tasks",
         direction=Direction.LOWER,
         figure=f"{tasks:,} tasks with {plural(size, 'byte')} and {seconds * 1000:,.0f} ms each",
-        sentence="each task costs more than writing its data; coalesce() before the write, unless "
-        "it takes that many to make the rows",
+        sentence="starting a task costs more than writing its data; use coalesce() before the "
+        "write, unless computing the rows needs that many tasks",
     )
 
 
@@ -347,9 +346,9 @@ def _splits(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="batch.size",
         direction=Direction.LOWER,
-        figure=f"refused for their size: {plural(splits, 'batch', 'batches')}; "
-        f"taken: {facts.batches:,}",
-        sentence="it is above what the topic takes (max.message.bytes), so data is sent twice",
+        figure=f"rejected for their size: {plural(splits, 'batch', 'batches')}; "
+        f"accepted: {facts.batches:,}",
+        sentence="it exceeds the topic's max.message.bytes, so data is sent twice",
     )
 
 

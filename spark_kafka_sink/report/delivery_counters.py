@@ -468,22 +468,22 @@ def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int],
 
 def _load(text: str | bytes) -> dict[str, Any]:
     if not isinstance(text, str | bytes):
-        raise ReportError(f"not the text of a delivery report, but {type(text).__name__}")
+        raise ReportError(f"not the text of a delivery report: {type(text).__name__}")
     if not text.strip():
-        raise ReportError("not a delivery report, but empty")
+        raise ReportError("not a delivery report: empty")
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise ReportError(f"not a delivery report, and no JSON: {error}") from error
+        raise ReportError(f"not a delivery report: invalid JSON: {error}") from error
     if not isinstance(data, dict):
-        raise ReportError(f"not a delivery report, but other JSON: {type(data).__name__}")
+        raise ReportError(f"not a delivery report: JSON {type(data).__name__}")
     return data
 
 
 def _check_version(data: Mapping[str, Any]) -> None:
     version = data.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ReportError(f"not a delivery report, but other JSON: its version is {version!r}")
+        raise ReportError(f"not a delivery report: its version is {version!r}")
     if version > VERSION:
         raise ReportError(
             f"the delivery report has version {version}; this package reads up to {VERSION}",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-_HINT = "Give a file that reportPath has named, or a folder of a stream's."
+_HINT = "Use a path that was given as reportPath."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

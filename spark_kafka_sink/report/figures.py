@@ -69,7 +69,7 @@ def figures_of(report: DeliveryCounters) -> tuple[Figure, ...]:
 
     Rates refer to the whole write, or to the slowest task if the time of the write is unknown.
     """
-    return (*_counts(report), *_speed(report), *_latencies(report), *_trouble(report))
+    return (*_counts(report), *_speed(report), *_latencies(report), *_problems(report))
 
 
 def compare(before: DeliveryCounters, after: DeliveryCounters) -> Comparison:
@@ -99,8 +99,8 @@ def _counts(report: DeliveryCounters) -> tuple[Figure, ...]:
         Figure("sent", "MB", report.bytes_sent / MB),
         Figure("compression", "to 1", report.bytes_uncompressed / max(1, report.bytes_sent)),
         Figure("batches", "", report.batches),
-        Figure("records a batch", "", report.records / batches),
-        Figure("bytes a batch", "kB", report.bytes_uncompressed / batches / 1_000),
+        Figure("records per batch", "", report.records / batches),
+        Figure("bytes per batch", "kB", report.bytes_uncompressed / batches / 1_000),
     )
 
 
@@ -110,7 +110,7 @@ def _speed(report: DeliveryCounters) -> tuple[Figure, ...]:
     return (
         Figure("whole write", "s", report.duration_ms / MILLIS),
         Figure("slowest task", "s", report.duration_max_ms / MILLIS),
-        Figure("all tasks together", "s", report.duration_sum_ms / MILLIS),
+        Figure("all tasks", "s", report.duration_sum_ms / MILLIS),
         Figure("rate", "records/s", report.as_intended * per_second),
         Figure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
     )
@@ -125,11 +125,11 @@ def _latencies(report: DeliveryCounters) -> tuple[Figure, ...]:
     )
 
 
-def _trouble(report: DeliveryCounters) -> tuple[Figure, ...]:
+def _problems(report: DeliveryCounters) -> tuple[Figure, ...]:
     return (
         Figure("retries", "", report.retries),
         Figure("split batches", "", report.splits),
         Figure("throttled", "ms", report.throttle_ms),
-        Figure("waited for room", "s", report.metrics.buffer_wait / 1_000_000),
+        Figure("waited for buffer memory", "s", report.metrics.buffer_wait / 1_000_000),
         Figure("compressing", "s", report.metrics.compression_time.total / 1_000_000),
     )

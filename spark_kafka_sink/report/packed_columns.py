@@ -122,7 +122,7 @@ class BrokerColumns:
             totals[rows] += part.totals
             lows[rows] = np.minimum(lows[rows], part.lows)
             highs[rows] = np.maximum(highs[rows], part.highs)
-            cells.append(_moved(part.cells, rows))
+            cells.append(_renumbered(part.cells, rows))
         merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
         times = _empty(len(merged))
         np.add.at(times, groups, np.concatenate([part.times for part in found]))
@@ -200,7 +200,7 @@ class BrokerColumns:
         ]
 
 
-def _moved(cells: Numbers, rows: Numbers) -> Numbers:
+def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
     """Return the cells after their brokers have been moved to the given rows."""
     histograms = cells >> _BUCKET_BITS
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))
@@ -270,7 +270,7 @@ class PartitionColumns:
             return cls()
         topics = tuple(sorted({topic for part in found for topic in part.topics}))
         places = {topic: place for place, topic in enumerate(topics)}
-        keys = np.concatenate([part.keys_within(topics, places) for part in found])
+        keys = np.concatenate([part.keys_for(topics, places) for part in found])
         names = {name for part in found for name in part.values}
         values = {name: np.concatenate([part.column(name) for part in found]) for name in names}
         return cls._grouped(topics, keys, values)
@@ -288,7 +288,7 @@ class PartitionColumns:
             )
         )
 
-    def taken(self, rows: Column) -> Self:
+    def select(self, rows: Column) -> Self:
         """Return some of the partitions, given by their rows in ascending order."""
         values = {name: each[rows] for name, each in self.values.items()}
         return replace(self, keys=self.keys[rows], values=values)
@@ -305,7 +305,7 @@ class PartitionColumns:
         keys, *values = from_planes(data, 1 + len(names))
         return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
 
-    def keys_within(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
+    def keys_for(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
         """Return the keys with topic indices into `topics`, a sorted superset of `self.topics`."""
         if topics == self.topics:
             return self.keys
@@ -327,7 +327,7 @@ class PartitionColumns:
         return cls(
             topics=topics,
             keys=keys[starts],
-            values={name: _reduced(name, each[order], starts) for name, each in values.items()},
+            values={name: _aggregated(name, each[order], starts) for name, each in values.items()},
         )
 
     def _topics(self) -> list[str]:
@@ -342,7 +342,7 @@ def _default(name: str) -> int:
     return 0 if name in SUMS else UNKNOWN
 
 
-def _reduced(name: str, column: Column, starts: Column) -> Column:
+def _aggregated(name: str, column: Column, starts: Column) -> Column:
     """Return one number for each group of rows; `starts` are the first rows of the groups."""
     if name in SUMS:
         return _numbers(np.add.reduceat(column, starts))

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.report.delivery_counters import ReportParts
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
+from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns, Planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from spark_kafka_sink.report.packed_columns import Planes
 
 
 _LEVEL: Final = 1

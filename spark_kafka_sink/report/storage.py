@@ -55,8 +55,8 @@ class ReportLocation:
         if scheme != "file" and scheme not in _REMOTE:
             known = ", ".join(f"{name}://" for name in sorted(_REMOTE - {"mock"}))
             raise ReportError(
-                f"{subject} can't be written to {redacted(path)}: "
-                f"{scheme}: is no file system known here",
+                f"{subject} cannot be written to {redacted(path)}: "
+                f"the file system {scheme}: is not supported",
                 hint=_INSTEAD.get(scheme, f"use a local path, or one of {known}"),
             )
         return cls(path, scheme)
@@ -87,9 +87,9 @@ T = TypeVar("T")
 
 TIMEOUT_S = 30.0
 _HINT = "Check the path, the permissions, and the file system's own configuration."
-_UNREADABLE = "the delivery report can't be read from"
+_UNREADABLE = "the delivery report cannot be read from"
 _PROBE = ".kafkaprod-probe"
-_PROBE_DATA = b"spark-kafka-sink looks whether it can write reports here.\n" * 64
+_PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 64
 
 _writable: set[str] = set()
 """Folders that this process has found writable: checked once, not for each micro-batch."""
@@ -106,7 +106,7 @@ def write_report(
         ReportError: it cannot be written there, or not in time.
     """
     place, data = ReportLocation.of(path, subject), text.encode()
-    _attempt(f"{subject} can't be written to", path, timeout_s, lambda: _write(place, data))
+    _attempt(f"{subject} cannot be written to", path, timeout_s, lambda: _write(place, data))
 
 
 def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
@@ -129,8 +129,8 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(place, redacted(path)))
     if not texts:
         raise ReportError(
-            f"there is no delivery report in the folder {redacted(path)}",
-            hint="A stream's reportPath holds batch-<id>.json of each micro-batch.",
+            f"no delivery report in the folder {redacted(path)}",
+            hint="The reportPath of a stream has batch-<id>.json for each micro-batch.",
         )
     return texts
 
@@ -144,7 +144,7 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     if path in _writable:
         return
     place = ReportLocation.of(f"{path.rstrip('/')}/{_PROBE}")
-    _attempt("the delivery report can't be written to", path, timeout_s, lambda: _probe(place))
+    _attempt("the delivery report cannot be written to", path, timeout_s, lambda: _probe(place))
     _writable.add(path)
 
 

@@ -73,7 +73,7 @@ def codec_text(cost: CodecCost) -> str:
     if not cost.cpu_ns:
         return f"{cost.ratio:,.1f} to 1"
     return (
-        f"{cost.ratio:,.1f} to 1, {cost.us_per_record:,.2f} us of CPU a record, "
+        f"{cost.ratio:,.1f} to 1, {cost.us_per_record:,.2f} us of CPU per record, "
         f"{KB / cost.ns_per_byte:,.0f} MB/s"
     )
 
@@ -87,7 +87,7 @@ def _batches(report: DeliveryCounters) -> str:
         (metrics.closed_full, "full"),
         (metrics.closed_linger, "after linger.ms"),
         (metrics.closed_flush, "at the end of a task"),
-        (metrics.closed_memory, "for want of memory"),
+        (metrics.closed_memory, "for lack of memory"),
     )
     closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
     records = report.as_intended / report.batches
@@ -101,7 +101,7 @@ def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
         return []
     part, excess = largest
     empty = sum(not each.records for each in report.partitions if each.topic == part.topic)
-    rest = f"; {empty:,} of them get{'s' if empty == 1 else ''} nothing" if empty else ""
+    rest = f"; {empty:,} of them {'is' if empty == 1 else 'are'} empty" if empty else ""
     place = place_name(part.topic, part.partition)
     return [("skew", f"{place} gets {excess:,.1f} times the mean of its topic's partitions{rest}")]
 
@@ -158,7 +158,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         ("spread", _spread(report)),
         ("time", _time(report, duration_ms)),
         *(dry_run_rows(report) if report.dry_run else _latencies(report)),
-        ("trouble", _trouble(report)),
+        ("problems", _problems(report)),
         *_poison(report),
         *_topics(report),
         *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
@@ -185,7 +185,7 @@ def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
     word = "would be written" if report.dry_run else "written"
     parts = [f"{written:,} {word}", *_poison_sums(report)]
     if lost:
-        parts.append(f"{lost:,} not known to be delivered")
+        parts.append(f"{lost:,} possibly not delivered")
     return [("rows", f"{report.rows:,}: {', '.join(parts)}")]
 
 
@@ -257,7 +257,7 @@ def _rates(report: DeliveryCounters, seconds: float) -> str:
 def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:
     return [
         ("request latency", _latency(report.request_latency)),
-        ("time in queue", _latency(report.queue_latency)),
+        ("queue latency", _latency(report.queue_latency)),
     ]
 
 
@@ -268,7 +268,7 @@ def _latency(histogram: Histogram) -> str:
     return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {histogram.high / 1_000:,.1f} ms"
 
 
-def _trouble(report: DeliveryCounters) -> str:
+def _problems(report: DeliveryCounters) -> str:
     parts = [
         plural(report.retries, "retry", "retries"),
         plural(report.splits, "split batch", "split batches"),
@@ -295,7 +295,7 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 def _topic(report: DeliveryCounters, parts: list[PartitionReport]) -> str:
     delivered = sum(part.as_intended for part in parts)
-    lost = f", {_lost(parts):,} not known to be delivered" if _lost(parts) else ""
+    lost = f", {_lost(parts):,} possibly not delivered" if _lost(parts) else ""
     spread = f"{plural(delivered, 'record')} in {_partitions(report, parts)}"
     return f"{spread}{lost}{_offsets(parts)}"
 

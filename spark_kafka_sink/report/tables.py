@@ -5,23 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural, size_text
+from spark_kafka_sink.report import summary
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.summary import (
-    PARTITION_COLUMNS,
-    dry_run_rows,
-    dry_run_title,
-    partition_rows,
-)
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod
-
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.figures import Comparison
@@ -89,7 +82,7 @@ def _amount(value: float, unit: str) -> str:
 def _nothing_to_advise(report: DeliveryReport) -> str:
     if report.records and not report.metrics.settings:
         return "No advice: the report does not contain the producer's settings."
-    return "No advice: no setting seems to hold this write back."
+    return "No advice: no setting seems to limit this write."
 
 
 def wide_console() -> Console:
@@ -100,7 +93,9 @@ def wide_console() -> Console:
 
 
 def _totals(report: DeliveryReport) -> Table:
-    table = Table(title=dry_run_title(report) if report.dry_run else "Delivery", show_header=False)
+    table = Table(
+        title=summary.dry_run_title(report) if report.dry_run else "Delivery", show_header=False
+    )
     rows = (
         ("status", f"{report.status} {report.error}".strip()),
         ("written at", report.written_at or "unknown"),
@@ -139,7 +134,7 @@ def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
     if not report.dry_run:
         return []
     would = ("would be written", f"{report.would_be_written:,}")
-    return [would, *(row for row in dry_run_rows(report) if row[0] in {"batches", "skew"})]
+    return [would, *(row for row in summary.dry_run_rows(report) if row[0] in {"batches", "skew"})]
 
 
 def _sent(report: DeliveryReport) -> str:
@@ -151,10 +146,10 @@ def _codecs(report: DeliveryReport) -> Table:
     table = Table(
         title="Codecs",
         caption=f"{plural(one.batches, 'batch', 'batches')} of {size_text(one.bytes_uncompressed)} "
-        f"{'was' if one.batches == 1 else 'were'} tried",
+        "measured",
     )
     table.add_column("codec")
-    for name in ("ratio", "bytes to be sent", "CPU us a record", "CPU ns a byte"):
+    for name in ("ratio", "bytes to be sent", "CPU us per record", "CPU ns per byte"):
         table.add_column(name, justify="right")
     for each in report.codecs:
         table.add_row(
@@ -218,11 +213,11 @@ def _partition_cells(part: PartitionReport) -> dict[str, str]:
 
 
 def _dry_run_partitions(report: DeliveryReport) -> Table:
-    rows = partition_rows(report)
+    rows = summary.partition_rows(report)
     left_out = len(rows) - MAX_PARTITIONS
     caption = f"and {plural(left_out, 'more partition')}" if left_out > 0 else None
     table = Table(title="Partitions, the largest first", caption=caption)
-    for name in PARTITION_COLUMNS:
+    for name in summary.PARTITION_COLUMNS:
         justify: JustifyMethod = "left" if name == "partition" else "right"
         table.add_column(name, justify=justify, overflow="fold")
     for row in rows[:MAX_PARTITIONS]:
@@ -253,7 +248,7 @@ def _delivered(part: PartitionReport) -> bool:
 
 
 def _errors(report: DeliveryReport) -> Table:
-    table = Table(title="Errors met")
+    table = Table(title="Errors")
     table.add_column("error")
     table.add_column("times", justify="right")
     for name, times in report.errors:

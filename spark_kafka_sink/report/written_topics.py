@@ -70,8 +70,8 @@ def check_recreated(written: Iterable[WrittenTopic]) -> None:
 def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
     """Return the error for a deleted topic; `deleted` acknowledged records are lost with it."""
     return DeliveryError(
-        "the topic was deleted and recreated during the write: the deleted one had acknowledged "
-        f"{plural(deleted, 'record')} of it, which {'is' if deleted == 1 else 'are'} gone",
+        "the topic was deleted and recreated during the write: the deleted topic had acknowledged "
+        f"{plural(deleted, 'record')} of it, which {'is' if deleted == 1 else 'are'} lost",
         topic=topic,
-        hint="run the write again, if the rows are meant for the new topic",
+        hint="run the write again if the rows are meant for the new topic",
     )

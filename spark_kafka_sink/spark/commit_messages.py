@@ -18,8 +18,6 @@ from spark_kafka_sink.spark.worker_context import CONTINUOUS_HINT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.report.written_topics import WrittenTopic
-
 
 @dataclass
 class DeliveryMessage(WriterCommitMessage):
@@ -50,7 +48,7 @@ def committed_report(
         kinds = sorted({type(message).__name__ for message in unknown})
         raise DeliveryError(
             f"no delivery report for {len(unknown)} of {plural(len(messages), 'partition')} "
-            f"({', '.join(kinds)}): their rows were not written, and nothing is committed",
+            f"({', '.join(kinds)}): their rows were not written; nothing is committed",
             hint=CONTINUOUS_HINT,
         )
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
@@ -94,5 +92,5 @@ def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
             reasons.append(f"{type(error).__name__} {error}")
     if not reasons:
         return total
-    lost = f"{len(reasons)} of {len(reports)} tasks' reports can't be added up: {reasons[0]}"
-    return replace(total, error=lost)
+    problem = f"{len(reasons)} of {len(reports)} tasks' reports cannot be merged: {reasons[0]}"
+    return replace(total, error=problem)

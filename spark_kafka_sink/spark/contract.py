@@ -11,17 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
 
@@ -30,13 +20,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
 
-_TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
-    "value": ((StringType, BinaryType), "STRING or BINARY"),
-    "key": ((StringType, BinaryType), "STRING or BINARY"),
-    "topic": ((StringType,), "STRING"),
-    "partition": ((IntegerType,), "INT"),
-    "headers": ((ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
-    "timestamp": ((TimestampType, TimestampNTZType), "TIMESTAMP"),
+_TYPES: dict[str, tuple[tuple[type[types.DataType], ...], str]] = {
+    "value": ((types.StringType, types.BinaryType), "STRING or BINARY"),
+    "key": ((types.StringType, types.BinaryType), "STRING or BINARY"),
+    "topic": ((types.StringType,), "STRING"),
+    "partition": ((types.IntegerType,), "INT"),
+    "headers": ((types.ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
+    "timestamp": ((types.TimestampType, types.TimestampNTZType), "TIMESTAMP"),
 }
 _WITHOUT: Final = {
     "key": "records have no key",
@@ -74,7 +64,7 @@ class Contract:
         return [place for place in places if place is not None]
 
     @classmethod
-    def of(cls, schema: StructType, config: SinkConfig) -> Contract:
+    def of(cls, schema: types.StructType, config: SinkConfig) -> Contract:
         """Check a DataFrame's schema.
 
         Raises:
@@ -110,7 +100,7 @@ class Contract:
         )
 
 
-def _refuse_duplicates(schema: StructType) -> None:
+def _refuse_duplicates(schema: types.StructType) -> None:
     """Raise for duplicate columns; Spark rejects them as well, but only when the job runs."""
     duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if duplicates:
@@ -120,7 +110,7 @@ def _refuse_duplicates(schema: StructType) -> None:
         )
 
 
-def _place(schema: StructType, name: str) -> int | None:
+def _place(schema: types.StructType, name: str) -> int | None:
     """Return the index of a column after checking its type; None if it is missing."""
     if name not in schema.names:
         return None
@@ -156,14 +146,14 @@ def _like(names: Sequence[str], meant: str) -> str | None:
     return next((name for name in names if name.strip().lower() == meant), None)
 
 
-def _rename(schema: StructType, meant: str) -> str | None:
+def _rename(schema: types.StructType, meant: str) -> str | None:
     like = _like(schema.names, meant)
     return like and f"rename `{like}` to `{meant}`: .withColumnRenamed('{like}', '{meant}')"
 
 
-def _hint_for_type(name: str, data_type: DataType, allowed: str) -> str:
+def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
     text = name in ("key", "value")
-    if text and isinstance(data_type, (StructType, ArrayType, MapType)):
+    if text and isinstance(data_type, (types.StructType, types.ArrayType, types.MapType)):
         return f"write it as JSON: .withColumn('{name}', to_json('{name}'))"
     if name == "headers":
         return f"build it as {allowed}, or rename it if it is not meant for Kafka"
@@ -174,16 +164,18 @@ def _hint_for_type(name: str, data_type: DataType, allowed: str) -> str:
     )
 
 
-def _is_headers(data_type: DataType) -> bool:
+def _is_headers(data_type: types.DataType) -> bool:
     """Return True for an array of (key string, value binary) with exactly these names and order."""
-    if not isinstance(data_type, ArrayType) or not isinstance(data_type.elementType, StructType):
+    if not isinstance(data_type, types.ArrayType) or not isinstance(
+        data_type.elementType, types.StructType
+    ):
         return False
     fields = data_type.elementType.fields
     kinds = [(field.name, type(field.dataType)) for field in fields]
-    return kinds == [("key", StringType), ("value", BinaryType)]
+    return kinds == [("key", types.StringType), ("value", types.BinaryType)]
 
 
-def _timestamp(schema: StructType) -> int:
+def _timestamp(schema: types.StructType) -> int:
     place = _place(schema, "timestamp")
     if place is None:
         raise ColumnError(
@@ -195,7 +187,7 @@ def _timestamp(schema: StructType) -> int:
     return place
 
 
-def _names(schema: StructType) -> str:
+def _names(schema: types.StructType) -> str:
     shown = ", ".join(f"`{name}`" for name in schema.names[:_NAMES])
     more = len(schema.names) - _NAMES
     return f"{shown} and {more} more" if more > 0 else shown or "no columns"

@@ -67,7 +67,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     if options.reset_transactional_state or options.reset_batch is not None:
         raise ConfigError(
             "option resetTransactionalState is for streams",
-            hint="What a batchId was written under stays written: use another batchId.",
+            hint="A batch stays written under its batchId: use another batchId.",
         )
     prefix, batch_id = options.transactional_id_prefix, options.batch_id
     target = Target(topic=config.topic, name=options.write_name)
@@ -75,7 +75,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     plan = _plan(config, scope)
     if not plan.must_write(None, scope.name):
         _LOG.warning(
-            "batchId %s is already written %s under transactionalIdPrefix %s: nothing will be "
+            "batchId %s was already written %s under transactionalIdPrefix %s: nothing will be "
             "written",
             batch_id,
             target,
@@ -94,7 +94,7 @@ def plan_micro_batch(
         KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
     """
     plan = _plan(config, stream_scope(config))
-    origin.plan_file.keep(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
+    origin.plan_file.store(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
     return TransactionalTaskWriter(config, contract, plan, origin)
 
 
@@ -115,14 +115,14 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
     """
     if options.get(_ASYNC_PROGRESS.lower(), "false").strip().lower() == "true":
         raise ConfigError(
-            f"option {_ASYNC_PROGRESS} and deliveryGuarantee=exactly-once contradict each other: "
-            "Spark would plan batches anew that are written, with other rows",
-            hint="Leave one of them out.",
+            f"option {_ASYNC_PROGRESS} and deliveryGuarantee=exactly-once cannot be used together: "
+            "Spark would plan written batches again with different rows",
+            hint="Remove one of them.",
         )
     if config.exactly_once.batch_id is not None:
         raise ConfigError(
             "option batchId is for batch writes: Spark numbers the batches of a stream itself",
-            hint="Leave it out; within foreachBatch give it to the write in there.",
+            hint="Remove it; with foreachBatch, set it on the write in the function.",
         )
 
 
@@ -163,12 +163,12 @@ def broker_cap_ms(config: ProducerConfig) -> int:
     """
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
-        told = TopicAdmin(client).broker_config(MAX_TIMEOUT, deadline)
-    if told is not None and told.isdecimal():
-        return int(told)
+        value = TopicAdmin(client).broker_config(MAX_TIMEOUT, deadline)
+    if value is not None and value.isdecimal():
+        return int(value)
     _LOG.warning(
-        "%s of the brokers is not told without the right DescribeConfigs on the cluster: "
-        "transactions may last %d minutes, Kafka's default",
+        "%s of the brokers is unknown without the permission DescribeConfigs on the cluster: "
+        "assuming Kafka's default of %d minutes",
         MAX_TIMEOUT,
         _KAFKAS_DEFAULT_MS // 60_000,
     )
@@ -190,8 +190,8 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     wanted = options.transaction_timeout_ms
     if wanted is not None and wanted > cap:
         raise ConfigError(
-            f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, and the brokers allow {cap}",
-            hint=f"Lower it, leave it out, or raise {MAX_TIMEOUT} of the brokers.",
+            f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, but the brokers allow at most {cap}",
+            hint=f"Lower or remove it, or raise {MAX_TIMEOUT} of the brokers.",
         )
     timeout_ms = wanted or cap
     if timeout_ms < MIN_TIMEOUT_MS and not options.atomic_batch:
@@ -206,10 +206,10 @@ def _too_short(wanted: int | None, cap: int) -> ConfigError:
         where, hint = f"{MAX_TIMEOUT} of the brokers is {cap}", f"{raise_cap.capitalize()}."
     else:
         where = f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}"
-        hint = "Raise it, or leave it out for the longest that the brokers allow"
+        hint = "Raise it, or remove it to use the longest that the brokers allow"
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
     return ConfigError(
-        f"{where}; deliveryGuarantee=exactly-once needs {MIN_TIMEOUT_MS} at least: with a shorter "
+        f"{where}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "
         "timeout a pause of the driver could leave a batch partially committed",
         hint=hint,
     )
@@ -221,7 +221,7 @@ def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: 
     if share >= _NEAR:
         _LOG.warning(
             "%s: its oldest transaction was open for %.0f s of the %.0f s after which the broker "
-            "aborts it: write smaller batches, use more tasks at once, or raise "
+            "aborts it: write smaller batches, run more tasks in parallel, or raise "
             "transaction.max.timeout.ms of the brokers (and kafka.transaction.timeout.ms, if set)",
             name,
             age_ms / 1000,
@@ -240,8 +240,8 @@ def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]
 
 
 NOT_VISIBLE = (
-    "no transaction of it was committed, so read_committed readers see nothing of what the tasks "
-    "that had finished delivered"
+    "no transaction of it was committed, so read_committed readers see no rows of the tasks "
+    "that finished"
 )
 _MOST_NAMED = 10
 """Maximum transactional ids in a sentence."""
@@ -270,7 +270,7 @@ class ExactlyOnceEnd(WriteEnd):
         Raises:
             KafkaProdError: the batch is not committed, or only partially; the message says which.
         """
-        with self.origin.error_file.kept(batch_id):
+        with self.origin.error_file.storing_errors(batch_id):
             self._commit(messages, batch_id)
 
     def _commit(self, messages: Messages, batch_id: int | None) -> None:
@@ -281,13 +281,13 @@ class ExactlyOnceEnd(WriteEnd):
         if len(results) != len(messages):
             raise TransactionError(
                 f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
-                "a transaction, and nothing is committed",
+                "a transaction: nothing is committed",
                 hint="Install the same version of this package on all executors.",
             )
         warn_of_long_transactions(publication.name, results, SystemClock().wall_ms())
         nonce = self._plan_of(ended).nonce
         outcome = self._committer().commit(self._batch(batch_id), results, nonce)
-        publication.succeed(self._ended(report, outcome, outcome.status.value, results))
+        publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
         """Abort the transactions of a failed batch, unless they were decided before."""
@@ -300,12 +300,12 @@ class ExactlyOnceEnd(WriteEnd):
             outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
         except Exception as error:  # noqa: BLE001 - Spark must raise the batch's own error
             _LOG.warning("%s: %s", publication.name, text_of(error))
-            left = self._left_open(_ids(tasks, planned), text_of(error))
+            left = self._describe_open(_ids(tasks, planned), text_of(error))
             publication.fail(replace(report, transaction_outcome=left), self._remedy(left))
             return
-        left = self._left_open(outcome.left_open, outcome.problem)
+        left = self._describe_open(outcome.left_open, outcome.problem)
         text = f"{outcome.status.value}, but {left}" if left else outcome.status.value
-        report = self._ended(report, outcome, text, [each.result for each in tasks])
+        report = self._with_outcome(report, outcome, text, [each.result for each in tasks])
         if outcome.status is CommitStatus.ABORTED:
             publication.fail(report, self._remedy(left))
         else:
@@ -323,7 +323,7 @@ class ExactlyOnceEnd(WriteEnd):
             return Planned(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
         return self.origin.plan_file.read()
 
-    def _left_open(self, names: Sequence[str], problem: str) -> str:
+    def _describe_open(self, names: Sequence[str], problem: str) -> str:
         """Describe which transactions may be open, and until when; empty if none is."""
         if not names and not problem:
             return ""
@@ -340,12 +340,12 @@ class ExactlyOnceEnd(WriteEnd):
             return NOT_VISIBLE
         servers = ",".join(self.config.producer.bootstrap_servers)
         return (
-            f"{NOT_VISIBLE}; {left}. They end when the batch has run again, when they time out, or "
-            "if no query or job of the prefix runs, by `kafkaprod transactions abort --undecided "
-            f"--prefix {self._scope.prefix} --bootstrap-servers {servers}`"
+            f"{NOT_VISIBLE}; {left}. They end when the batch runs again or when they time out. If "
+            "no query or job with the prefix is running, end them with `kafkaprod transactions "
+            f"abort --undecided --prefix {self._scope.prefix} --bootstrap-servers {servers}`"
         )
 
-    def _ended(
+    def _with_outcome(
         self,
         report: DeliveryReport,
         outcome: CommitOutcome,

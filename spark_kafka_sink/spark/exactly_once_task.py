@@ -18,6 +18,7 @@ import numpy as np
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once import transactional_id as ids
 from spark_kafka_sink.exactly_once.protocol import Caller, LogState, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.steps.commit import refusal_error
@@ -29,27 +30,14 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
     partitions_to_name,
 )
-from spark_kafka_sink.exactly_once.transactional_id import (
-    ClaimId,
-    Scope,
-    ScopeKind,
-    TaskTransactionalId,
-    abort_flag_id,
-)
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_columns import UNKNOWN
 from spark_kafka_sink.report.packed_report import columns_of
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
+from spark_kafka_sink.spark import worker_context
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-from spark_kafka_sink.spark.worker_context import (
-    BATCH_ID,
-    JOB_GROUP,
-    QUERY_ID,
-    setting,
-    with_shipped_files,
-)
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
 if TYPE_CHECKING:
@@ -129,7 +117,7 @@ def _result_of(message: TransactionMessage, most: int) -> TaskResult:
     named, unnamed = np.sort(order[:most]), order[most:]
     transaction = replace(
         result.transaction,
-        partitions=tuple(_range(part) for part in columns.taken(named).to_reports()),
+        partitions=tuple(_range(part) for part in columns.select(named).to_reports()),
         unnamed_partitions=len(unnamed),
         unnamed_records=int(persisted[unnamed].sum()),
     )
@@ -163,11 +151,14 @@ def current_micro_batch() -> MicroBatch:
     Raises:
         TransactionError: Spark does not provide it, so the batch could not be recognized later.
     """
-    query_id, batch = setting(QUERY_ID), setting(BATCH_ID)
+    query_id, batch = (
+        worker_context.setting(worker_context.QUERY_ID),
+        worker_context.setting(worker_context.BATCH_ID),
+    )
     if not query_id or batch is None or not batch.isdecimal():
         raise TransactionError(
-            "Spark tells this task no micro-batch, so exactly once can't be kept: "
-            f"{QUERY_ID} is {query_id}, {BATCH_ID} is {batch}",
+            "Spark does not tell this task its micro-batch, which exactly once requires: "
+            f"{worker_context.QUERY_ID} is {query_id}, {worker_context.BATCH_ID} is {batch}",
             hint="Write from foreachBatch with the option batchId.",
         )
     return MicroBatch(query_id, batch)
@@ -179,13 +170,17 @@ def current_run() -> str | None:
     None outside of a query, or if the user has set another job group: a group that is the same
     after a restart does not distinguish runs.
     """
-    group = setting(JOB_GROUP)
-    if not setting(QUERY_ID) or group is None or not _RUN_ID.fullmatch(group):
+    group = worker_context.setting(worker_context.JOB_GROUP)
+    if (
+        not worker_context.setting(worker_context.QUERY_ID)
+        or group is None
+        or not _RUN_ID.fullmatch(group)
+    ):
         return None
     return group
 
 
-_FINAL: Final = "Spark runs the task again as it does any other, and each attempt ends with this"
+_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"
 """Spark passes neither query nor batch to planning on the driver, so only tasks can judge."""
 
 
@@ -193,7 +188,7 @@ _FINAL: Final = "Spark runs the task again as it does any other, and each attemp
 class WritePlan:
     """One planning of a batch write or of a micro-batch; pickled with its writer."""
 
-    scope: Scope
+    scope: ids.Scope
     nonce: str
     """Unique to this planning, so that no two attempts ever share a transactional id."""
     state: LogState[TaskTransaction]
@@ -217,7 +212,7 @@ class WritePlan:
         Raises:
             TransactionError: the batch is refused; the message says why, and what to do.
         """
-        single = self.scope.kind is not ScopeKind.STREAM
+        single = self.scope.kind is not ids.ScopeKind.STREAM
         caller = Caller(
             query=query_id,
             batch=batch,
@@ -245,7 +240,7 @@ class WritePlan:
                     producer=self.shared, claim_id=self._claim_id(query_id, batch, task)
                 ),
             )
-        transactional_id = TaskTransactionalId(
+        transactional_id = ids.TaskTransactionalId(
             scope=self.scope,
             query_id=query_id,
             batch=batch,
@@ -256,14 +251,14 @@ class WritePlan:
         return TransactionSettings(
             transactional_id=str(transactional_id),
             timeout_ms=self.timeout_ms,
-            abort_flag=abort_flag_id(self.scope, self.nonce),
+            abort_flag=ids.abort_flag_id(self.scope, self.nonce),
             id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )
 
     def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
         """Return the id that one attempt of a task can claim."""
-        claim = ClaimId(
+        claim = ids.ClaimId(
             scope=self.scope,
             query_id=query_id,
             batch=batch,
@@ -302,8 +297,8 @@ class TransactionalTaskWriter(TaskWriter):
         plan, kind = self.plan, self.plan.scope.kind
         if plan.shared is not None:
             _refuse_speculation()
-        run_id = None if kind is ScopeKind.STREAM else current_run()
-        counted = _Counted(batches, self.contract.topic if kind is ScopeKind.BATCH else None)
+        run_id = None if kind is ids.ScopeKind.STREAM else current_run()
+        counted = _Counted(batches, self.contract.topic if kind is ids.ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
         written: tuple[WrittenTopic, ...] = ()
         outcome = TaskOutcome.SKIPPED
@@ -329,8 +324,8 @@ class TransactionalTaskWriter(TaskWriter):
 
     def _identity(self) -> tuple[str | None, str]:
         """Return query id and batch; a batch job has a query only within foreachBatch."""
-        if self.plan.scope.kind is not ScopeKind.STREAM:
-            return setting(QUERY_ID), self.plan.scope.name
+        if self.plan.scope.kind is not ids.ScopeKind.STREAM:
+            return worker_context.setting(worker_context.QUERY_ID), self.plan.scope.name
         current = current_micro_batch()
         return current.query_id, current.batch
 
@@ -346,7 +341,9 @@ class TransactionalTaskWriter(TaskWriter):
             transaction = None if session is None else self._left_open(session)
             # Without rows, claim as well: no other attempt of this task may write.
             if settings.joined is not None and not (session and session.has_claimed):
-                config = with_shipped_files(self.config.producer, self.session_folder)
+                config = worker_context.with_shipped_files(
+                    self.config.producer, self.session_folder
+                )
                 claim_id, prefix = settings.joined.claim_id, self.plan.scope.prefix
                 claim(config, claim_id, self.plan.timeout_ms, prefix)
 
@@ -371,11 +368,11 @@ def _refuse_speculation() -> None:
     Raises:
         ConfigError: Spark may run two attempts of a task at the same time.
     """
-    if (setting(SPECULATION) or "").strip().lower() == "true":
+    if (worker_context.setting(SPECULATION) or "").strip().lower() == "true":
         raise ConfigError(
-            f"option atomicBatch and {SPECULATION} contradict each other: of two attempts of a "
-            "task one alone may write",
-            hint=f"Leave one of them out; {SPECULATION} is set where the session is made.",
+            f"option atomicBatch and {SPECULATION} cannot be used together: only one of two "
+            "attempts of a task may write",
+            hint=f"Remove one of them; {SPECULATION} is set when the session is created.",
         )
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
-from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.spark.columns import read_bytes
@@ -21,14 +22,9 @@ from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.worker_context import with_shipped_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from pyspark.sql import Column, DataFrame
-
     from spark_kafka_sink.config.enums import Partitioner
-    from spark_kafka_sink.config.model import ProducerConfig
 
-_PATIENCE_S = 2.0
+_RETRY_TIMEOUT_S = 2.0
 """Seconds during which a new topic may be unknown to some brokers."""
 
 
@@ -70,13 +66,13 @@ def repartition_by_kafka_partition(
     if isinstance(topics, str):
         topics = (topics,)
     if tasks is not None and tasks < 1:
-        raise ConfigError(f"{call}: tasks={tasks}", hint="Give a number above 0, or leave it out.")
+        raise ConfigError(f"{call}: tasks={tasks}", hint="Use a number above 0, or omit it.")
     config = SinkConfig.parse(dict(options))
     Contract.of(df.schema, config)
     if config.producer.partitioner_function is not None:
         raise ConfigError(
-            "repartition_by_kafka_partition knows no partitioner of your own",
-            hint="Add a column `partition`, and leave the partitioner out.",
+            "repartition_by_kafka_partition does not support your own partitioner",
+            hint="Add a column `partition`, and remove the partitioner.",
         )
     counts = _partition_counts(config, partitions, topics)
     topic = sf.col("topic") if config.topic is None else None
@@ -103,7 +99,9 @@ def _partition_of(
     """Return the number of the Kafka partition for each row."""
     count = _of_topic(topic, counts)
     if topic is not None:
-        unknown = sf.concat(sf.lit("repartition_by_kafka_partition knows no topic "), topic)
+        unknown = sf.concat(
+            sf.lit("repartition_by_kafka_partition does not know the topic "), topic
+        )
         known = sf.coalesce(count, sf.raise_error(unknown).cast("int"))
         count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # the sink reports the error
     choices = [sf.col("partition")] if "partition" in df.columns else []
@@ -143,24 +141,24 @@ def _partition_counts(
     names = tuple(dict.fromkeys(topics)) if config.topic is None else (config.topic,)
     if not names:
         raise ConfigError(
-            "the topics are in a column, and repartition_by_kafka_partition can't know which",
-            hint="Name them: topics=[...], or partitions={topic: number of partitions}.",
+            "the topics are in a column, so repartition_by_kafka_partition does not know them",
+            hint="Pass topics=[...], or partitions={topic: number of partitions}.",
         )
     if isinstance(partitions, int):
         counts = dict.fromkeys(names, partitions)
     elif partitions is None:
-        counts = _ask(with_shipped_files(config.producer), names)
+        counts = _partition_counts_of_brokers(with_shipped_files(config.producer), names)
     missing = [name for name in names if counts.get(name, 0) < 1]
     if missing:
-        raise ColumnError(f"partitions names no number of partitions of {missing[0]}")
+        raise ColumnError(f"partitions does not contain the topic {missing[0]}")
     return {name: counts[name] for name in names}
 
 
-def _ask(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
+def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
     """Return the numbers of partitions according to the brokers."""
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
-        patience = client.deadline(_PATIENCE_S)
+        retry_until = client.deadline(_RETRY_TIMEOUT_S)
         client.metadata.want(names)
         while True:
             client.refresh_metadata(deadline)
@@ -173,11 +171,12 @@ def _ask(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
             missing = [name for name in names if not found.get(name)]
             if not missing:
                 return found
-            if client.now() > patience:
+            if client.now() > retry_until:
                 raise UnknownTopicError(
                     "the topic does not exist, or may not be described",
                     topic=missing[0],
                     error=error_name(cluster.errors.get(missing[0], 0)),
-                    hint="make it first, or say how many partitions it will have: partitions=...",
+                    hint="create it first, or pass the number of partitions that it will have: "
+                    "partitions=...",
                 )
             client.pause(0.1, deadline)

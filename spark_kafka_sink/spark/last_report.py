@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.utils import is_remote
 
@@ -23,12 +23,13 @@ from spark_kafka_sink.spark.report_folder import ReportFolder, latest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import Row
     from pyspark.sql.types import StructType
 
 
 _QUERIES = "queries"
-_HINT = "Set the option reportPath to a place that you can read, and use DeliveryReport.read(path)."
+_HINT = (
+    "Set the option reportPath to a location that you can read, and use DeliveryReport.read(path)."
+)
 
 
 class SessionReports(DataSource):
@@ -83,7 +84,8 @@ def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
         rows = _read(spark, queries=queries)
     except PySparkException as error:
         raise ReportError(
-            f"the Spark Connect server does not give the session's delivery reports: {error}",
+            "the Spark Connect server does not provide the delivery reports of the session: "
+            f"{error}",
             hint=_HINT,
         ) from error
     return [DeliveryReport.from_json(row.report) for row in rows]
@@ -94,10 +96,10 @@ def _read(spark: SparkSession, *, queries: bool) -> list[Row]:
     return reader.option(_QUERIES, str(queries).lower()).load().collect()
 
 
-_NONE_YET = "A write that is refused before its first task has no report."
+_NONE_YET = "A write that fails before its first task has no report."
 _NONE_YET_OF_QUERY = (
-    "A micro-batch of which no task has finished is known by the query's name alone where the "
-    "checkpoint is on no disk of the driver: give the query a queryName."
+    "If no task of a micro-batch finished and the checkpoint is not on a disk of the driver, only "
+    "the query's name identifies its report: set queryName."
 )
 
 
@@ -136,7 +138,7 @@ def last_report(
             query,
             "a StreamingQuery, or its name or id",
             ("id", "name"),
-            "A session is given by name: last_report(spark=spark).",
+            "Pass a session by keyword: last_report(spark=spark).",
         )
     if spark is not None:
         check_argument("last_report(spark=...)", spark, SESSION, ("dataSource",))
@@ -164,7 +166,7 @@ def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryRepor
     folder = None if remote else ReportFolder.here()
     if folder is None:
         raise ReportError(
-            "there is no Spark session, and the reports of a session end with it",
+            "there is no Spark session, and its reports are deleted with it",
             hint="Call last_report() before spark.stop(), or use the option reportPath and "
             "DeliveryReport.read(path).",
         )

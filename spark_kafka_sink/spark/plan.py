@@ -29,14 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
@@ -48,13 +41,8 @@ from spark_kafka_sink.config.security.jaas import parse_jaas
 from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
+from spark_kafka_sink.spark import report_folder as folders
 from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
-from spark_kafka_sink.spark.report_folder import (
-    ReportFolder,
-    StreamIdentity,
-    own_report_path,
-    warn_of_own_path,
-)
 from spark_kafka_sink.spark.worker_context import (
     CONTINUOUS_HINT,
     only_errors_are_logged,
@@ -76,7 +64,7 @@ _LOG = logging.getLogger("spark_kafka_sink")
 _PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
-def batch_writer(given: Mapping[str, str], schema: StructType) -> KafkaProdWriter:
+def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdWriter:
     """Return the writer of a batch; raises as `KafkaProdDataSource.writer`.
 
     Args:
@@ -87,7 +75,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType) -> KafkaProdWrite
     config = SinkConfig.parse(options, batch_write=True)
     contract = Contract.of(schema, config)
     warn_of_misnamed_columns(*schema.names)
-    warn_of_shown_secrets(options)
+    warn_of_displayed_secrets(options)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer)
@@ -105,24 +93,24 @@ def batch_writer(given: Mapping[str, str], schema: StructType) -> KafkaProdWrite
     return writer or KafkaProdWriter(task, WriteEnd(config, origin))
 
 
-def stream_writer(given: Mapping[str, str], schema: StructType) -> KafkaProdStreamWriter:
+def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdStreamWriter:
     """Return the writer that plans or commits a micro-batch; raises as `streamWriter`."""
-    stream, options = StreamIdentity.of(given), write_options(schema, given)
+    stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
     origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
     contract = Contract.of(schema, config)
     if config.dry_run:
         raise ConfigError(
-            "dryRun=true is for batch writes: a stream would take its rows for written, and "
-            "its checkpoint would go on",
+            "dryRun=true is for batch writes: a stream would record its rows as written in its "
+            "checkpoint",
             hint="Write a batch of the same rows with dryRun=true: read the source with "
-            "spark.read, or use foreachBatch and a checkpoint that you delete afterwards.",
+            "spark.read, or use foreachBatch with a checkpoint that you delete afterwards.",
         )
     config = _with_own_reports(config, stream)
     if _planning():
         warn_of_misnamed_columns(*schema.names)
         _check_stream(config, contract, options)
-        origin.plan_file.keep(Planned(at=origin.started_at))
+        origin.plan_file.store(Planned(at=origin.started_at))
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)
     return KafkaProdStreamWriter(TaskWriter(config, contract, origin), WriteEnd(config, origin))
@@ -132,7 +120,7 @@ def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, 
     from spark_kafka_sink.spark.publication import check_report_folder
 
     refuse_continuous()
-    warn_of_shown_secrets(options)
+    warn_of_displayed_secrets(options)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer, of_stream=True)
@@ -208,19 +196,19 @@ def _exactly_once(
     return KafkaProdStreamWriter(task, end)
 
 
-def _with_own_reports(config: SinkConfig, stream: StreamIdentity) -> SinkConfig:
+def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> SinkConfig:
     """Return the settings of a stream with a report path that no other stream uses.
 
     If the options do not identify the stream, the id of its query does when a report is written.
     """
-    folder = ReportFolder.here()
+    folder = folders.ReportFolder.here()
     if config.report_path is None or folder is None or not stream.is_known:
         return config
-    path = own_report_path(config.report_path, stream, folder.application)
+    path = folders.own_report_path(config.report_path, stream, folder.application)
     if path == config.report_path:
         return config
     if _planning():
-        warn_of_own_path(config.report_path, path, folder.application)
+        folders.warn_of_own_path(config.report_path, path, folder.application)
     return replace(config, report_path=path)
 
 
@@ -234,51 +222,58 @@ def _planning() -> bool:
 
 
 COLUMNS = (
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField(
+    types.StructField("key", types.BinaryType()),
+    types.StructField("value", types.BinaryType()),
+    types.StructField("topic", types.StringType()),
+    types.StructField("partition", types.IntegerType()),
+    types.StructField(
         "headers",
-        ArrayType(
-            StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        types.ArrayType(
+            types.StructType(
+                [
+                    types.StructField("key", types.StringType()),
+                    types.StructField("value", types.BinaryType()),
+                ]
+            )
         ),
     ),
 )
 """Columns of a table of this format that is created without columns."""
 
-_NOTE = "kafkaprod.options"
+_STORED_OPTIONS = "kafkaprod.options"
 
 
-def table_schema(options: Mapping[str, str]) -> StructType:
+def table_schema(options: Mapping[str, str]) -> types.StructType:
     """Return the schema of a table created without columns, with its options stored at `value`.
 
     Raises:
         ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
             is never stored.
     """
-    noted = {name.lower(): value for name, value in options.items() if _is_ours(name)}
-    _refuse_secrets(split_options(noted))
-    note = {_NOTE: json.dumps(noted)} if noted else {}
+    stored = {name.lower(): value for name, value in options.items() if _is_ours(name)}
+    _refuse_secrets(split_options(stored))
+    metadata = {_STORED_OPTIONS: json.dumps(stored)} if stored else {}
     fields = [
-        StructField("value", field.dataType, metadata=note) if field.name == "value" else field
+        types.StructField("value", field.dataType, metadata=metadata)
+        if field.name == "value"
+        else field
         for field in COLUMNS
     ]
-    return StructType(fields)
+    return types.StructType(fields)
 
 
 def _refuse_secrets(given: GivenOptions) -> None:
     for name, value in SecurityValues.parse(given.security).values.items():
-        if isinstance(value, Secret) and _keeps_secret(name, value):
+        if isinstance(value, Secret) and _stores_secret(name, value):
             raise ConfigError(
-                f"option {given.security.given_name(name)} is a secret, and Spark shows to "
-                "everybody what it keeps with a table",
-                hint="Give it with the write: INSERT INTO t WITH (...); or write env:NAME or "
-                "file:PATH, where every executor finds the value.",
+                f"option {given.security.given_name(name)} is a secret, but Spark shows the "
+                "options of a table to everybody",
+                hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
+                "if every executor can read the value.",
             )
 
 
-def _keeps_secret(name: str, value: Secret) -> bool:
+def _stores_secret(name: str, value: Secret) -> bool:
     """Return True if a value is a secret itself, and not only a reference to one."""
     if not is_secret(name) or value.is_reference:
         return False
@@ -290,22 +285,22 @@ def _keeps_secret(name: str, value: Secret) -> bool:
         return True
 
 
-def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a write, which override those of the table it writes to.
 
     Raises:
         ConfigError: there are none, as for a table that was created with columns.
     """
-    noted: dict[str, str] = {}
+    stored: dict[str, str] = {}
     for field in schema.fields:
-        if _NOTE in (field.metadata or {}):
-            noted = json.loads(field.metadata[_NOTE])
-    found = noted | {name.lower(): value for name, value in options.items()}
+        if _STORED_OPTIONS in (field.metadata or {}):
+            stored = json.loads(field.metadata[_STORED_OPTIONS])
+    found = stored | {name.lower(): value for name, value in options.items()}
     if not found:
         raise ConfigError(
             "the write has no options, so kafka.bootstrap.servers is missing",
-            hint="Spark passes on neither the OPTIONS of a table to such a write, nor those of "
-            "insertInto: use df.write.format('kafkaprod').options(...).mode('append').save(), "
+            hint="Spark passes neither the OPTIONS of a table nor those of insertInto to such a "
+            "write: use df.write.format('kafkaprod').options(...).mode('append').save(), "
             "df.writeTo(t).options(...).append(), or INSERT INTO t WITH "
             "('kafka.bootstrap.servers' = '...', 'topic' = '...') ...",
         )
@@ -320,13 +315,13 @@ def _is_ours(name: str) -> bool:
     return name.lower().startswith((PREFIX, CONFIG_PREFIX)) or name.lower() in SINK_NAMES
 
 
-def warn_of_shown_secrets(options: Mapping[str, str]) -> None:
+def warn_of_displayed_secrets(options: Mapping[str, str]) -> None:
     """Warn, once per process, of each option with a secret that Spark does not redact."""
-    for name in shown_secrets(options):
+    for name in displayed_secrets(options):
         _warn(name)
 
 
-def shown_secrets(options: Mapping[str, str]) -> list[str]:
+def displayed_secrets(options: Mapping[str, str]) -> list[str]:
     """Return the options, as the user spelled them, with a secret that Spark does not redact.
 
     Raises:
@@ -347,9 +342,9 @@ def shown_secrets(options: Mapping[str, str]) -> list[str]:
 @cache
 def _warn(name: str) -> None:
     _LOG.warning(
-        "Option %s holds a secret that Spark may show in plans, UI and event log, as "
-        "spark.redaction.regex does not know it by default: give it as file:PATH or env:NAME, or "
-        "start Spark with conf/spark-redaction.conf",
+        "Option %s contains a secret that Spark may show in plans, UI and event log, because "
+        "spark.redaction.regex does not match it by default: use file:PATH or env:NAME, or start "
+        "Spark with conf/spark-redaction.conf",
         name,
     )
 
@@ -371,7 +366,7 @@ def refuse_continuous(proc: Path = _PROC) -> None:
     names = _query_threads(proc)
     if names and names.count(_EPOCHS) == names.count(_QUERY):
         raise ConfigError(
-            "trigger(continuous=...): Spark would count the rows as written and write none",
+            "trigger(continuous=...): Spark would count the rows as written without writing them",
             hint=CONTINUOUS_HINT,
         )
 

@@ -30,22 +30,21 @@ from spark_kafka_sink.spark.report_folder import (
     warn_of_own_path,
 )
 from spark_kafka_sink.spark.worker_context import only_errors_are_logged
-from spark_kafka_sink.spark.write_origin import now
+from spark_kafka_sink.spark.write_origin import WriteOrigin, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
-STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
-STAYS_OUT = "the tasks that had finished would have written this"
-FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
-STOPPED = (
-    "a task has failed, or the query was stopped: without an exception in query.exception() it was "
-    "stopped, and the micro-batch is written again at the next start"
+_DELIVERED = "the tasks that finished delivered these rows, which stay in Kafka"
+_WOULD_BE_WRITTEN = "the tasks that finished would have written these rows"
+_FAILED = "a task failed or the write was cancelled: see the exception that Spark raised"
+_STOPPED = (
+    "a task failed, or the query was stopped: if query.exception() is None, it was stopped, and "
+    "its next start writes the micro-batch again"
 )
 
 
@@ -89,27 +88,27 @@ class Publication:
     def succeed(self, report: DeliveryReport) -> None:
         """Publish a successful write; never raises."""
         whole = self._complete(report)
-        summary = self._summary(self._usual())
-        _attempt("the summary can't be shown", lambda: self._say("is done", whole, summary))
-        self._keep(whole)
-        _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
+        summary = self._summary(self._default_summary())
+        _attempt("the summary cannot be logged", lambda: self._log("is done", whole, summary))
+        self._store(whole)
+        _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
 
-    def fail(self, report: DeliveryReport, fate: str | None = None) -> None:
+    def fail(self, report: DeliveryReport, outcome: str | None = None) -> None:
         """Publish a failed write, given the report of its finished tasks; never raises.
 
-        `fate` describes the outcome of the rows that they delivered if these do not stay in Kafka.
+        `outcome` describes what happened to their rows if these do not stay in Kafka.
         """
-        fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
+        outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
         error = self.origin.error_file.take(self.batch_id)
-        error = error or (FAILED if self.batch_id is None else STOPPED)
+        error = error or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
             self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
         )
         summary = self._summary(Summary.FULL)
         _attempt(
-            "the summary can't be shown", lambda: self._say(f"failed; {fate}", failed, summary)
+            "the summary cannot be logged", lambda: self._log(f"failed; {outcome}", failed, summary)
         )
-        self._keep(failed)
+        self._store(failed)
 
     def _started(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the time of planning, which is missing without a finished task."""
@@ -117,17 +116,17 @@ class Publication:
             return report
         return replace(report, started_at=self.origin.plan_file.read().at)
 
-    def _summary(self, usual: Summary) -> Summary:
+    def _summary(self, default: Summary) -> Summary:
         wanted = self.config.summary
-        return usual if wanted is Summary.AUTO else wanted
+        return default if wanted is Summary.AUTO else wanted
 
-    def _usual(self) -> Summary:
+    def _default_summary(self) -> Summary:
         """Return the default of the option `summary` for a successful write."""
         if only_errors_are_logged():
             return Summary.OFF
         return Summary.FULL if self.batch_id is None else Summary.LINE
 
-    def _say(self, text: str, report: DeliveryReport, summary: Summary) -> None:
+    def _log(self, text: str, report: DeliveryReport, summary: Summary) -> None:
         if summary is Summary.LINE:
             _LOG.warning("%s %s: %s", self.name, text, summary_line(report))
         elif summary is Summary.FULL:
@@ -138,9 +137,10 @@ class Publication:
         completed = self.origin.completed(report, self.batch_id)
         return replace(completed, dry_run=self.config.dry_run)
 
-    def _keep(self, report: DeliveryReport) -> None:
-        _attempt(f"{self.name} has no report, what is in Kafka stays", lambda: self._write(report))
-        _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
+    def _store(self, report: DeliveryReport) -> None:
+        trouble = f"no report of {self.name} was written; data in Kafka is unaffected"
+        _attempt(trouble, lambda: self._write(report))
+        _attempt("last_report() will not find this write", lambda: _store_for_session(report))
 
     def _write(self, report: DeliveryReport) -> None:
         path = self._own_path(report.query_id)
@@ -171,10 +171,10 @@ def check_report_folder(config: SinkConfig) -> None:
         check_folder(reports_folder(path))
 
 
-def _keep_for_session(report: DeliveryReport) -> None:
+def _store_for_session(report: DeliveryReport) -> None:
     folder = ReportFolder.here()
     if folder is not None:
-        folder.keep(report)
+        folder.store(report)
 
 
 def _attempt(trouble: str, step: Callable[[], None]) -> None:

@@ -18,25 +18,18 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink.common.arguments import SESSION, check_argument, check_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
+from spark_kafka_sink.spark import report_folder as folders
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.report_folder import (
-    ReportFolder,
-    StreamIdentity,
-    micro_batch_path,
-    own_report_path,
-    warn_of_own_path,
-)
 from spark_kafka_sink.spark.worker_context import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 
@@ -63,9 +56,7 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
     check_options("micro_batch_writer(options)", options)
     given = {name.lower(): _text(value) for name, value in options.items()}
     if _BATCH_ID in given:
-        raise ConfigError(
-            "option batchId: each micro-batch has a number of its own", hint="Leave it out."
-        )
+        raise ConfigError("option batchId: each micro-batch has its own number", hint="Remove it.")
 
     def write(frame: DataFrame, batch_id: int) -> None:
         of_batch = batch_options(_with_own_reports(given, frame), batch_id)
@@ -76,12 +67,12 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
 
 def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]:
     """Return the options with a report path that no other query of the application uses."""
-    path, folder, query = given.get(_REPORT), ReportFolder.here(), _query_of(frame)
+    path, folder, query = given.get(_REPORT), folders.ReportFolder.here(), _query_of(frame)
     if path is None or folder is None or not query:
         return given
-    own = own_report_path(path, StreamIdentity("", query), folder.application)
+    own = folders.own_report_path(path, folders.StreamIdentity("", query), folder.application)
     if own != path:
-        warn_of_own_path(path, own, folder.application)
+        folders.warn_of_own_path(path, own, folder.application)
     return {**given, _REPORT: own}
 
 
@@ -102,13 +93,13 @@ def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
     """Return the options of one micro-batch, by lower-case names."""
     options = dict(given)
     if _REPORT in options:
-        options[_REPORT] = micro_batch_path(options[_REPORT], batch_id)
+        options[_REPORT] = folders.micro_batch_path(options[_REPORT], batch_id)
     if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:
         options[_BATCH_ID] = str(batch_id)
     return options
 
 
-_FOUND_BY_SPARK = "DATA_SOURCE_ALREADY_EXISTS"
+_ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 _lock = Lock()
 _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
 """Sessions in which the format is registered; guarded by `_lock`."""
@@ -143,7 +134,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
     if _is_stopped(spark):
         raise ConfigError(
             "the Spark session is stopped",
-            hint="Make another with SparkSession.builder.getOrCreate(), and register that.",
+            hint="Create another with SparkSession.builder.getOrCreate(), and register that one.",
         )
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # makes the session active in this thread
@@ -153,7 +144,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
         try:
             spark.dataSource.register(KafkaProdDataSource)
         except PySparkException as error:
-            if error.getCondition() != _FOUND_BY_SPARK:
+            if error.getCondition() != _ALREADY_EXISTS:
                 raise
         _known.add(spark)
 
@@ -186,6 +177,7 @@ def refuse_wheel(path: str) -> None:
     wheel = next((part for part in Path(path).parts if part.endswith(".whl")), None)
     if wheel is not None:
         raise ConfigError(
-            f"--py-files has shipped the package as {wheel}, which Spark gives to no executor",
-            hint="Copy it to spark_kafka_sink.zip, and ship that.",
+            f"--py-files shipped the package as {wheel}, which Spark does not add to the Python "
+            "path of executors",
+            hint="Copy it to spark_kafka_sink.zip, and ship that file.",
         )

@@ -78,7 +78,7 @@ class ReportFolder:
         application = files.parent if _SESSION.fullmatch(files.name) else files
         return cls(files / _NAME, application / _NAME)
 
-    def keep(self, report: DeliveryReport) -> None:
+    def store(self, report: DeliveryReport) -> None:
         """Store a report, replacing the earlier one.
 
         Raises:
@@ -155,7 +155,7 @@ class StreamIdentity:
         """Return the identity from the options that Spark passes to a stream's writer."""
         return cls(options.get("queryName", ""), options.get("checkpointLocation", ""))
 
-    def is_other_than(self, stream: StreamIdentity) -> bool:
+    def differs_from(self, stream: StreamIdentity) -> bool:
         """Return True if this is another query, not a restart by name or from the checkpoint."""
         return (
             self.is_known
@@ -208,7 +208,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
         owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
     except (OSError, ValueError):  # e.g. in a folder that Spark is deleting
         return path
-    return _within(path, stream.folder) if stream.is_other_than(owner) else path
+    return _within(path, stream.folder) if stream.differs_from(owner) else path
 
 
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:
@@ -227,8 +227,8 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
     except OSError:  # it exists, or the folder is being deleted
         return
     _LOG.warning(
-        "reportPath %s holds the reports of another stream of this application: those of this "
-        "stream go to %s. Give each stream a folder of its own.",
+        "reportPath %s is used by another stream of this application: the reports of this stream "
+        "are written to %s. Set a different reportPath for each stream.",
         redacted(path),
         redacted(own),
     )

@@ -26,12 +26,12 @@ _NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
 _REFUSALS: Final = (
     (
         re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
-        "Spark writes to a Python data source in the mode append alone",
+        "Spark only supports the save mode append for Python data sources",
         "add .mode('append')",
     ),
     (
         re.compile(r"kafkaprod does not support Update mode"),
-        "Spark writes no stream in output mode update to a Python data source",
+        "Spark does not support the output mode update for Python data sources",
         "use .outputMode('append'), or .foreachBatch(micro_batch_writer(options))",
     ),
     (
@@ -48,8 +48,8 @@ _REFUSALS: Final = (
             r"\[STREAMING_REAL_TIME_MODE\.[^\n]*(?:PythonTable|ForeachBatchSink)"
             r"|kafkaprod does not support async progress tracking"
         ),
-        "Spark's real-time mode accepts no Python data source as its sink",
-        "use .trigger(processingTime='0 seconds') for the least delay",
+        "Spark's real-time mode does not support Python data sources",
+        "use .trigger(processingTime='0 seconds') for minimum latency",
     ),
     (
         re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink"),
@@ -119,7 +119,7 @@ def _not_found() -> KafkaProdError:
         )
     return ConfigError(
         "Spark does not know format('kafkaprod') in this thread",
-        hint="call register(spark) in it; if that fails, PYSPARK_PYTHON must name one with the "
+        hint="call register(spark) in it; if that fails, set PYSPARK_PYTHON to a Python with the "
         "package",
     )
 

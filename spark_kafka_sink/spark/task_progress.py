@@ -66,7 +66,7 @@ class WaitsFor(StrEnum):
     """What a task mainly waits for."""
 
     SPARK = "rows from Spark"
-    KAFKA_ROOM = "room in the buffer, as Kafka takes less than Spark gives"
+    KAFKA_ROOM = "buffer memory, because Kafka is slower than Spark"
     CONNECTION = "a connection to a broker"
     ACKNOWLEDGEMENT = "the last acknowledgements"
     NOTHING = "nothing"

@@ -42,7 +42,7 @@ Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
 CONTINUOUS_HINT = (
     "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
-    ".trigger(processingTime='0 seconds') for the least delay, or Spark's own format('kafka')"
+    ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')"
 )
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

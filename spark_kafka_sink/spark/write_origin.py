@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.spark.report_folder import query_id, report_folder
+from spark_kafka_sink.spark.report_folder import StreamIdentity, query_id, report_folder
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID, setting
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.spark.report_folder import StreamIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class PlanFile:
         name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
         return cls() if folder is None else cls(str(Path(folder) / f"{name}.planned"))
 
-    def keep(self, planned: Planned) -> None:
+    def store(self, planned: Planned) -> None:
         """Replace the earlier plan; never raises."""
         if not self.path:
             return
@@ -127,7 +126,7 @@ class ErrorFile:
         return cls(_folder(), stream.digest, of_stream=True)
 
     @contextmanager
-    def kept(self, batch_id: int | None = None) -> Iterator[None]:
+    def storing_errors(self, batch_id: int | None = None) -> Iterator[None]:
         """Store an error of this package that passes through, so that `abort` can read it.
 
         Args:
@@ -136,10 +135,10 @@ class ErrorFile:
         try:
             yield
         except KafkaProdError as error:
-            self.leave(error, setting(BATCH_ID) if batch_id is None else batch_id)
+            self.store(error, setting(BATCH_ID) if batch_id is None else batch_id)
             raise
 
-    def leave(self, error: KafkaProdError, batch_id: str | int | None = None) -> None:
+    def store(self, error: KafkaProdError, batch_id: str | int | None = None) -> None:
         """Store an error, replacing an earlier one; never raises."""
         file = self._file(batch_id)
         if file is None or not file.parent.parent.is_dir():
@@ -147,7 +146,7 @@ class ErrorFile:
         draft = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         with suppress(OSError):
             file.parent.mkdir(exist_ok=True)
-            draft.write_text(told(error))
+            draft.write_text(describe_error(error))
             draft.replace(file)
 
     def take(self, batch_id: int | None = None) -> str | None:
@@ -168,7 +167,7 @@ class ErrorFile:
         return Path(self.folder) / f"{self.name}{number}.error"
 
 
-def told(error: KafkaProdError) -> str:
+def describe_error(error: KafkaProdError) -> str:
     """Return class, message and hint of an error; statuses of records are in the report."""
     plain = copy(error)
     plain.statuses = ()

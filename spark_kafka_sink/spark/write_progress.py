@@ -67,7 +67,7 @@ class NotebookLine:
     def close(self) -> None:
         """Replace the initial line, which announces progress, if no progress was received."""
         if not self._called:
-            self._display.update(_Line("no task has told its progress"))
+            self._display.update(_Line("no task reported progress"))
 
 
 class _Line:
@@ -82,7 +82,7 @@ class _Line:
 
 _DATAGRAM = 4096
 """Maximum bytes of a datagram; those of tasks are much smaller."""
-_SILENT = 3
+_MISSED_INTERVALS = 3
 """Intervals without a datagram after which a task does not count as running."""
 
 
@@ -123,7 +123,7 @@ class ProgressListener:
     def latest(self) -> WriteProgress:
         """The current progress."""
         with self._lock:
-            return self._sum.total(time.monotonic(), _SILENT * self.address.interval_s)
+            return self._sum.total(time.monotonic(), _MISSED_INTERVALS * self.address.interval_s)
 
     def close(self) -> None:
         """Receive pending datagrams, show the final state, and close the port."""
@@ -132,20 +132,20 @@ class ProgressListener:
         self._socket.close()
 
     def _run(self) -> None:
-        due, heard = time.monotonic() + self.address.interval_s, False
+        due, received = time.monotonic() + self.address.interval_s, False
         while not self._end.is_set():
-            heard = self._hear() or heard
+            received = self._receive() or received
             now = time.monotonic()
-            if now >= due and heard:
+            if now >= due and received:
                 due = now + self.address.interval_s
-                self._tell()
+                self._show_progress()
         self._socket.setblocking(False)
-        while self._hear():
-            heard = True
-        if heard:
-            self._tell(at_end=True)
+        while self._receive():
+            received = True
+        if received:
+            self._show_progress(at_end=True)
 
-    def _tell(self, *, at_end: bool = False) -> None:
+    def _show_progress(self, *, at_end: bool = False) -> None:
         """Show the progress; if it is unchanged, only while tasks run and not at the end."""
         found = self.latest
         counts = replace(found, seconds=0.0, rate=0.0)
@@ -153,14 +153,14 @@ class ProgressListener:
             self._show(found)
         self._shown = counts
 
-    def _hear(self) -> bool:
+    def _receive(self) -> bool:
         """Receive a datagram; return True if it came from a task."""
         with suppress(TimeoutError, BlockingIOError):
             datagram = self._socket.recv(_DATAGRAM)
             progress = TaskProgress.decode(datagram, self.address.token)
             if progress is not None:
                 with self._lock:
-                    self._sum.take(progress, time.monotonic())
+                    self._sum.add(progress, time.monotonic())
                 return True
         return False
 
@@ -195,7 +195,7 @@ def progress(
     if spark is not None:
         check_argument("progress(spark)", spark, SESSION, ("dataSource",))
     if interval_s <= 0:
-        raise ConfigError(f"progress(): interval_s is {interval_s}, and must be above 0")
+        raise ConfigError(f"progress(): interval_s must be above 0, not {interval_s}")
     if show is not None:
         check_argument("progress(show=...)", show, "a function", ("__call__",))
     folder = ReportFolder.here()
@@ -204,7 +204,7 @@ def progress(
     if folder is None or context is None or remote:
         raise ReportError(
             "progress() needs the Spark application in this process",
-            hint="With Spark Connect, look at last_report() after the write, or at the Spark UI.",
+            hint="With Spark Connect, use last_report() after the write, or the Spark UI.",
         )
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
     shown = show or line_display()
@@ -212,7 +212,7 @@ def progress(
         listener = ProgressListener(host, interval_s, shown)
     except OSError as error:
         raise ReportError(
-            f"progress() can't listen on {host}, spark.driver.host: {error}",
+            f"progress() cannot listen on spark.driver.host {host}: {error}",
             hint="Set spark.driver.host to an address of this machine.",
         ) from error
     try:
@@ -221,8 +221,8 @@ def progress(
     except (KeyboardInterrupt, Py4JError):
         # On Ctrl-C PySpark asks the JVM to cancel on the connection that is busy with the write.
         # That fails with one of these two errors.
-        if (told := listener.latest.interrupted()) is not None:
-            _LOG.warning("%s", told)
+        if (message := listener.latest.interrupted()) is not None:
+            _LOG.warning("%s", message)
         raise
     finally:
         ProgressAddress.withdraw(folder.path)
@@ -267,10 +267,9 @@ class WriteProgress:
         if not self.running:
             return None
         return (
-            "interrupted, but tasks still write: "
-            "spark.sparkContext.cancelAllJobs() stops them, and last_report() then says what the "
-            "finished ones delivered. Until now: "
-            f"{self}"
+            "interrupted, but tasks are still writing: spark.sparkContext.cancelAllJobs() stops "
+            "them, and last_report() then returns what the finished tasks delivered. Progress so "
+            f"far: {self}"
         )
 
     def __str__(self) -> str:
@@ -302,7 +301,7 @@ class ProgressSum:
         self._history: deque[tuple[float, int]] = deque()
         """Record counts at times within the window, and at one time before it."""
 
-    def take(self, progress: TaskProgress, now: float) -> None:
+    def add(self, progress: TaskProgress, now: float) -> None:
         """Add a task's progress; datagrams may be duplicated or reordered."""
         last = self._tasks.get(progress.task_attempt_id)
         if last is not None and (last[0].done or last[0].rows > progress.rows):
@@ -312,13 +311,13 @@ class ProgressSum:
             self._history.append((self._since, 0))
         self._tasks[progress.task_attempt_id] = progress, now
 
-    def total(self, now: float, silence_s: float) -> WriteProgress:
-        """Return the sum; tasks without a datagram for `silence_s` do not count as running."""
+    def total(self, now: float, timeout_s: float) -> WriteProgress:
+        """Return the sum; tasks without a datagram for `timeout_s` do not count as running."""
         if self._since is None:
             return WriteProgress(waits_for={})
         tasks = [task for task, _ in self._tasks.values()]
         running = [
-            task for task, at in self._tasks.values() if not task.done and now - at < silence_s
+            task for task, at in self._tasks.values() if not task.done and now - at < timeout_s
         ]
         persisted, sent = sum(t.persisted for t in tasks), sum(t.sent for t in tasks)
         dry = sum(task.would_be_written for task in tasks)

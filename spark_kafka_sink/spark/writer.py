@@ -17,7 +17,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.producer.context import SessionSettings
@@ -70,7 +73,7 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; return when each is acknowledged, raise if one cannot be."""
-        with self.origin.error_file.kept():
+        with self.origin.error_file.storing_errors():
             spare_garbage_collections()
             return self.write(batches)
 
@@ -185,7 +188,7 @@ class WriteEnd:
         """
         from spark_kafka_sink.spark.commit_messages import committed_report
 
-        with self.origin.error_file.kept(batch_id):
+        with self.origin.error_file.storing_errors(batch_id):
             report = committed_report(messages, self.config.report_tasks)
         self.publication(batch_id).succeed(report)
 

@@ -117,7 +117,7 @@ def test_rate_times_linger_far_below_batch_size(broker: EmbeddedBroker) -> None:
     drops = [numbered("one", number, 5, 1) for number in range(150)]
     report = written(broker, *drops, delay_s=0.02, pause_s=0.004, linger_ms=1)
     advice = said(report)["linger.ms", Direction.RAISE]
-    assert "left after 1 ms" in advice.figure
+    assert "were sent after 1 ms" in advice.figure
 
 
 def test_one_key_for_nearly_everything(broker: EmbeddedBroker) -> None:

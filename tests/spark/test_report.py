@@ -133,7 +133,7 @@ def test_the_console_shows_what_a_failed_write_delivered(
     assert "asks for a partition" in str(error)
     printed = console.wait_for(f"{topic}: 100 records", mark)
     assert "the write failed" in printed
-    assert "it stays in Kafka" in printed
+    assert "which stay in Kafka" in printed
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 100
 
 
@@ -144,7 +144,7 @@ def test_a_place_for_the_report_that_is_none_is_refused_before_any_task(
     (tmp_path / "file").write_text("in the way")
     path = place.format(folder=tmp_path)
     error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink, 9, 1), topic=topic, reportPath=path))
-    assert "the delivery report can't be written" in str(error)
+    assert "the delivery report cannot be written" in str(error)
     assert jobs == 0
     assert by_confluent(sink.bootstrap_servers, topic) == []
     assert not Path("dbfs:").exists()
@@ -173,7 +173,7 @@ def test_a_report_that_cannot_be_written_any_more_fails_no_delivery(
     blocker.start()
     sink.write(_slow(sink, "a", "0"), topic=topic, reportPath=str(path))
     blocker.join()
-    console.wait_for("the write has no report, what is in Kafka stays", mark)
+    console.wait_for("no report of the write was written; data in Kafka is unaffected", mark)
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 1
 
 

@@ -5,26 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import Record
-from spark_kafka_sink.exactly_once.protocol import (
-    AbortOurs,
-    Decided,
-    GiveUp,
-    Nothing,
-    RollForward,
-    Verdict,
-    finished,
-    judge,
-    never_decided,
-    next_abort_step,
-)
+from spark_kafka_sink.exactly_once.decision_record import Record, ScopeState
 from spark_kafka_sink.exactly_once.steps.orphans import (
     Aborted,
+    abort_all_orphans,
     abort_orphans,
     abort_ours,
-    create_flags,
-    sweep,
+    create_abort_flags,
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
@@ -34,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.admin.transaction_admin import TransactionDescription
-    from spark_kafka_sink.exactly_once.decision_record import ScopeState
-    from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
@@ -47,7 +34,7 @@ _ENDED: Final = _COMMITTED | {
 }
 
 
-_UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is not known any more"
+_UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
 
 
 def abort_undecided(
@@ -67,17 +54,19 @@ def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     aborts: a plan read from a file may be newer than the call. See `Driver.check_alive`.
     """
     try:
-        create_flags(driver, nonces)
+        create_abort_flags(driver, nonces)
         records = driver.read_unfenced(create=False)
     except KafkaProdError as error:
         return Aborted(problem=error.message)
     if driver.is_deciding():
-        return Aborted(problem="a driver is about to decide on the batch")
+        return Aborted(problem="a driver is about to decide the batch")
     record = records.latest(driver.scope)
-    return sweep(driver, Nothing() if record is None else record.state, nonces)
+    return abort_all_orphans(driver, protocol.Nothing() if record is None else record.state, nonces)
 
 
-def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
+def abort_batch(
+    driver: Driver, caller: protocol.Caller, tasks: Sequence[TaskTransaction]
+) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
     If none of its transactions is open any more (a commit() that raises aborts them itself), there
@@ -92,29 +81,29 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
         TornTransactionError: the batch was decided, and rows of it are lost.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
-    told = driver.described([each.transactional_id for each in tasks])
-    if all(_is_ended(each, told.get(each.transactional_id)) for each in tasks):
-        return _nothing_open(driver, caller, tasks, told)
+    descriptions = driver.described([each.transactional_id for each in tasks])
+    if all(_is_ended(each, descriptions.get(each.transactional_id)) for each in tasks):
+        return _all_ended(driver, caller, tasks, descriptions)
     owner = driver.fence()
     record = driver.read_fenced()
-    state: ScopeState = Nothing() if record is None else record.state
+    state: ScopeState = protocol.Nothing() if record is None else record.state
     read = state
-    if isinstance(state, Nothing) and _is_forgotten(driver, tasks, told):
+    if isinstance(state, protocol.Nothing) and _is_finished_run(driver, tasks, descriptions):
         return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
-    while not isinstance(step := next_abort_step(state, caller), AbortOurs):
-        if isinstance(step, RollForward):
+    while not isinstance(step := protocol.next_abort_step(state, caller), protocol.AbortOurs):
+        if isinstance(step, protocol.RollForward):
             known = () if record is None else record.fates
             owner = roll_forward(driver, owner, step.decided, None, known)
-            state = finished(step.decided)
+            state = protocol.finished(step.decided)
         else:
             state = step.state
-            owner = driver.append(owner, _marked(step, record, driver), "give up")
+            owner = driver.append(owner, _given_up_record(step, record, driver), "give up")
     ours = [each.transactional_id for each in tasks]
-    aborted = abort_ours(driver, tasks, never_decided(read, ours))
+    aborted = abort_ours(driver, tasks, protocol.never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
     status = CommitStatus.ABORTED
-    if judge(state, caller) is Verdict.SKIP:
-        rolled = isinstance(read, Decided)
+    if protocol.judge(state, caller) is protocol.Verdict.SKIP:
+        rolled = isinstance(read, protocol.Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     return _outcome(driver, status, caller.batch, aborted)
 
@@ -126,11 +115,11 @@ def _is_ended(task: TaskTransaction, description: TransactionDescription | None)
     return description.state in _ENDED or description.epoch > task.transaction.epoch
 
 
-def _nothing_open(
+def _all_ended(
     driver: Driver,
-    caller: Caller,
+    caller: protocol.Caller,
     tasks: Sequence[TaskTransaction],
-    told: Mapping[str, TransactionDescription],
+    descriptions: Mapping[str, TransactionDescription],
 ) -> CommitOutcome:
     """Return the outcome for a batch whose tasks' transactions have all ended.
 
@@ -138,16 +127,18 @@ def _nothing_open(
     """
     state = recover_scope(driver, reset=False)
     orphans = abort_orphans(driver, state, caller.nonces)
-    if judge(state, caller) is Verdict.SKIP or _is_forgotten(driver, tasks, told):
+    if protocol.judge(state, caller) is protocol.Verdict.SKIP or _is_finished_run(
+        driver, tasks, descriptions
+    ):
         return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
     ended = Aborted(ended=frozenset(each.transactional_id for each in tasks))
     return _outcome(driver, CommitStatus.ABORTED, caller.batch, ended + orphans)
 
 
-def _is_forgotten(
+def _is_finished_run(
     driver: Driver,
     tasks: Sequence[TaskTransaction],
-    told: Mapping[str, TransactionDescription],
+    descriptions: Mapping[str, TransactionDescription],
 ) -> bool:
     """Return True if this is a run whose commit() has finished and removed its record from the log.
 
@@ -157,11 +148,12 @@ def _is_forgotten(
         return False
     ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
     return any(
-        each.state in _COMMITTED and each.producer_id == ours[name] for name, each in told.items()
+        each.state in _COMMITTED and each.producer_id == ours[name]
+        for name, each in descriptions.items()
     )
 
 
-def _marked(step: GiveUp, record: Record | None, driver: Driver) -> Record:
+def _given_up_record(step: protocol.GiveUp, record: Record | None, driver: Driver) -> Record:
     """Return the scope's record with the nonces that `step` adds."""
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
     return Record(

@@ -14,128 +14,113 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import Record
-from spark_kafka_sink.exactly_once.protocol import (
-    AlreadyDone,
-    Decide,
-    Done,
-    Nothing,
-    Refusal,
-    Refuse,
-    RollForward,
-    finished,
-    never_decided,
-    next_commit_step,
-)
+from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, Record, ScopeState
+from spark_kafka_sink.exactly_once.protocol import Refusal
+from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_ours
-from spark_kafka_sink.exactly_once.steps.recovery import (
-    commit_all,
-    note_done,
-    note_torn,
-    roll_forward,
-    torn_error,
-)
-from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, ScopeState
-    from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
 _SHOWN: Final = 5
 """Maximum number of topics that an error names."""
 _RESET: Final = "resetTransactionalState=true"
-_NAME_IT: Final = (
-    "set the option writeName on all but the first of several writes with one batchId, not on the "
-    "one that is written already"
+_SET_WRITE_NAME: Final = (
+    "set the option writeName on all but the first of several writes with one batchId, but not on "
+    "the one that is already written"
 )
 _HINTS: Final = {
-    Refusal.LOG_IS_EMPTY: "If the query wrote at least once before, or its decision log is lost "
-    "and you know that this batch is not in the topic, start it with ",
-    Refusal.BATCH_IS_BEHIND: "The checkpoint was set back, or another driver runs this query: end "
-    "that one, or use a new checkpoint and a new transactionalIdPrefix",
+    Refusal.LOG_IS_EMPTY: "If the query has written before, or its decision log is lost, and you "
+    "know that this batch is not in the topic, start the query with ",
+    Refusal.BATCH_IS_BEHIND: "The checkpoint was rolled back, or another driver runs this query: "
+    "stop that driver, or use a new checkpoint and a new transactionalIdPrefix",
     Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
     "is not in the topic, start the query with ",
-    Refusal.OTHER_ROWS: "To skip it would lose rows, and to write it would double some. If the "
-    "checkpoint was set back, bring its latest state back, or begin a new one where the written "
-    f"batch ends, with {_RESET}. If the query does not read the same rows twice, the batch in the "
-    "topic is whole: ",
-    Refusal.OTHER_JOBS_ROWS: "A batchId names its rows: to skip these would lose them. Give other "
-    f"rows another batchId, and {_NAME_IT}. If those in the topic are the whole batch: ",
-    Refusal.ANOTHER_WRITE: "Writes of one function to different values of the option topic need "
-    f"nothing; to the same topic, or without that option, {_NAME_IT}. A write that is tried again "
-    "in the same call is refused, too: let the query fail, and start it again",
+    Refusal.OTHER_ROWS: "Skipping the batch would lose rows, and writing it would duplicate rows. "
+    "If the checkpoint was rolled back, restore its latest state, or start a new one after the "
+    f"written batch, with {_RESET}. If the query does not read the same rows twice, the batch in "
+    "the topic is complete: ",
+    Refusal.OTHER_JOBS_ROWS: "A batchId identifies its rows: skipping these would lose them. Give "
+    f"other rows another batchId, and {_SET_WRITE_NAME}. If the topic has the complete batch: ",
+    Refusal.ANOTHER_WRITE: "Writes of one function with different values of the option topic need "
+    f"no further option; for the same topic, or without that option, {_SET_WRITE_NAME}. Retrying a "
+    "write within the same call is also refused: let the query fail, and restart it",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
-    f"the other one, as after its checkpoint was deleted, end that one and set {_RESET}",
-    Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: end this "
+    f"the other one, for example after its checkpoint was deleted, stop that one and set {_RESET}",
+    Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: stop this "
     "query, or use a new checkpoint",
-    Refusal.OTHER_QUERYS_BATCH: "A new checkpoint counts its batches from 0 again: use another "
-    "transactionalIdPrefix with it, or a batchId with more than the number",
-    Refusal.SKIPPED: "Nothing is decided: find out who has deleted records of the decision log",
-    Refusal.GIVEN_UP: "Nothing of it is visible. The query's next start writes the batch again",
+    Refusal.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use another "
+    "transactionalIdPrefix with it, or a batchId that contains more than the number",
+    Refusal.SKIPPED: "Nothing is decided: find out who deleted records of the decision log",
+    Refusal.GIVEN_UP: "Nothing of the batch is visible. Restart the query to write it again",
 }
 
 
 def refusal_error(
-    refusal: Refusal, scope: Scope, state: ScopeState, caller: Caller
+    refusal: Refusal, scope: Scope, state: ScopeState, caller: protocol.Caller
 ) -> TransactionError:
     """Return the error for a batch that may not be written, given the state of the log."""
     known = (
         "the decision log has no record"
-        if isinstance(state, Nothing)
+        if isinstance(state, protocol.Nothing)
         else f"the decision log has batch {state.batch} of query {state.query}"
     )
-    if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
-        known += f" with {plural(state.rows, 'row')}, now there are {caller.rows:,}"
-    if caller.topics is not None and isinstance(state, Done) and state.topics != caller.topics:
+    if caller.rows is not None and isinstance(state, protocol.Done) and state.rows is not None:
+        known += f" with {plural(state.rows, 'row')}, but now has {caller.rows:,}"
+    if (
+        caller.topics is not None
+        and isinstance(state, protocol.Done)
+        and state.topics != caller.topics
+    ):
         known += f", for topics {_topics(state.topics)}, now for {_topics(caller.topics)}"
     if refusal is Refusal.ANOTHER_WRITE:
         known += _plannings(state, caller)
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",
-        hint=_HINTS[refusal] + _what(refusal, scope, caller),
+        hint=_HINTS[refusal] + _remedy(refusal, scope, caller),
     )
 
 
-def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
+def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
     """Return the end of a hint that names the scope or the batch."""
     if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
-        return f"resetTransactionalState={caller.batch}, which lets this batch alone pass"
+        return f"resetTransactionalState={caller.batch}, which accepts only this batch"
     if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:
         return ""
     return (
         f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
-        f"'{driver_id(scope)}'` lets it count as written"
+        f"'{driver_id(scope)}'` marks it as written"
     )
 
 
 def _topics(names: tuple[str, ...] | None) -> str:
     """Return the first few names."""
     if names is None:
-        return "not known"
+        return "unknown"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _plannings(state: ScopeState, caller: Caller) -> str:
+def _plannings(state: ScopeState, caller: protocol.Caller) -> str:
     """Describe both writes by the nonces in their transactional ids."""
-    known = () if isinstance(state, Nothing) else state.plannings
+    known = () if isinstance(state, protocol.Nothing) else state.plannings
     first = next((each.nonce for each in known if each.run == caller.run), None)
     if first is None or caller.planning is None:
         return ""
     return f", from planning {first}; this one is {caller.planning.nonce}"
 
 
-_SECOND_LOOK_SECONDS: Final = 5.0
+_SECOND_CHECK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
 """On transactions V2: the driver's own transaction has timed out; a newer driver gives another
 error.
@@ -156,7 +141,7 @@ class _Call:
     """One commit() of a batch, and its state."""
 
     driver: Driver
-    caller: Caller
+    caller: protocol.Caller
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
     """True if an append of this call has decided the batch, or may have; nothing of it is aborted
@@ -171,11 +156,13 @@ class _Call:
         """
         if self.may_be_decided:
             return
-        ours = never_decided(state, (each.transactional_id for each in self.tasks))
+        ours = protocol.never_decided(state, (each.transactional_id for each in self.tasks))
         abort_ours(self.driver, self.tasks, ours)
 
 
-def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
+def commit_batch(
+    driver: Driver, caller: protocol.Caller, tasks: Sequence[TaskTransaction]
+) -> CommitOutcome:
     """Decide the batch and make it visible, or detect that another driver has.
 
     If this raises and has certainly decided nothing, the tasks' transactions are aborted: abort()
@@ -199,10 +186,11 @@ def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction
             return _commit(call)
         except _UnclearAppendError as unclear:
             call.may_be_decided = True
-            if driver.is_late:
+            if driver.is_overdue:
                 raise unclear.error from None
             _LOG.warning(
-                "whether batch %s of %s is decided is not clear, and the log is asked: %s",
+                "it is unclear whether batch %s of %s is decided; reading the decision log again: "
+                "%s",
                 caller.batch,
                 driver.scope,
                 unclear,
@@ -213,31 +201,33 @@ def _commit(call: _Call) -> CommitOutcome:
     driver, caller = call.driver, call.caller
     owner = driver.fence()
     record = driver.read_fenced()
-    state: ScopeState = Nothing() if record is None else record.state
+    state: ScopeState = protocol.Nothing() if record is None else record.state
     read = state
     rolled: DecidedBatch | None = None
     try:
-        while isinstance(step := next_commit_step(state, caller, call.tasks), RollForward):
+        while isinstance(
+            step := protocol.next_commit_step(state, caller, call.tasks), protocol.RollForward
+        ):
             rolled = step.decided
             known = () if record is None else record.fates
-            owner = roll_forward(driver, owner, rolled, caller, known)
-            state = finished(rolled)
-        if isinstance(step, Decide):
+            owner = recovery.roll_forward(driver, owner, rolled, caller, known)
+            state = protocol.finished(rolled)
+        if isinstance(step, protocol.Decide):
             return _decide(call, owner, step.decided)
-        if isinstance(step, AlreadyDone) and record is not None:
-            _note_found(driver, owner, record, step.found)
+        if isinstance(step, protocol.AlreadyDone) and record is not None:
+            _append_found(driver, owner, record, step.found)
     except UnclearFenceError:
         raise
     except FencedError:
         call.abort_ours(read)
         raise
-    if isinstance(step, Refuse):
+    if isinstance(step, protocol.Refuse):
         call.abort_ours(read)
         raise refusal_error(step.refusal, driver.scope, state, caller)
     return _already_done(driver, state, rolled, record, call.tasks)
 
 
-def _note_found(
+def _append_found(
     driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
 ) -> None:
     """Append the new details of a batch that is done; None if there are none."""
@@ -260,11 +250,11 @@ def _already_done(
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
     ours = [each.transactional_id for each in tasks]
-    aborted = abort_ours(driver, tasks, never_decided(rolled or state, ours))
+    aborted = abort_ours(driver, tasks, protocol.never_decided(rolled or state, ours))
     aborted += abort_orphans(driver, rolled or state)
     return CommitOutcome(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
-        batch=state.batch if not isinstance(state, Nothing) else "",
+        batch=state.batch if not isinstance(state, protocol.Nothing) else "",
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
@@ -281,26 +271,26 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
         if not forget:
             _append_decision(driver, owner, done)
         return _outcome(driver, decided, CommitStatus.EMPTY)
-    look = _Look(driver, decided.transactions)
+    check = _AliveCheck(driver, decided.transactions)
     try:
-        look()
+        check()
         record = Record.of(decided, driver.client.wall_ms())
-        owner = _append_decision(driver, owner, record, look.again)
+        owner = _append_decision(driver, owner, record, check.again)
         call.may_be_decided = True
     except TransactionError:
-        if look.failed:  # otherwise the append failed, and the decision may be in the log
-            call.abort_ours(Nothing())
+        if check.failed:  # otherwise the append failed, and the decision may be in the log
+            call.abort_ours(protocol.Nothing())
         raise
-    fates = commit_all(driver, decided)
+    fates = recovery.commit_all(driver, decided)
     if fates:
-        note_torn(driver, owner, decided, fates)
-        raise torn_error(driver.scope, decided, fates)
-    note_done(driver, owner, None if forget else done)
+        recovery.append_torn(driver, owner, decided, fates)
+        raise recovery.torn_error(driver.scope, decided, fates)
+    recovery.append_done(driver, owner, None if forget else done)
     return _outcome(driver, decided, CommitStatus.COMMITTED)
 
 
 @dataclass(slots=True)
-class _Look:
+class _AliveCheck:
     """Checks whether the batch may be decided, before the decision is appended and once more then.
 
     The first check waits for unreachable coordinators. During the second one the driver's
@@ -323,7 +313,7 @@ class _Look:
 
     def again(self) -> None:
         """Check for the second time."""
-        self(_SECOND_LOOK_SECONDS)
+        self(_SECOND_CHECK_SECONDS)
 
 
 def _append_decision(

@@ -12,8 +12,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.blocking_client import borrowed_client
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.admin.blocking_client import BlockingClient, borrowed_client
+from spark_kafka_sink.admin.transaction_admin import (
+    ActiveProducer,
+    TransactionAdmin,
+    TransactionDescription,
+)
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
@@ -23,22 +27,22 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
+from spark_kafka_sink.exactly_once import decision_record
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
-from spark_kafka_sink.exactly_once.decision_record import chunks_of, replacing
-from spark_kafka_sink.exactly_once.transactional_id import abort_flag_id, driver_id, nonces_of
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    abort_flag_id,
+    driver_id,
+    nonces_of,
+)
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionDescription
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.exactly_once.decision_record import DecisionRecords, Message, Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
 class Stopwatch:
@@ -77,8 +81,8 @@ MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
 _ABORTED_WITHIN_MS: Final = 20_000
 """Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _CLOCKS: Final = (
-    " and is open {:,.0f} s longer than brokers allow, by this driver's clock: compare the clocks "
-    "of driver, executors and brokers"
+    " and has been open {:,.0f} s longer than brokers allow, by this driver's clock: compare the "
+    "clocks of driver, executors and brokers"
 )
 _SHOWN: Final = 10
 """Maximum number of transactions named in an error."""
@@ -105,8 +109,8 @@ def check_alive(
         return
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise TransactionError(
-        f"{len(found)} of {plural(len(transactions), 'transaction')} can't be committed "
-        f"safely, so that nothing of the batch is decided: {'; '.join(found[:_SHOWN])}{more}",
+        f"{len(found)} of {plural(len(transactions), 'transaction')} cannot be committed "
+        f"safely, so the batch is not decided: {'; '.join(found[:_SHOWN])}{more}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
         "transaction.timeout.ms, raise it, and transaction.max.timeout.ms of the brokers with it, "
         "or make the batches smaller",
@@ -123,15 +127,17 @@ def _problems(
         if descriptions is None:
             started_ms, timeout_ms = task.started_ms, task.timeout_ms
         else:
-            told = descriptions.get(name)
-            if told is None:
-                yield f"{name} is not known to its coordinator any more"
+            description = descriptions.get(name)
+            if description is None:
+                yield f"{name} is no longer known to its coordinator"
                 continue
-            if told.state is not TransactionState.ONGOING or not told.is_of(task.transaction):
-                yield f"{name} is {told.state.value} at epoch {told.epoch}, not open"
+            if description.state is not TransactionState.ONGOING or not description.is_of(
+                task.transaction
+            ):
+                yield f"{name} is {description.state.value} at epoch {description.epoch}, not open"
                 continue
-            started_ms = min(task.started_ms, told.started_ms or task.started_ms)
-            timeout_ms = told.timeout_ms
+            started_ms = min(task.started_ms, description.started_ms or task.started_ms)
+            timeout_ms = description.timeout_ms
         left_ms = timeout_ms - max(0, now_ms - started_ms)
         if left_ms < MIN_LEFT_MS:
             left = f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
@@ -146,10 +152,10 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstLook:
+class _FirstRead:
     """The scope's latest record as read after fencing; None if there was none."""
 
-    record: Record | None
+    record: decision_record.Record | None
 
 
 class Driver:
@@ -170,13 +176,13 @@ class Driver:
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
         """The scope's chunks in the log, as far as this driver knows."""
-        self._first: _FirstLook | None = None
+        self._first: _FirstRead | None = None
         """The record read after fencing, until an append has confirmed it."""
         self._deadline = self._new_deadline()
         """Deadline of everything before a decision, in the client's seconds."""
 
     @property
-    def is_late(self) -> bool:
+    def is_overdue(self) -> bool:
         """True if max.block.ms has passed."""
         return self.client.now() >= self._deadline
 
@@ -239,14 +245,14 @@ class Driver:
         log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
         self.producers((log,))
 
-    def read(self, *, create: bool = True) -> DecisionRecords:
+    def read(self, *, create: bool = True) -> decision_record.DecisionRecords:
         """Read the decision log to its end; a missing topic is created, or else counts as empty."""
         with self.watch.step("read"):
             records = self._log.read(self._deadline, create=create)
-        self.note_chunks(records)
+        self.set_stale_chunks(records)
         return records
 
-    def read_fenced(self) -> Record | None:
+    def read_fenced(self) -> decision_record.Record | None:
         """Return the scope's latest record, read in an epoch of our own.
 
         A leader that does not know yet that it was replaced may return an old end of the log.
@@ -254,14 +260,14 @@ class Driver:
         record of the epoch.
         """
         record = self.read().latest(self.scope)
-        self._first = _FirstLook(record)
+        self._first = _FirstRead(record)
         return record
 
-    def note_chunks(self, records: DecisionRecords) -> None:
+    def set_stale_chunks(self, records: decision_record.DecisionRecords) -> None:
         """Determine the keys of the log that the next `append` has to set to null."""
         self._chunks |= records.chunk_keys(self.scope)
 
-    def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
+    def read_unfenced(self, *, create: bool = True) -> decision_record.DecisionRecords:
         """Read the decision log without fencing the drivers that append to it.
 
         Wait for a recent append of the scope whose transaction marker is still missing.
@@ -280,7 +286,7 @@ class Driver:
     def append(
         self,
         owner: OpenTransaction,
-        record: Record | None,
+        record: decision_record.Record | None,
         step: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
@@ -304,17 +310,17 @@ class Driver:
                 appended; or the read after fencing was out of date, and the caller must fence and
                 read again.
         """
-        messages = replacing(self.scope, record, self._chunks)
+        messages = decision_record.replacing(self.scope, record, self._chunks)
         deadline = self.client.deadline(seconds) if seconds else self._deadline
 
-        def look() -> None:
+        def check() -> None:
             if before_commit is not None:
                 before_commit()
-            self._look_again()
+            self._check_unchanged()
 
         with self.watch.step(step):
-            owner = self._append(owner, messages, deadline, look)
-        self._first, self._chunks = None, chunks_of(messages)
+            owner = self._append(owner, messages, deadline, check)
+        self._first, self._chunks = None, decision_record.chunks_of(messages)
         return owner
 
     def check_alive(
@@ -334,11 +340,11 @@ class Driver:
         with self.watch.step("describe"):
             ids = [each.transactional_id for each in transactions]
             flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
-            told = self.describe([*ids, *flags], deadline)
-            check_alive(transactions, told, self.client.wall_ms())
-            if flags.intersection(told or ()):
+            found = self.describe([*ids, *flags], deadline)
+            check_alive(transactions, found, self.client.wall_ms())
+            if flags.intersection(found or ()):
                 raise TransactionError(
-                    "abort() was called for these tasks: nothing of the batch is decided",
+                    "abort() was called for these tasks: the batch is not decided",
                     hint="Start the query or the job again",
                 )
 
@@ -349,7 +355,7 @@ class Driver:
         try:
             return self.admin.describe(ids, deadline)
         except ProtocolError as error:
-            _LOG.debug("transactions can't be described: %s", error)
+            _LOG.debug("transactions cannot be described: %s", error)
             return None
 
     def _new_deadline(self) -> float:
@@ -359,20 +365,21 @@ class Driver:
         """Return descriptions of these ids within max.block.ms; empty if brokers are too old."""
         return self.describe(ids, self._deadline) or {}
 
-    def _look_again(self) -> None:
+    def _check_unchanged(self) -> None:
         """Raise a BrokerUnavailableError if the log's latest record is not the one read before."""
         first = self._first
         if first is None or self.read(create=False).latest(self.scope) == first.record:
             return
         raise BrokerUnavailableError(
-            f"the decision log's leader had an old end, and lacked the latest word on {self.scope}",
-            hint="Run the write again: nothing of it is decided",
+            f"the decision log's leader returned an outdated end, without the latest record of "
+            f"{self.scope}",
+            hint="Run the write again: the batch is not decided",
         )
 
     def _append(
         self,
         owner: OpenTransaction,
-        messages: Sequence[Message],
+        messages: Sequence[decision_record.Message],
         deadline: float,
         before_commit: Callable[[], None],
     ) -> OpenTransaction:
@@ -380,10 +387,10 @@ class Driver:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
             raise type(error)(
-                f"a newer driver of {self.scope} has taken over, and this one must stop",
+                f"a newer driver of {self.scope} has taken over; this one must stop",
                 error=error.error,
-                hint="A query may run once at a time under its transactionalIdPrefix: end this "
-                "driver or the other one. What was decided is finished by whichever goes on",
+                hint="Only one run of a query may use its transactionalIdPrefix at a time: stop "
+                "this driver or the other one. The remaining one finishes what was decided",
             ) from error
 
 

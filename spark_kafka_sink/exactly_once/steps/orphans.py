@@ -26,6 +26,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.protocol import Decided, LogState, Nothing, T_co
 from spark_kafka_sink.exactly_once.transactional_id import (
+    TaskTransactionalId,
     abort_flag_id,
     parse_task_id,
     tasks_pattern,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,9 @@ def abort_ours(
             return _result(driver.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
             _LOG.warning(
-                "left to time out: %s: %s", plural(len(transactions), "transaction"), error
+                "%s could not be aborted and will time out: %s",
+                plural(len(transactions), "transaction"),
+                error,
             )
             return Aborted(left_open=frozenset(each.transactional_id for each in transactions))
 
@@ -134,14 +136,14 @@ def abort_orphans(
     """
     with driver.watch.step("orphans"):
         try:
-            create_flags(driver, given_up)
+            create_abort_flags(driver, given_up)
         except KafkaProdError as error:
-            _LOG.warning("tasks that are late may still begin transactions: %s", error)
-            return sweep(driver, state, given_up) + Aborted(problem=error.message)
-        return sweep(driver, state, given_up)
+            _LOG.warning("delayed tasks may still begin transactions: %s", error)
+            return abort_all_orphans(driver, state, given_up) + Aborted(problem=error.message)
+        return abort_all_orphans(driver, state, given_up)
 
 
-def create_flags(driver: Driver, nonces: Collection[str]) -> None:
+def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
     """Create the abort flags of these plannings; raise a KafkaProdError on failure.
 
     After that none of their tasks begins a transaction.
@@ -151,17 +153,19 @@ def create_flags(driver: Driver, nonces: Collection[str]) -> None:
         driver.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
 
-def sweep(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
+def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
     """Abort orphans until none is listed any more: coordinators may move in the meantime."""
     found = Aborted()
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
             found += _result(driver.admin.fence(orphans, driver.client.deadline(SECONDS)))
     except ProtocolError as error:
-        _LOG.debug("transactions of lost attempts can't be listed: %s", error)
+        _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
     except KafkaProdError as error:
-        _LOG.warning("transactions of lost attempts are left to time out: %s", error)
+        _LOG.warning(
+            "transactions of lost attempts could not be aborted and will time out: %s", error
+        )
         return found + Aborted(problem=error.message)
     return found
 
@@ -194,13 +198,13 @@ def _is_orphan(
 
 
 def _result(codes: Mapping[str, int]) -> Aborted:
-    open_still = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
-    if open_still:
-        name, error = next(iter(open_still.items()))
+    still_open = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
+    if still_open:
+        name, error = next(iter(still_open.items()))
         _LOG.warning(
-            "%s could not be aborted, and will time out, such as %s: %s",
-            plural(len(open_still), "transaction"),
+            "%s could not be aborted and will time out, for example %s: %s",
+            plural(len(still_open), "transaction"),
             name,
             error,
         )
-    return Aborted(ended=frozenset(codes.keys() - open_still), left_open=frozenset(open_still))
+    return Aborted(ended=frozenset(codes.keys() - still_open), left_open=frozenset(still_open))

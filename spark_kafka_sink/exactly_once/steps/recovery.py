@@ -17,34 +17,26 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError, TornTransactionError
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, commit_outcome
-from spark_kafka_sink.exactly_once.decision_record import Fate, Record
-from spark_kafka_sink.exactly_once.protocol import (
-    Decided,
-    Nothing,
-    finished,
-    next_planning_step,
-    takes_over,
+from spark_kafka_sink.exactly_once.decision_record import (
+    DecidedBatch,
+    DecisionRecords,
+    Fate,
+    Record,
+    ScopeState,
 )
-from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, driver_id
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
-from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_admin import TransactionDescription
-    from spark_kafka_sink.exactly_once.decision_record import (
-        DecidedBatch,
-        DecisionRecords,
-        ScopeState,
-    )
-    from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
-    from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
 
 SECONDS: Final = 10.0
@@ -97,7 +89,9 @@ def _fate_in(
     try:
         marker = reader.marker_of(producer_id, place.last_offset, deadline)
     except KafkaProdError as error:
-        _LOG.warning("how %s ended can't be read from its topic: %s", task.transactional_id, error)
+        _LOG.warning(
+            "the outcome of %s cannot be read from its topic: %s", task.transactional_id, error
+        )
         return Fate.UNKNOWN
     if marker is None:
         return Fate.UNKNOWN
@@ -114,17 +108,17 @@ _ABORTED: Final = frozenset(
     }
 )
 _LOST: Final = (
-    "The lost rows have to be written again by hand: consumers with "
-    "isolation.level=read_uncommitted still find them at these offsets until retention removes them"
+    "Write the lost rows again yourself: consumers with isolation.level=read_uncommitted can read "
+    "them at these offsets until retention removes them"
 )
 _UNCLEAR: Final = (
-    "Of an unknown transaction the topic alone can tell, and the driver has found no marker there "
-    "or may not read it: a consumer with isolation.level=read_committed finds its records at these "
-    "offsets, or they are lost. "
+    "The driver found no marker of an unknown transaction in its topic, or may not read the topic: "
+    "if a consumer with isolation.level=read_committed receives no records at these offsets, they "
+    "are lost. "
 )
 _AGAIN: Final = (
-    "Raise transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that "
-    "it does not happen again"
+    "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
+    "allow it"
 )
 
 
@@ -154,28 +148,28 @@ def torn_error(
     lines = list(_lines(decided, fates))
     shown = lines[:_SHOWN]
     if len(lines) > _SHOWN:
-        shown.append(f"and {plural(len(lines) - _SHOWN, 'more line')}, which the decision log has")
+        shown.append(f"and {plural(len(lines) - _SHOWN, 'more line')} in the decision log")
     return TornTransactionError(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
-        f"{plural(len(fates), 'decided transaction')} can't be committed any more",
+        f"{plural(len(fates), 'decided transaction')} can no longer be committed",
         details=tuple(shown),
-        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST}. {_go_on(scope)}{_AGAIN}",
+        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST}. {_continue_hint(scope)}{_AGAIN}",
     )
 
 
-def _go_on(scope: Scope) -> str:
+def _continue_hint(scope: Scope) -> str:
     """Return the hint on how the scope can continue; empty for a run without a batchId."""
     if scope.kind is ScopeKind.RUN:
         return ""
     command = (
         f"Then `kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
-        f"'{driver_id(scope)}'` lets"
+        f"'{driver_id(scope)}'`"
     )
     if scope.kind is ScopeKind.BATCH:
-        return f"{command} it count as written. "
+        return f"{command} marks it as written. "
     return (
-        f"{command} the query go on behind this batch; or start it with a new checkpoint and "
-        "resetTransactionalState=true. "
+        f"{command} lets the query continue after this batch; or start it with a new checkpoint "
+        "and resetTransactionalState=true. "
     )
 
 
@@ -271,7 +265,7 @@ def _result(
     except KafkaProdError as error:
         return error
     if Fate.UNKNOWN in fates and driver.client.now() >= deadline:
-        return driver.client.unavailable("reading from the topics how transactions ended")
+        return driver.client.unavailable("reading the outcomes of transactions from the topics")
     return fates
 
 
@@ -313,8 +307,8 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
 def _report(driver: Driver, decided: DecidedBatch, waiting: Mapping[str, int]) -> None:
     errors = Counter(error_name(code) for code in waiting.values())
     _LOG.warning(
-        "batch %s of %s is decided; EndTxn of %d of %d transactions is not answered yet: %s, "
-        "such as %s. It is tried until it is",
+        "batch %s of %s is decided; waiting for EndTxn of %d of %d transactions: %s, for example "
+        "%s. EndTxn is retried until it succeeds",
         decided.batch,
         driver.scope,
         len(waiting),
@@ -335,14 +329,12 @@ def _is_refusal(code: int) -> bool:
 def _descriptions(
     driver: Driver, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
-    """What coordinators say of transactions that are lost or not clear; nothing if they can't."""
+    """Return the descriptions of transactions that may be lost; empty if not available."""
     limit = driver.client.deadline(REPORT_SECONDS)
     try:
         return driver.describe(names, limit if deadline is None else min(limit, deadline)) or {}
     except KafkaProdError as error:
-        _LOG.warning(
-            "what became of %s can't be asked: %s", plural(len(names), "transaction"), error
-        )
+        _LOG.warning("the outcome of %s is unknown: %s", plural(len(names), "transaction"), error)
         return {}
 
 
@@ -354,7 +346,7 @@ def roll_forward(
     driver: Driver,
     owner: OpenTransaction,
     decided: DecidedBatch,
-    caller: Caller | None,
+    caller: protocol.Caller | None,
     known: tuple[Fate, ...],
 ) -> OpenTransaction:
     """Commit what an earlier driver has decided, and record that it is done.
@@ -374,24 +366,24 @@ def roll_forward(
         FencedError: a newer driver has taken over.
     """
     _LOG.warning(
-        "batch %s of %s was decided by a driver that did not finish it: committing %s now",
+        "batch %s of %s was decided by a driver that did not finish it: committing %s",
         decided.batch,
         driver.scope,
         plural(len(decided.transactions), "transaction"),
     )
     fates = known or commit_all(driver, decided)
     driver.restart()
-    if fates and caller is not None and takes_over(decided, caller):
+    if fates and caller is not None and protocol.takes_over(decided, caller):
         _LOG.warning("%s", torn_error(driver.scope, decided, fates))
         return owner
     if fates:
-        note_torn(driver, owner, decided, fates, known)
+        append_torn(driver, owner, decided, fates, known)
         raise torn_error(driver.scope, decided, fates)
     done = Record.done(decided, driver.client.wall_ms())
     return driver.append(owner, done, "done", APPEND_SECONDS)
 
 
-def note_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
+def append_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
     """Append that our own decision is carried out.
 
     The batch is already visible, so a failure here, or a newer driver, does no harm. The next
@@ -400,12 +392,14 @@ def note_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> 
     try:
         driver.append(owner, record, "done", APPEND_SECONDS)
     except FencedError as error:
-        _LOG.warning("the batch is committed, and its driver is done: %s", error)
+        _LOG.warning("the batch is committed, but a newer driver has fenced this one: %s", error)
     except KafkaProdError as error:
-        _LOG.warning("the batch is committed, but the decision log can't say so: %s", error)
+        _LOG.warning(
+            "the batch is committed, but this cannot be recorded in the decision log: %s", error
+        )
 
 
-def note_torn(
+def append_torn(
     driver: Driver,
     owner: OpenTransaction,
     decided: DecidedBatch,
@@ -419,7 +413,7 @@ def note_torn(
     try:
         driver.append(owner, torn, "torn", APPEND_SECONDS)
     except KafkaProdError as error:
-        _LOG.warning("the decision log can't say that the batch is torn: %s", error)
+        _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)
 
 
 _MOST_NAMED: Final = 10
@@ -442,8 +436,8 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
         TornTransactionError: rows of a decided batch are lost.
     """
     record = driver.read_unfenced().latest(driver.scope)
-    state: ScopeState = Nothing() if record is None else record.state
-    step = next_planning_step(state)
+    state: ScopeState = protocol.Nothing() if record is None else record.state
+    step = protocol.next_planning_step(state)
     if step is None or record is None:
         return state
     decided = step.decided
@@ -452,7 +446,7 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
         raise torn_error(driver.scope, decided, fates)
     if fates:
         _LOG.warning("%s", torn_error(driver.scope, decided, fates))
-    return finished(decided)
+    return protocol.finished(decided)
 
 
 def recover_runs(driver: Driver) -> None:
@@ -470,7 +464,7 @@ def recover_runs(driver: Driver) -> None:
     if decided:
         most = driver.client.deadline(driver.max_block_s * 0.75)  # the rest is for the log
         for scope, result in commit_others(driver, decided, most).items():
-            _note_run(driver.of(scope, deadline), records, decided[scope], result)
+            _append_run_outcome(driver.of(scope, deadline), records, decided[scope], result)
     for scope in over:
         if driver.client.now() < deadline:
             _forget_run(driver.of(scope, deadline), records)
@@ -489,7 +483,7 @@ def _other_runs(
             continue
         if record is None or record.is_torn:
             continue
-        if isinstance(record.state, Decided):
+        if isinstance(record.state, protocol.Decided):
             decided[scope] = record.state
         elif driver.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
             over.append(scope)
@@ -498,14 +492,14 @@ def _other_runs(
 
 def _forget_run(driver: Driver, records: DecisionRecords) -> None:
     """Remove the record of a finished run from the log; a failure is harmless."""
-    driver.note_chunks(records)
+    driver.set_stale_chunks(records)
     try:
         driver.append(driver.fence(), None, "forget")
     except KafkaProdError as error:
-        _LOG.debug("the record of %s is left in the decision log: %s", driver.scope, error)
+        _LOG.debug("the record of %s stays in the decision log: %s", driver.scope, error)
 
 
-def _note_run(
+def _append_run_outcome(
     driver: Driver,
     records: DecisionRecords,
     decided: DecidedBatch,
@@ -515,12 +509,16 @@ def _note_run(
     if isinstance(result, KafkaProdError):
         _LOG.warning("%s", _unfinished(driver, decided, result))
         return
-    driver.note_chunks(records)
+    driver.set_stale_chunks(records)
     torn = Record.of(decided, driver.client.wall_ms(), result) if result else None
     try:
         driver.append(driver.fence(), torn, "done")
     except KafkaProdError as error:
-        _LOG.warning("%s is finished, and the decision log can't say so: %s", driver.scope, error)
+        _LOG.warning(
+            "%s is finished, but this cannot be recorded in the decision log: %s",
+            driver.scope,
+            error,
+        )
         return
     if result:
         _LOG.error("%s", torn_error(driver.scope, decided, result))
@@ -532,9 +530,9 @@ def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) ->
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)
     return (
-        f"{driver.scope} was decided and could not be finished: {error}. Its transactions "
-        f"{', '.join(names[:_MOST_NAMED])}{more} hold read_committed readers back, and their rows "
-        "are lost if they time out. The next batch write with this transactionalIdPrefix tries "
-        f"again, or `kafkaprod transactions commit --prefix {driver.scope.prefix} "
-        f"--bootstrap-servers {servers}` does; `kafkaprod transactions list` shows what is open"
+        f"{driver.scope} was decided but could not be finished: {error}. Its transactions "
+        f"{', '.join(names[:_MOST_NAMED])}{more} block read_committed readers, and their rows are "
+        "lost if they time out. To retry, write another batch with this transactionalIdPrefix, or "
+        f"run `kafkaprod transactions commit --prefix {driver.scope.prefix} --bootstrap-servers "
+        f"{servers}`; `kafkaprod transactions list` shows open transactions"
     )

@@ -19,7 +19,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
-from spark_kafka_sink.exactly_once.steps.orphans import create_flags
+from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.exactly_once_driver import plan_write
@@ -152,7 +152,7 @@ def test_tasks_whose_write_was_aborted_are_never_decided(
     assert isinstance(writer.task, TransactionalTaskWriter)
     plan = writer.task.plan
     with connected_driver(writer.task.config, plan.scope) as driver:
-        create_flags(driver, [plan.nonce])
+        create_abort_flags(driver, [plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called for these tasks"):
         writer.commit([message])
     assert _open(servers, unique_topic) == []

@@ -98,7 +98,7 @@ def test_who_has_seen_to_the_lost_rows_lets_the_query_go_on(query: Writes) -> No
     tear(query)
     with connected_driver(query.config, query.scope) as driver:
         finished = accept_loss(driver)
-        with pytest.raises(TransactionError, match="no torn batch"):
+        with pytest.raises(TransactionError, match="not have a torn batch"):
             accept_loss(driver)
     assert (finished.batch, finished.lost) == ("0", 2)
     assert query.committer.recover() == Done(QUERY, "0")
@@ -121,7 +121,7 @@ def test_by_hand_a_torn_batch_keeps_no_other_from_being_committed(query: Writes)
 def test_transactions_without_time_left_fail_before_the_decision(query: Writes) -> None:
     short = replace(query, timeout_ms=MIN_LEFT_MS - 1)
     results = short.tasks("0")
-    with pytest.raises(TransactionError, match="can't be committed safely"):
+    with pytest.raises(TransactionError, match="cannot be committed safely"):
         query.committer.commit("0", results)
     assert query.visible() == rows_of()
     assert query.committer.commit("0", query.tasks("0")).status is CommitStatus.COMMITTED

@@ -61,7 +61,7 @@ def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None
     again = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (again.transaction_outcome, again.persisted) == ("already written", 0)
     console.wait_for("batchId 2026-11-20 is already written", mark)
-    with pytest.raises(Exception, match="with 100 rows, now there are 110"):
+    with pytest.raises(Exception, match="with 100 rows, but now has 110"):
         once.write(once.numbers(0, 110), batchId="2026-11-20")
     by_column = {"batchId": "2026-11-20", "writeName": "by column"}
     rows = once.numbers(100, 150)
@@ -188,7 +188,7 @@ def test_two_writes_of_for_each_batch_to_one_topic(
             for_each.write(rows, number, **more)
 
     for _ in range(2):  # also when the first write is found
-        with pytest.raises(StreamingQueryException, match="another write of the same run") as e:
+        with pytest.raises(StreamingQueryException, match="another write in the same run") as e:
             for_each.run(halves)
         assert "writeName" in str(e.value)
         assert len(once.read()) == 5

@@ -86,7 +86,7 @@ def test_a_checkpoint_that_is_set_back_by_one_batch_loses_nothing_silently(
     shutil.copytree(backup, checkpoint)
     _put(stream, 2, 3)
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match="10 rows, now there are 20"):
+        with pytest.raises(StreamingQueryException, match="10 rows, but now has 20"):
             stream.run(many, **options(stream.topic))
     assert _outcomes(stream) == ["committed", "aborted"]
     assert _read(stream) == list(range(20))

@@ -116,14 +116,14 @@ STREAMS = (
             ("complete", "available-now", "output mode complete.*append"),
         )
     ),
-    Way(name="stream-continuous", act=_continuous, refused="write none.*processingTime"),
+    Way(name="stream-continuous", act=_continuous, refused="without writing them.*processingTime"),
     Way(name="stream-reported", act=_reported),
     Way(name="stream-a-bad-row", act=_bad_row, refused=r"ColumnError \S+-stream-a-bad-row 7$"),
     Way(name="stream-exactly-once", act=_exactly_once, transactional=True),
     Way(
         name="stream-continuous-exactly-once",
         act=_continuous_exactly_once,
-        refused="write none.*processingTime",
+        refused="without writing them.*processingTime",
     ),
     Way(name="stream-to-table", act=_to_table),
     Way(name="stream-for-each-batch", act=_foreach_batch),

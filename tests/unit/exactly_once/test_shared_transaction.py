@@ -90,7 +90,7 @@ def test_leaders_have_what_tasks_report() -> None:
 
 def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
     unknown = {PLACE: replace(WRITTEN, first_offset=None)}
-    with pytest.raises(TransactionError, match="from offset 100 on, not from None"):
+    with pytest.raises(TransactionError, match="starts at offset 100 instead of None"):
         check_producers(SHARED, unknown, {PLACE: (KNOWN,)})
 
 
@@ -98,11 +98,11 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
     ("known", "said"),
     [
         (STRANGER, "events-1 has none of 20 records"),
-        (replace(KNOWN, epoch=4), "has epoch 4 of the producer, not 3"),
+        (replace(KNOWN, epoch=4), "has epoch 4 of the producer instead of 3"),
         (replace(KNOWN, transaction_start=None), "has no open transaction"),
-        (replace(KNOWN, last_sequence=24), "has sequence 24 as its last, not 19"),
-        (replace(KNOWN, last_sequence=-1), "has sequence -1 as its last, not 19"),
-        (replace(KNOWN, transaction_start=90), "from offset 90 on, not from 100"),
+        (replace(KNOWN, last_sequence=24), "has sequence 24 as the last one instead of 19"),
+        (replace(KNOWN, last_sequence=-1), "has sequence -1 as the last one instead of 19"),
+        (replace(KNOWN, transaction_start=90), "starts at offset 90 instead of 100"),
     ],
 )
 def test_what_a_leader_does_not_have_fails_the_batch(known: ActiveProducer, said: str) -> None:

@@ -136,7 +136,7 @@ def test_batches_refused_for_their_size() -> None:
 def test_cpu_bound_by_the_codec() -> None:
     slow = report({"compression.type": "gzip"}, compression_time=spread(45_000))
     assert only(advise(slow)) == ("compression.type", Direction.LOWER)
-    assert "gzip was at work 90% of the time, 45.0 ms a batch" in advise(slow)[0].figure
+    assert "compressing with gzip took 90% of the time, 45.0 ms per batch" in advise(slow)[0].figure
     assert advise(report({"compression.type": "gzip"}, compression_time=spread(10_000))) == []
 
 
@@ -145,7 +145,7 @@ def test_the_ceiling_of_requests_under_way() -> None:
     found = advise(report(**far))
     assert only(found) == ("batch.size", Direction.RAISE)
     assert "5 requests of 900,000 bytes to 1 broker in 200.0 ms" in found[0].figure
-    assert "22.50 MB/s, and a task sent 18.00" in found[0].figure
+    assert "22.50 MB/s; it sent 18.00" in found[0].figure
     one = advise(report({"max.in.flight.requests.per.connection": "1"}, **far))
     assert only(one)[0] == "max.in.flight.requests.per.connection"
 
@@ -198,7 +198,9 @@ def test_rate_times_linger_far_below_batch_size() -> None:
     }
     found = advise(report({"linger.ms": "5"}, **slow))
     assert only(found) == ("linger.ms", Direction.RAISE)
-    assert "200 of 200 batches left after 5 ms with 2,000 of 1,048,576 bytes" in found[0].figure
+    assert (
+        "200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes" in found[0].figure
+    )
     assert "about 1,000 ms" in found[0].sentence
     assert advise(report({"linger.ms": "1000"}, **slow)) == []
 
@@ -241,7 +243,7 @@ def test_tiny_tasks() -> None:
     tiny = report(tasks=1000, partitions=parts(1_000_000, 1_000_000), duration_sum_ms=100_000)
     found = [advice for advice in advise(tiny) if advice.setting == "the number of tasks"]
     assert "1,000 tasks with 2,000 bytes and 100 ms each" in found[0].figure
-    assert "unless it takes that many to make the rows" in found[0].sentence
+    assert "unless computing the rows needs that many tasks" in found[0].sentence
     assert advise(report(tasks=1000)) == []
 
 
@@ -306,7 +308,7 @@ def test_few_rows_in_each_batch_from_spark() -> None:
 def test_large_rows_in_batches_without_a_bound() -> None:
     found = advise(handed_over(10_000, 60_000, 2**31 - 1))
     assert only(found) == (ARROW_BYTES, Direction.LOWER)
-    assert "10,000 rows of 60,000 bytes make a batch of 600 MB" in found[0].figure
+    assert "10,000 rows of 60,000 bytes form a batch of 600 MB" in found[0].figure
     assert advise(handed_over(10_000, 60_000, 67_108_864)) == []
     assert advise(handed_over(1_000, 60_000, 2**31 - 1)) == []
     assert advise(handed_over(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
@@ -314,7 +316,7 @@ def test_large_rows_in_batches_without_a_bound() -> None:
 
 def test_advice_is_one_line_for_a_human() -> None:
     assert str(advise(report({"client.id": "etl"}, throttle_ms=2000))[0]) == (
-        "check the brokers' quota: a quota of client.id etl or its user slows the write down; "
+        "check the brokers' quota: a quota of client.id etl or its user slows the write; "
         "raise it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the "
         "time)"
     )
@@ -362,7 +364,7 @@ def test_everything_that_is_too_small_is_named() -> None:
     assert {advice.direction for advice in found} == {Direction.RAISE}
     assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].figure
     assert "40 of 200 batches full at 600 bytes, 500 bytes in each" in names["batch.size"].figure
-    assert "5 bytes came to a partition in 1 ms" in names["linger.ms"].figure
+    assert "5 bytes reached a partition in 1 ms" in names["linger.ms"].figure
     usual = advise(report({**settings, "linger.ms": "5"}, **tiny))
     assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
 
@@ -372,9 +374,9 @@ def test_leaders_that_are_not_ready_yet_are_no_ill_brokers() -> None:
     first = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
     waits: dict[str, Any] = {"retries": 151, "errors": errors, "queue_latency": times(0.5)}
     found = advise(report(partitions=first, **waits))
-    assert only(found) == ("when the topics are made", Direction.CHECK)
-    assert "151 retries for 200 batches, 150 times for a leader" in found[0].figure
-    assert "2 of 2 partitions began at offset 0" in found[0].figure
+    assert only(found) == ("when the topics are created", Direction.CHECK)
+    assert "151 retries for 200 batches, 150 times because a leader" in found[0].figure
+    assert "2 of 2 partitions started at offset 0" in found[0].figure
     later = tuple(replace(part, first_offset=7) for part in first)
     old = advise(report(partitions=later, **waits))
     assert {advice.setting for advice in old} == {"the brokers"}
@@ -413,7 +415,10 @@ def test_small_batches_of_a_partitioner_that_spreads_rows(partitioner: str) -> N
     small: dict[str, Any] = {**LINGERED, "partitions": parts(*[4_000] * 100)}
     found = advise(report(**small, **rows_of(partitioner, partitions=100)))
     assert only(found) == ("the default partitioner", Direction.SET)
-    assert f"{partitioner} spreads the rows over 100 partitions, 2,000 of" in found[0].figure
+    assert (
+        f"{partitioner} distributes the rows over 100 partitions; batches have 2,000 of"
+        in found[0].figure
+    )
     keyed = advise(report(**small, **rows_of("default", keyed=100_000, partitions=100)))
     assert only(keyed) == ("linger.ms", Direction.RAISE)
     full = report(partitions=parts(*[1_800_000] * 100), **rows_of(partitioner, partitions=100))
@@ -473,7 +478,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
         ],
     ),
     "new partitions": (
-        "when the topics are made",
+        "when the topics are created",
         Direction.CHECK,
         report(retries=150, errors=NOT_READY, partitions=FIRST),
         [
@@ -481,7 +486,7 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
             report(retries=150, errors=ERRORS, partitions=FIRST),
         ],
     ),
-    "refused for their size": (
+    "rejected for their size": (
         "batch.size",
         Direction.LOWER,
         report(splits=20),

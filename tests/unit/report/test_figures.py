@@ -27,7 +27,7 @@ def test_rates_are_of_the_whole_write() -> None:
     assert found["rate"] == "250 records/s"
     assert found["rate, encoded"] == "2 MB/s"
     assert found["compression"] == "4 to 1"
-    assert found["records a batch"] == "250"
+    assert found["records per batch"] == "250"
     assert _of(replace(REPORT, duration_ms=0))["rate"] == "500 records/s"
 
 

@@ -53,7 +53,7 @@ def test_a_file_and_a_folder_of_micro_batches(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_file_system(tmp_path: Path) -> None:
     place = f"mock:///{tmp_path.name}"
-    with pytest.raises(ReportError, match="can't be read"):
+    with pytest.raises(ReportError, match="cannot be read"):
         DeliveryReport.read(place)
 
 
@@ -62,17 +62,17 @@ def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> Non
         DeliveryReport.read(tmp_path)
     other = tmp_path / "x.json"
     for text, instead in (
-        (b"{}", "but other JSON: its version is None"),
-        (b"[]", "but other JSON: list"),
-        (b"", "but empty"),
-        (b"a = 1", "no JSON: Expecting value"),
-        (b"\xff\xfe", "no JSON"),
+        (b"{}", "its version is None"),
+        (b"[]", "JSON list"),
+        (b"", "empty"),
+        (b"a = 1", "invalid JSON: Expecting value"),
+        (b"\xff\xfe", "invalid JSON"),
     ):
         other.write_bytes(text)
         for path in (tmp_path, other):
             with pytest.raises(ReportError, match=rf"x\.json: not a delivery report.*{instead}"):
                 DeliveryReport.read(path)
-    with pytest.raises(ReportError, match="can't be read"):
+    with pytest.raises(ReportError, match="cannot be read"):
         DeliveryReport.read(tmp_path / "none.json")
 
 

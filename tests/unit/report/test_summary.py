@@ -29,8 +29,8 @@ def test_the_block() -> None:
         "  spread          1 topic, 1 partition, 1 batch, 1 task\n"
         "  time            2.0 s, 5,000 records/s, 2.0 MB/s in the slowest task\n"
         "  request latency p50 4.0 ms, p99 4.0 ms, max 4.0 ms\n"
-        "  time in queue   p50 50.0 ms, p99 50.0 ms, max 50.0 ms\n"
-        "  trouble         1 retry, 0 split batches, throttled 0 ms, 1 task on a later attempt, "
+        "  queue latency   p50 50.0 ms, p99 50.0 ms, max 50.0 ms\n"
+        "  problems        1 retry, 0 split batches, throttled 0 ms, 1 task on a later attempt, "
         "NOT_LEADER_OR_FOLLOWER 1\n"
         "  topic           flights: 10,000 records in 1 partition, offsets 500 to 10,499"
     )
@@ -49,7 +49,7 @@ def test_every_status_is_named() -> None:
     assert (
         "1 persisted, 2 possibly persisted, 3 not persisted, 4 sent without acknowledgement" in text
     )
-    assert "t: 1 record in 1 partition, 9 not known to be delivered" in text
+    assert "t: 1 record in 1 partition, 9 possibly not delivered" in text
 
 
 def test_nothing_sent_without_acks_counts_as_delivered() -> None:
@@ -89,7 +89,7 @@ def test_a_topic_with_a_loss_is_always_shown() -> None:
     ]
     parts[70] = replace(parts[70], persisted=0, not_persisted=1)
     text = summarize(DeliveryReport(partitions=tuple(parts)))
-    assert "topic-70: 0 records in 1 partition, 1 not known to be delivered" in text
+    assert "topic-70: 0 records in 1 partition, 1 possibly not delivered" in text
     assert DeliveryStatus.NOT_PERSISTED.replace("_", " ") in text
 
 

@@ -87,7 +87,7 @@ def test_reports_that_do_not_add_up_are_counted() -> None:
     broken = DeliveryMessage(PackedReport(b"?", b"?"))
     report = committed_report([KNOWN, broken, KNOWN])
     assert report.tasks == 2
-    assert report.error.startswith("1 of 3 tasks' reports can't be added up: error ")
+    assert report.error.startswith("1 of 3 tasks' reports cannot be merged: error ")
 
 
 def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> DeliveryMessage:

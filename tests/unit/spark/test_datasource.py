@@ -30,7 +30,9 @@ def test_a_stream_has_no_dry_run() -> None:
 
 def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": "s3a://logs/statistics"})
-    with pytest.raises(ReportError, match=r"the statistics can't be written to.*write it as s3://"):
+    with pytest.raises(
+        ReportError, match=r"the statistics cannot be written to.*write it as s3://"
+    ):
         source.writer(StructType([StructField("value", StringType())]), overwrite=False)
 
 

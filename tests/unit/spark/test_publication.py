@@ -55,7 +55,7 @@ def _read(path: Path) -> DeliveryReport:
 @pytest.mark.parametrize("path", ["/dev/full", "dbfs:/x", "s3a://b/x", "/dev/null/x", "{folder}"])
 def test_a_bad_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _commit_and_abort(_task(reportPath=path.format(folder=tmp_path)))
-    assert "the write has no report, what is in Kafka stays" in caplog.text
+    assert "no report of the write was written; data in Kafka is unaffected" in caplog.text
 
 
 def test_streams_without_a_name_share_a_path(
@@ -71,7 +71,7 @@ def test_streams_without_a_name_share_a_path(
     files = sorted(path.rglob("batch-7.json"))
     assert [_read(file).tasks for file in files] == [3, 4]
     assert files[0].parent == path
-    assert caplog.text.count("holds the reports of another stream") == 1
+    assert caplog.text.count("is used by another stream") == 1
 
 
 def test_a_store_that_hangs(
@@ -115,7 +115,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     batch_writer(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
     assert (report.status, report.tasks, report.retries) == (WriteStatus.SUCCEEDED, 2, 4)
-    assert "1 of 3 tasks' reports can't be added up" in report.error
+    assert "1 of 3 tasks' reports cannot be merged" in report.error
 
 
 def test_a_report_that_lacks_a_field() -> None:
@@ -162,10 +162,10 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
     batch_writer(task).abort([DONE, None])
     failed = _read(path)
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
-    assert "the exception that Spark raised says why" in failed.error
+    assert "see the exception that Spark raised" in failed.error
     assert "status" in summarize(failed)
     task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path), "w"))
-    task.origin.error_file.leave(ReportError("that is why"))
+    task.origin.error_file.store(ReportError("that is why"))
     batch_writer(task).abort([DONE, None])
     assert _read(path).error == "ReportError: that is why"
     batch_writer(task).commit([DONE])
@@ -178,7 +178,7 @@ def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: P
     task = _task(reportPath=str(tmp_path))
     planned = "2026-01-02T03:04:05.000+00:00"
     file = PlanFile(str(tmp_path / "session" / "q.planned"))
-    file.keep(Planned(at=planned))
+    file.store(Planned(at=planned))
     task.origin = WriteOrigin(plan_file=file)
     stream_writer(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")
@@ -186,7 +186,7 @@ def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: P
     assert report.duration_ms > 0
     error = report.error
     assert "or the query was stopped" in error
-    assert "written again at the next start" in error
+    assert "writes the micro-batch again" in error
 
 
 def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_how_much_is_said(
 ) -> None:
     task = _task(**option)
     failures = {
-        "full": "stays in Kafka:\nKafka delivery report",
-        "line": "stays in Kafka: 0",
+        "full": "stay in Kafka:\nKafka delivery report",
+        "line": "stay in Kafka: 0",
         "": "",
     }
     stream = Publication.of(task.config, WriteOrigin(query_name="q"), 7)

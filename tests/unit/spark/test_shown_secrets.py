@@ -9,7 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.plan import shown_secrets, warn_of_shown_secrets
+from spark_kafka_sink.spark.plan import displayed_secrets, warn_of_displayed_secrets
 
 SENTINEL = "s3nt1nel"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"
@@ -33,12 +33,12 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     ],
 )
 def test_secrets_that_spark_does_not_hide(option: str, value: str, shown: bool) -> None:
-    assert shown_secrets(MINIMAL | {option: value}) == ([option] if shown else [])
+    assert displayed_secrets(MINIMAL | {option: value}) == ([option] if shown else [])
 
 
 def test_the_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        warn_of_shown_secrets(MINIMAL | {"kafka.ssl.keystore.key": KEY})
+        warn_of_displayed_secrets(MINIMAL | {"kafka.ssl.keystore.key": KEY})
     (record,) = caplog.records
     assert "kafka.ssl.keystore.key" in record.getMessage()
     assert "file:PATH or env:NAME" in record.getMessage()

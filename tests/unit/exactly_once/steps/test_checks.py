@@ -58,7 +58,7 @@ def test_a_pause_of_the_driver_outlasts_no_transaction(timeout_ms: int) -> None:
     told = {name: replace(each, timeout_ms=timeout_ms) for name, each in ALIVE.items()}
     latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
     for described in (told, None):
-        with pytest.raises(TransactionError, match="can't be committed safely"):
+        with pytest.raises(TransactionError, match="cannot be committed safely"):
             check_alive(short, described, latest)
     check_alive(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
 
@@ -87,7 +87,7 @@ def test_a_transaction_that_somebody_has_touched_is_not_decided(changed: dict[st
 
 def test_a_transaction_that_its_coordinator_has_forgotten_is_not_decided() -> None:
     forgotten = {name: told for name, told in ALIVE.items() if name != NAME}
-    with pytest.raises(TransactionError, match=f"{NAME} is not known"):
+    with pytest.raises(TransactionError, match=f"{NAME} is no longer known"):
         check_alive(TASKS, forgotten, STARTED)
 
 

@@ -16,7 +16,7 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
     written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
     text = str(refusal_error(Refusal.OTHER_JOBS_ROWS, scope, written, caller))
     assert "batch 7 of orders named late to the topics of its rows" in text
-    assert "10 rows, now there are 10, for topics a, b, d, e, f and 2 more, now for c" in text
+    assert "10 rows, but now has 10, for topics a, b, d, e, f and 2 more, now for c" in text
     assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
     found = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
     caller = Caller(query="q", batch="7", single=True, run="r", nonces=frozenset({"o"}))
@@ -42,5 +42,5 @@ def test_an_empty_log_has_no_record() -> None:
 def test_other_rows_are_named_with_both_numbers() -> None:
     caller = Caller(query="q", batch="17", rows=2_000)
     error = refusal_error(Refusal.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), caller)
-    assert "batch 17 of query q with 1,000 rows, now there are 2,000" in error.message
+    assert "batch 17 of query q with 1,000 rows, but now has 2,000" in error.message
     assert "--prefix orders --accept-loss 'orders/stream'`" in str(error)

@@ -66,7 +66,7 @@ def test_partitions_that_the_decision_does_not_name_are_counted() -> None:
 def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None:
     error = torn_error(ORDERS, DECIDED, (Fate.COMMITTED, Fate.LOST))
     assert error.message == (
-        "batch 17 of stream orders is torn: 1 of 2 decided transactions can't be committed any more"
+        "batch 17 of stream orders is torn: 1 of 2 decided transactions can no longer be committed"
     )
     assert "resetTransactionalState=true" in str(error)
     again = pickle.loads(pickle.dumps(error))
@@ -81,18 +81,18 @@ def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None
 def test_a_long_list_is_cut() -> None:
     many = Decided("q", "17", task_transactions(100))
     lines = str(torn_error(ORDERS, many, (Fate.LOST,) * 100)).splitlines()
-    assert lines[51] == "  and 150 more lines, which the decision log has"
+    assert lines[51] == "  and 150 more lines in the decision log"
 
 
 @pytest.mark.parametrize(
     ("scope", "words"),
     [
-        (ORDERS, "--prefix orders --accept-loss 'orders/stream'` lets the query go on"),
+        (ORDERS, "--prefix orders --accept-loss 'orders/stream'` lets the query continue"),
         (
             Scope.batch("a", "b c"),
-            "--prefix a --accept-loss 'a/batch/b%20c/topic-column'` lets it count",
+            "--prefix a --accept-loss 'a/batch/b%20c/topic-column'` marks it as written",
         ),
-        (Scope.run("a"), "removes them. Raise transaction.timeout.ms"),
+        (Scope.run("a"), "removes them. To prevent this, raise transaction.timeout.ms"),
     ],
 )
 def test_the_error_says_how_to_go_on(scope: Scope, words: str) -> None:
@@ -102,4 +102,4 @@ def test_the_error_says_how_to_go_on(scope: Scope, words: str) -> None:
 def test_the_topic_is_asked_where_brokers_do_not_know() -> None:
     for fate in Fate:
         text = str(torn_error(ORDERS, DECIDED, (Fate.LOST, fate)))
-        assert ("the topic alone can tell" in text) == (fate is Fate.UNKNOWN)
+        assert ("found no marker of an unknown transaction" in text) == (fate is Fate.UNKNOWN)

@@ -248,7 +248,7 @@ def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
     def write(path: str, text: str, *, subject: str) -> None:
         slow.wait(60)
         written.append(path)
-        raise ReportError(f"{subject} can't be written to {path}")
+        raise ReportError(f"{subject} cannot be written to {path}")
 
     monkeypatch.setattr(statistics, "write_report", write)
     files = statistics.StatisticsFiles(str(tmp_path / "t"))
@@ -259,7 +259,7 @@ def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
     slow.set()
     files.close()
     assert len(written) == 2
-    assert "no statistics: the statistics can't be written to" in caplog.text
+    assert "no statistics: the statistics cannot be written to" in caplog.text
 
 
 def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:

@@ -45,7 +45,7 @@ def test_a_micro_batch_is_written_or_skipped(
 @pytest.mark.parametrize(
     ("state", "batch", "wanted"),
     [
-        (Nothing(), "5", "nothing of the batches before"),
+        (Nothing(), "5", "no record of the previous batches"),
         (Done("other", "4"), "0", "another query"),
         (Done("q", "6"), "5", "a later batch"),
     ],
@@ -55,7 +55,7 @@ def test_a_refused_micro_batch_is_told_what_to_do(
 ) -> None:
     with pytest.raises(TransactionError, match=wanted) as caught:
         _plan(state).must_write("q", batch)
-    assert "each attempt ends with this" in str(caught.value.hint)
+    assert "each attempt fails with this" in str(caught.value.hint)
 
 
 def test_a_new_query_takes_over_where_that_is_meant() -> None:

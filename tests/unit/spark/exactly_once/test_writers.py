@@ -150,7 +150,7 @@ def test_an_abort_knows_the_planning_from_a_task_or_from_the_plan_file(
 ) -> None:
     committer.answer = CommitStatus.ABORTED
     writer.end.origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
-    writer.end.origin.plan_file.keep(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
+    writer.end.origin.plan_file.store(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
     writer.abort([DONE, None], 7)
     writer.abort([None, None], 7)
     asked = [each for each in committer.calls if len(each) > 1]

@@ -46,4 +46,4 @@ def test_a_notebook_has_one_line_that_changes() -> None:
 def test_a_notebook_does_not_wait_for_ever() -> None:
     display = _Display()
     NotebookLine(display).close()
-    assert display.shown == ["no task has told its progress"]
+    assert display.shown == ["no task reported progress"]

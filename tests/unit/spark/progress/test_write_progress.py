@@ -36,15 +36,15 @@ def test_what_strangers_send_is_nothing(datagram: bytes) -> None:
 
 def test_tasks_add_up() -> None:
     total = ProgressSum()
-    total.take(ONE, 100.0)
-    total.take(TWO, 101.0)
+    total.add(ONE, 100.0)
+    total.add(TWO, 101.0)
     found = total.total(102.0, SILENCE_S)
     assert (found.rows, found.persisted, found.running, found.ended) == (250, 150, 2, 0)
     assert found.rate == 75.0
     assert str(found) == (
         "2 s: 150 records acknowledged, 75/s, 2.0 MB; tasks: 2 running, 0 ended; "
-        "1 waits for rows from Spark; 1 waits for room in the buffer, as Kafka takes less than "
-        "Spark gives"
+        "1 waits for rows from Spark; 1 waits for buffer memory, because Kafka is slower than "
+        "Spark"
     )
 
 
@@ -52,14 +52,14 @@ def test_late_and_doubled_datagrams_change_nothing() -> None:
     done = TaskProgress(partition_id=0, task_attempt_id=1, rows=300, persisted=300, done=True)
     total = ProgressSum()
     for progress in (ONE, done, done, ONE):
-        total.take(progress, 1.0)
+        total.add(progress, 1.0)
     found = total.total(2.0, SILENCE_S)
     assert (found.rows, found.persisted, found.running, found.ended) == (300, 300, 0, 1)
 
 
 def test_a_task_that_is_silent_does_not_run() -> None:
     total = ProgressSum()
-    total.take(ONE, 1.0)
+    total.add(ONE, 1.0)
     assert total.total(1.0 + SILENCE_S, SILENCE_S).running == 0
 
 
@@ -67,14 +67,14 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     total = ProgressSum()
     for second in range(100):
         records = 1000 if second < 50 else 1000 + (second - 50) * 10
-        total.take(TaskProgress(partition_id=0, task_attempt_id=1, persisted=records), second)
+        total.add(TaskProgress(partition_id=0, task_attempt_id=1, persisted=records), second)
         rate = total.total(second, SILENCE_S).rate
     assert rate == pytest.approx(10)
 
 
 def test_the_first_rate_is_that_since_the_first_task_began() -> None:
     total = ProgressSum()
-    total.take(TaskProgress(partition_id=0, task_attempt_id=1, elapsed_ms=2000, persisted=100), 9.0)
+    total.add(TaskProgress(partition_id=0, task_attempt_id=1, elapsed_ms=2000, persisted=100), 9.0)
     found = total.total(9.001, SILENCE_S)
     assert found.seconds == pytest.approx(2.001)
     assert found.rate == pytest.approx(50, rel=0.01)
@@ -82,9 +82,9 @@ def test_the_first_rate_is_that_since_the_first_task_began() -> None:
 
 def test_who_interrupts_is_told_what_still_writes() -> None:
     total = ProgressSum()
-    total.take(ONE, 1.0)
+    total.add(ONE, 1.0)
     told = total.total(2.0, SILENCE_S).interrupted() or ""
-    assert "tasks still write" in told
+    assert "tasks are still writing" in told
     assert "100 records acknowledged" in told
     assert total.total(1.0 + SILENCE_S, SILENCE_S).interrupted() is None
 

@@ -20,8 +20,8 @@ ERROR = ColumnError("row 3 has no value", topic="events", hint="leave it out")
 def test_the_last_error_that_was_left_is_taken_once(tmp_path: Path) -> None:
     file = ErrorFile(str(tmp_path / "reports"), "w")
     task = pickle.loads(pickle.dumps(file))
-    task.leave(KafkaProdError("of the first attempt"))
-    with pytest.raises(ColumnError), task.kept():
+    task.store(KafkaProdError("of the first attempt"))
+    with pytest.raises(ColumnError), task.storing_errors():
         raise ERROR
     assert file.take() == "ColumnError: row 3 has no value [topic=events]. leave it out"
     assert file.take() is None
@@ -30,7 +30,7 @@ def test_the_last_error_that_was_left_is_taken_once(tmp_path: Path) -> None:
 
 def test_each_micro_batch_has_its_own(tmp_path: Path) -> None:
     file = ErrorFile(str(tmp_path), "s", of_stream=True)
-    with pytest.raises(ColumnError), file.kept(7):
+    with pytest.raises(ColumnError), file.storing_errors(7):
         raise ERROR
     assert file.take(8) is None
     assert (file.take(7) or "").startswith("ColumnError: row 3")
@@ -42,7 +42,7 @@ def test_what_became_of_the_records_is_left_to_the_report(tmp_path: Path) -> Non
         PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
     )
     file = ErrorFile(str(tmp_path), "w")
-    file.leave(error)
+    file.store(error)
     assert file.take() == "DeliveryError: it failed. again"
     assert len(error.statuses) == 1
 
@@ -50,14 +50,14 @@ def test_what_became_of_the_records_is_left_to_the_report(tmp_path: Path) -> Non
 @pytest.mark.parametrize("folder", [None, "/no/such/machine/reports", "/dev/null/x"])
 def test_without_the_drivers_folder_nothing_is_left(folder: str | None) -> None:
     file = ErrorFile(folder, "w")
-    file.leave(ERROR)
+    file.store(ERROR)
     assert file.take() is None
-    with pytest.raises(ColumnError), file.kept():
+    with pytest.raises(ColumnError), file.storing_errors():
         raise ERROR
 
 
 def test_errors_of_others_are_not_kept(tmp_path: Path) -> None:
     file = ErrorFile(str(tmp_path), "w")
-    with pytest.raises(ValueError, match="x"), file.kept():
+    with pytest.raises(ValueError, match="x"), file.storing_errors():
         raise ValueError("x")
     assert file.take() is None

@@ -25,7 +25,7 @@ def test_the_last_of_each_kind_is_kept(tmp_path: Path) -> None:
     assert folder.reports() == []
     later = replace(BATCH, written_at="9", slowest=(TaskReport(duration_ms=1, task=TaskInfo()),))
     for report in (BATCH, ONE, TWO, UNNAMED, later, replace(TWO, batch_id=4)):
-        folder.keep(report)
+        folder.store(report)
     assert sorted(folder.reports(), key=lambda each: each.written_at) == [
         UNNAMED,
         ONE,
@@ -38,8 +38,8 @@ def test_a_query_of_spark_connect_is_found_from_the_session_that_started_it(tmp_
     files = tmp_path / "userFiles-8c197db4-ee2f-4ea0-951b-259cf1585b9e"
     mine = ReportFolder.of(files / "8c197db4-ee2f-4ea0-951b-259cf1585b9e")
     query = ReportFolder.of(files / "b9ce1530-6c8b-4254-938e-39d6e0f4ac53")
-    mine.keep(BATCH)
-    query.keep(ONE)
+    mine.store(BATCH)
+    query.store(ONE)
     assert mine.reports(queries=False) == [BATCH]
     assert sorted(mine.reports(), key=lambda each: each.written_at) == [ONE, BATCH]
     assert query.reports() == [ONE]

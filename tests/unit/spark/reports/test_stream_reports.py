@@ -47,7 +47,7 @@ def test_the_subfolder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
     for _ in range(2):
         warn_of_own_path("told-reports", "told-reports/second", tmp_path)
     (message,) = (record.getMessage() for record in caplog.records)
-    assert "those of this stream go to told-reports/second." in message
+    assert "the reports of this stream are written to told-reports/second." in message
 
 
 def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
@@ -61,7 +61,8 @@ def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert [
-        "those of this stream go to r/second" in " ".join(each.stderr.split()) for each in told
+        "the reports of this stream are written to r/second" in " ".join(each.stderr.split())
+        for each in told
     ] == [
         True,
         False,
