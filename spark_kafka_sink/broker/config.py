@@ -49,7 +49,7 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
                 "clients connect to",
             )
         return
-    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
+    addresses = _split_addresses(advertised_listeners)
     if len(addresses) != nodes:
         raise ConfigError(
             f"advertised_listeners has {len(addresses)} addresses for {nodes} nodes",
@@ -80,8 +80,7 @@ def advertised(
     """
     if advertised_listeners is None:
         return {node: (host, port) for node, port in ports.items()}
-    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
-    return {node: _split(address) for node, address in zip(ports, addresses, strict=True)}
+    return dict(zip(ports, _split_addresses(advertised_listeners), strict=True))
 
 
 def reachable(host: str) -> str:
@@ -93,14 +92,15 @@ def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str,
     """Return the hosts that clients may use for the nodes, which a certificate must contain."""
     names = [*_LOCAL_HOSTS, host]
     if advertised_listeners is not None:
-        addresses = parse_addresses(advertised_listeners, "advertised_listeners")
-        names += [_split(address)[0] for address in addresses]
+        names += [host for host, _ in _split_addresses(advertised_listeners)]
     return tuple(dict.fromkeys(name for name in names if name not in _ANY))
 
 
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
+def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
+    """Return the host and port of each address."""
+    addresses = parse_addresses(advertised_listeners, "advertised_listeners")
+    parts = (address.rpartition(":") for address in addresses)
+    return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
 MAX_MESSAGE_BYTES = 1_048_588

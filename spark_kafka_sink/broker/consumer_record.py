@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -50,13 +50,6 @@ class ConsumerRecord(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-class _Session(Protocol):
-    """The part of SparkSession that `to_spark` uses."""
-
-    def createDataFrame(self, data: Any, /) -> Any:  # noqa: N802
-        """Return a DataFrame of the rows."""
-
-
 class ConsumerRecords(list[ConsumerRecord]):
     """Records ordered by partition and offset, which can be converted to tables.
 
@@ -80,7 +73,7 @@ class ConsumerRecords(list[ConsumerRecord]):
         import_extra("testing", "pandas", "to_pandas()")
         return self.to_arrow().to_pandas()
 
-    def to_spark(self, spark: _Session) -> Any:
+    def to_spark(self, spark: Any) -> Any:
         """Return the records as a DataFrame of a SparkSession."""
         return spark.createDataFrame(self.to_arrow())
 

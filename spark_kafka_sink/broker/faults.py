@@ -438,8 +438,11 @@ class FaultInjector:
         for named in partitions_of(api, context.request, self._name_of):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
-                some = [p for p in topic.partitions if named.partition in {None, p.index}]
-                found += [p for p in some if fault.partition in {None, p.index}]
+                found += [
+                    p
+                    for p in topic.partitions
+                    if {named.partition, fault.partition} <= {None, p.index}
+                ]
         return found
 
     def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:

@@ -319,8 +319,10 @@ def settings_of(
     for topic_name, name in SYNONYMS.items():
         if name not in own:
             key = TOPIC_KEYS[topic_name]
-            shown = None if name in _WITHOUT_DEFAULT else key.default
-            yield Setting(name=name, value=shown, type=key.type, source=ConfigSource.DEFAULT)
+            default_value = None if name in _WITHOUT_DEFAULT else key.default
+            yield Setting(
+                name=name, value=default_value, type=key.type, source=ConfigSource.DEFAULT
+            )
 
 
 def _listener(config: BrokerConfig, address: tuple[str, int]) -> str:

@@ -16,7 +16,7 @@ from zlib import crc32
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeStates
+from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeStates, NodeStatus
 from spark_kafka_sink.broker.cluster.replica_manager import Reassignments, ReplicaManager
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -205,7 +205,7 @@ class Cluster:
         self._all_nodes = {node.id: node for node in nodes}
         self.nodes = dict(self._all_nodes)
         self.node_states = NodeStates(
-            sorted(self.nodes), config.follower_lag_ms / 1000, config.session_timeout_ms / 1000
+            {node: NodeStatus(lag=config.follower_lag_ms / 1000) for node in sorted(self.nodes)}
         )
         self.journal = backend.open_journal()
         store = TopicStore(backend, self.journal)
@@ -217,8 +217,9 @@ class Cluster:
         )
         self.log_manager = LogManager(self.topics.logs, clock, config.retention_check_ms)
         self.elections = Elections(self.node_states, self.topics, purgatory)
+        session = config.session_timeout_ms / 1000
         self.node_control = NodeControl(
-            self.node_states, sockets, clock, self._node_lost, self._node_started
+            self.node_states, sockets, clock, session, self._node_lost, self._node_started
         )
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)

@@ -347,13 +347,12 @@ class TransactionCoordinator:
             epoch=txn.epoch,
             commit=txn.state is TransactionState.PREPARE_COMMIT,
         )
-        left = {
+        self._unwritten[txn.id] = {
             topic_partition
             for topic_partition in sorted(self._unwritten[txn.id])
             if not self.write_marker(topic_partition, marker)
         }
-        self._unwritten[txn.id] = left
-        if left:
+        if self._unwritten[txn.id]:
             return
         self._save(transitions.complete(txn, self._now()))
         del self._unwritten[txn.id]

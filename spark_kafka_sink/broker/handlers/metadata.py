@@ -67,9 +67,8 @@ NOT_REQUESTED: Final = -(2**31)
 
 def of_topic(context: RequestContext, topic: str | None) -> int:
     """Return the authorized operations on a topic, if Metadata requests them."""
-    if not context.get("include_topic_authorized_operations", False):
-        return NOT_REQUESTED
-    return allowed_on_topic(context, topic)
+    is_requested = context.get("include_topic_authorized_operations", False)
+    return allowed_on_topic(context, topic) if is_requested else NOT_REQUESTED
 
 
 def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
@@ -79,16 +78,16 @@ def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
 
 def of_group(context: RequestContext, group: str) -> int:
     """Return the authorized operations on a group, if DescribeGroups requests them."""
-    if not context.get("include_authorized_operations", False):
-        return NOT_REQUESTED
-    return _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
+    is_requested = context.get("include_authorized_operations", False)
+    allowed = _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
+    return allowed if is_requested else NOT_REQUESTED
 
 
 def of_cluster(context: RequestContext) -> int:
     """Return the authorized operations on the cluster, if the request asks for them."""
-    if not context.get("include_cluster_authorized_operations", False):
-        return NOT_REQUESTED
-    return _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+    is_requested = context.get("include_cluster_authorized_operations", False)
+    allowed = _allowed(context, CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+    return allowed if is_requested else NOT_REQUESTED
 
 
 def _allowed(context: RequestContext, operations: int, type_: ResourceType, name: str) -> int:

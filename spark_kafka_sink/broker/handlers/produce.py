@@ -24,7 +24,7 @@ Responses name invalid records since version 8 (KIP-467) and the current leader 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -70,17 +70,15 @@ class PartitionProduceData:
     refused: RefusedBatchError | None = None
 
 
-class TopicProduceData(NamedTuple):
-    """A topic's item of the request, which identifies it, and the data of its partitions."""
-
-    item: Any
-    partitions: list[PartitionProduceData]
+TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
+"""A topic's item of the request, which identifies it, and the data of its partitions."""
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
     """Return the topics of a request, in its order, each partition once."""
     if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
-        return [_only(topic_data[0])]
+        data = topic_data[0].partition_data[0]
+        return [(topic_data[0], [PartitionProduceData(index=data.index, records=data.records)])]
     items: dict[object, Any] = {}
     records: dict[object, dict[int, list[memoryview | None]]] = {}
     for item in topic_data:
@@ -90,21 +88,12 @@ def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
         for data in item.partition_data:
             partitions.setdefault(data.index, []).append(data.records)
     return [
-        TopicProduceData(
-            item=item, partitions=[_chosen(i, all_) for i, all_ in records[key].items()]
-        )
+        (item, [_choose_batch(index, sent) for index, sent in records[key].items()])
         for key, item in items.items()
     ]
 
 
-def _only(item: Any) -> TopicProduceData:
-    """Return a topic with one partition, the common case, without checking for duplicates."""
-    data = item.partition_data[0]
-    only = PartitionProduceData(index=data.index, records=data.records)
-    return TopicProduceData(item=item, partitions=[only])
-
-
-def _chosen(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:
+def _choose_batch(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:
     if len(all_records) == 1:
         return PartitionProduceData(index=index, records=all_records[0])
     valid, refused = [], None
@@ -182,7 +171,7 @@ def produce(context: RequestContext) -> Answer:
     """Handle the Produce API."""
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
-    responses = [_topic(context, one, unconfirmed) for one in topics]
+    responses = [_topic(context, item, data, unconfirmed) for item, data in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
     for one in unconfirmed:
         context.cluster.replica_manager.advance(one.partition, context.cluster.clock.monotonic())
@@ -210,21 +199,24 @@ def _when_replicated(
 
 
 def _topic(
-    context: RequestContext, one: TopicProduceData, unconfirmed: list[Unconfirmed]
+    context: RequestContext,
+    item: Any,
+    partitions: list[PartitionProduceData],
+    unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
     """Append to the partitions of a topic; add those that were written to `unconfirmed`."""
-    topic = context.find_topic(one.item)
+    topic = context.find_topic(item)
     answers = []
-    for data in one.partitions:
-        answer = _partition(context, topic, one.item, data)
+    for data in partitions:
+        answer = _partition(context, topic, item, data)
         answers.append(answer)
         partition = topic.partition(data.index) if topic else None
         if partition is not None and answer["error_code"] is ErrorCode.none:
             end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
             unconfirmed.append(Unconfirmed(partition, end, context.node, answer))
     return {
-        "name": topic.name if topic else name_of(one.item),  # for the log even if ids are used
-        "topic_id": id_of(one.item),
+        "name": topic.name if topic else name_of(item),  # for the log even if ids are used
+        "topic_id": id_of(item),
         "partition_responses": answers,
     }
 

@@ -87,8 +87,8 @@ class FrameBuffer:
         if self._at < self._size:
             self._grow(self._frame)
             return []
-        whole, self._frame = self._frame, None
-        return [whole]
+        frame, self._frame = self._frame, None
+        return [frame]
 
     def _begin_frame(self) -> None:
         missing = self._reader.missing

@@ -246,8 +246,8 @@ class Dispatcher:
         if channel.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
             return True
         topics = self._cluster.topics
-        asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None
-        return any(topics.named(item.name) is None for item in asked or ())
+        requested = context.get("topics", None) if channel.api == ApiKey.METADATA else None
+        return any(topics.named(item.name) is None for item in requested or ())
 
 
 def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:

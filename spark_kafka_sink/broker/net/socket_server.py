@@ -35,17 +35,13 @@ class Timers:
         self._now = now
         self._number = count()
 
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
     def add(self, seconds: float, function: Callable[[], None]) -> None:
         """Call a function once, after the given number of seconds."""
         heapq.heappush(self._heap, (self._now() + seconds, next(self._number), function))
 
     def run(self) -> None:
         """Call the functions that are due."""
-        now = self._now()
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= self._now():
             heapq.heappop(self._heap)[2]()
 
 
@@ -158,8 +154,7 @@ class SocketServer:
                 self._accept(key.data)
         if self._paused_until:
             self._resume_accepting()
-        if self.timers:
-            self.timers.run()
+        self.timers.run()
 
     def _drain_wakes(self) -> None:
         try:
@@ -211,7 +206,7 @@ class SocketServer:
         self._log.log(
             logging.WARNING,
             ("accept", error.errno),
-            "can't accept a connection: %s (%d are open)",
+            "can't accept a connection: %s (%d connections are open)",
             error.strerror,
             len(self._sockets),
         )

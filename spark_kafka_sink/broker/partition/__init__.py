@@ -2,7 +2,8 @@
 
 In reading order:
 
-- `partition`: `Topic` and `Partition`, what a partition's leader does; positions of the followers
+- `partition`: `Topic` and `Partition`, what a partition's leader does
+- `high_watermark`: the high watermark, and the positions of the followers
 - `log_validator`: validation of produced batches and their records, and recompression
 - `producer_state`: idempotence (sequence numbers and producer epochs) and open or aborted
   transactions

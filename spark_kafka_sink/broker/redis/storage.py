@@ -319,14 +319,14 @@ class RedisJournal(Journal):
             ConfigError: they were made with other bits.
         """
         bits = location.ids.sequence_bits
-        kept = self.get(SEQUENCE_BITS, ())
-        if kept is None:
+        stored = self.get(SEQUENCE_BITS, ())
+        if stored is None:
             self.put(SEQUENCE_BITS, (), bits)
-        elif kept != bits:
+        elif stored != bits:
             raise ConfigError(
                 f"the data with the prefix {location.prefix!r} of {location.address} has "
-                f"sequence_bits={kept}, but the storage URL has {bits}",
-                hint=f"Nothing was changed. Set sequence_bits={kept}, or another prefix",
+                f"sequence_bits={stored}, but the storage URL has {bits}",
+                hint=f"Nothing was changed. Set sequence_bits={stored}, or another prefix",
             )
 
     def _load(self) -> None:

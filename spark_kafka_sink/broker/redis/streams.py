@@ -149,17 +149,11 @@ PAGE = 1_000
 """Maximum number of entries per reply in a paged read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamKeys:
+class StreamKeys(NamedTuple):
     """The keys of a partition's two streams: its records, and its batch headers."""
 
     records: str
     batches: str
-
-    @property
-    def both(self) -> tuple[str, str]:
-        """The keys of both streams."""
-        return self.records, self.batches
 
 
 class OffsetSpan(NamedTuple):
@@ -197,8 +191,8 @@ class RedisStreams:
                 )
 
     def _types(self) -> dict[str, str]:
-        replies = _checked(self._connection.pipeline([("TYPE", key) for key in self.keys.both]))
-        return {key: reply.decode() for key, reply in zip(self.keys.both, replies, strict=True)}
+        replies = _checked(self._connection.pipeline([("TYPE", key) for key in self.keys]))
+        return {key: reply.decode() for key, reply in zip(self.keys, replies, strict=True)}
 
     def begin(self) -> None:
         """Create both streams, without entries.
@@ -206,13 +200,13 @@ class RedisStreams:
         Raises:
             RedisFailedError: a key exists.
         """
-        self._connection.call("WATCH", *self.keys.both)
+        self._connection.call("WATCH", *self.keys)
         try:
             self.check_vacant()
         except RedisFailedError:
             self._connection.call("UNWATCH")
             raise
-        self._create_streams(self.keys.both)
+        self._create_streams(self.keys)
 
     def reopen(self) -> None:
         """Create the streams that are missing.
@@ -244,7 +238,7 @@ class RedisStreams:
     def drop(self, *, only_if_empty: bool) -> None:
         """Delete both streams, or neither if one of them must be empty and is not."""
         if only_if_empty:
-            self._connection.call("WATCH", *self.keys.both)
+            self._connection.call("WATCH", *self.keys)
         types = self._types()
         streams = [key for key, kind in types.items() if kind == "stream"]
         for key in types.keys() - set(streams):
@@ -269,7 +263,7 @@ class RedisStreams:
     def find_reserved(self) -> bool:
         """Determine the smallest unused id; return True if anything was ever dropped."""
         dropped = False
-        for key in self.keys.both:
+        for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
@@ -312,13 +306,13 @@ class RedisStreams:
     def _resolve(self, span: OffsetSpan) -> bool:
         """Return True if a batch was written although its reply was lost; False also if unknown."""
         try:
-            kept = self._fence(span)
+            is_written = self._fence(span)
         except RedisFailedError as error:
             LOG.debug("can't check whether %s has a batch: %s", self.keys.records, error)
             return False
-        if not kept:
+        if not is_written:
             self._uncertain = None
-        return kept
+        return is_written
 
     def _fence(self, span: OffsetSpan) -> bool:
         """Advance the streams' last ids, so that a lost write cannot be applied later.
@@ -327,7 +321,7 @@ class RedisStreams:
         """
         base, last = (self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
-        commands += [("XSETID", key, last) for key in self.keys.both]
+        commands += [("XSETID", key, last) for key in self.keys]
         found = self._connection.transaction(commands)[:1]
         self.reserved = max(self.reserved, span.last + 1)
         return bool(_checked(found)[0])
@@ -342,20 +336,20 @@ class RedisStreams:
     def delete(self, span: OffsetSpan) -> None:
         """Delete the entries in a span."""
         first, last = (self._ids.text(offset) for offset in span)
-        for key in self.keys.both:
+        for key in self.keys:
             while found := self._connection.call("XRANGE", key, first, last, "COUNT", PAGE):
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
 
     def trim(self, offset: int) -> None:
         """Delete everything before an offset."""
-        least = self._ids.text(offset)
-        commands: list[Command] = [("XTRIM", key, "MINID", least) for key in self.keys.both]
+        first = self._ids.text(offset)
+        commands: list[Command] = [("XTRIM", key, "MINID", first) for key in self.keys]
         _checked(self._connection.transaction(commands))
 
     def read(self, span: OffsetSpan) -> list[memoryview]:
         """Return the batches in a span, one memoryview each."""
         ends = tuple(self._ids.text(offset) for offset in span)
-        commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys.both]
+        commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
         entries, batch_entries = _checked(self._connection.pipeline(commands))
         try:
             return build_batches(_read_batches(batch_entries), entries, self._ids)

@@ -76,20 +76,9 @@ class CertificateAuthority:
     def __init__(self, name: str = "kafkaprod test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
-        subject = common_name(name)
-        self._certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject)
-            .public_key(self._key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _SKEW)
-            .not_valid_after(now + 10 * LIFETIME)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(key_usage(signs_certificates=True), critical=True)
-            .add_extension(_key_identifier(self._key), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
+        builder = _builder(self._key, name, now - _SKEW, now + 10 * LIFETIME, is_authority=True)
+        builder = builder.issuer_name(common_name(name))
+        self._certificate = builder.sign(self._key, hashes.SHA256())
 
     @property
     def certificate(self) -> str:
@@ -115,19 +104,12 @@ class CertificateAuthority:
     ) -> Certificate:
         key = ec.generate_private_key(ec.SECP256R1())
         until = datetime.now(UTC) + expires_in
+        start = min(datetime.now(UTC), until) - _SKEW
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
-            x509.CertificateBuilder()
-            .subject_name(common_name(name))
+            _builder(key, name, start, until, is_authority=False)
             .issuer_name(self._certificate.subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(min(datetime.now(UTC), until) - _SKEW)
-            .not_valid_after(until)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(_key_identifier(key), critical=False)
             .add_extension(authority, critical=False)
         )
         if names is not None:
@@ -135,6 +117,29 @@ class CertificateAuthority:
         return Certificate(
             certificate=pem(builder.sign(self._key, hashes.SHA256())), key=_private_pem(key)
         )
+
+
+def _builder(
+    key: ec.EllipticCurvePrivateKey,
+    name: str,
+    start: datetime,
+    end: datetime,
+    *,
+    is_authority: bool,
+) -> x509.CertificateBuilder:
+    """Return what the certificates of authorities, servers and clients have in common."""
+    constraints = x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(common_name(name))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(end)
+        .add_extension(constraints, critical=True)
+        .add_extension(key_usage(signs_certificates=is_authority), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
 
 
 def subject_of(certificate: bytes) -> str:
@@ -168,10 +173,6 @@ def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def _key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
-    return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
 def pem(certificate: x509.Certificate) -> str:

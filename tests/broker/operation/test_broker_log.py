@@ -65,7 +65,7 @@ def test_a_topic_that_is_asked_for_by_its_id_is_told_by_its_name(
         values["topic_data"][0]["topic_id"] = found.topics[0].topic_id
         client.call(ApiKey.PRODUCE, 13, **values)
     [said] = warnings(caplog)
-    assert "PRODUCE at small-0 of" in said
+    assert "PRODUCE request for small-0 from" in said
 
 
 def test_a_refused_administrative_request_is_told(

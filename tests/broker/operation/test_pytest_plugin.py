@@ -31,7 +31,7 @@ TESTS = """
 
         @pytest.mark.kafka_broker(topics={"b": 1}, nodes=2, replication_factor=2)
         def test_the_nearest_marker_wins(self, kafka_broker):
-            with pytest.raises(UnknownTopicError, match="no such topic"):
+            with pytest.raises(UnknownTopicError, match="does not exist"):
                 kafka_broker.end_offsets("a")
             assert len(kafka_broker.nodes) == 2
 """

@@ -133,7 +133,7 @@ def test_a_key_of_the_wrong_type_is_neither_loaded_nor_deleted(
             redis_server.client.set(f"{prefix}:{topic}:0", "mine")
         kafka.run(lambda cluster: cluster.topics.delete(topic_in(cluster, "u")))
     assert redis_server.client.get(f"{prefix}:u:0") == b"mine"
-    assert f"{prefix}:u:0 is kept" in caplog.text
+    assert f"not deleting {prefix}:u:0" in caplog.text
     with pytest.raises(ConfigError, match=f"{name} is a string"):
         EmbeddedBroker(storage=url).start()
     assert redis_server.client.get(name) == b"mine"

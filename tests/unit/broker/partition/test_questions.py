@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.partition.partition import Partition, ReplicaStates
+from spark_kafka_sink.broker.partition.high_watermark import ReplicaStates
+from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.producer_state import PartitionTransactions
 
 

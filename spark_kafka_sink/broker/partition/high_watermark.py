@@ -1,0 +1,95 @@
+"""The high watermark of a partition and the positions of its followers, as in Kafka's Partition.
+
+There is only one copy of the log; a follower is a position in it. `ReplicaStates` has the end
+offset of each follower, the time when it was last caught up, and the high watermark, which
+`cluster/replica_manager.py` advances.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+MAX_STEPS = 10_000
+"""Maximum number of appends remembered for followers that lag; beyond it the newest are merged."""
+
+
+class ReplicaStates:
+    """Positions of the followers by node id; all times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.ends: dict[int, int] = {}
+        self.high_watermark = 0
+        self.seen_end = 0
+        self._steps: deque[tuple[float, int]] = deque()
+        self._caught_up: dict[int, float] = {}
+
+    def appended(self, end: int, now: float) -> None:
+        """Record an append: the leader's log ends at `end` at the time `now`."""
+        for node, copied in self.ends.items():
+            if copied >= self.seen_end:
+                self._caught_up[node] = now
+        self.seen_end = end
+        if len(self._steps) >= MAX_STEPS:
+            self._steps.pop()
+        self._steps.append((now, end))
+
+    def copy(self, node: int, upto: float, now: float) -> None:
+        """Advance a follower to what the leader's log had at the time `upto`."""
+        end = self.ends.get(node, 0)
+        for time, step in self._steps:
+            if time > upto:
+                break
+            end = max(end, step)
+        self.ends[node] = end
+        caught_up = now if end >= self.seen_end else upto
+        self._caught_up[node] = max(caught_up, self._caught_up.get(node, now))
+
+    def forget_before(self, time: float) -> None:
+        """Drop the appends up to a time, once every fetching follower has copied them."""
+        while self._steps and self._steps[0][0] <= time:
+            self._steps.popleft()
+
+    def next_step(self, node: int) -> float | None:
+        """Return the time of the first append that a follower lacks; None if it lacks nothing."""
+        end = self.ends.get(node, 0)
+        return next((time for time, step in self._steps if step > end), None)
+
+    @property
+    def has_lagging_follower(self) -> bool:
+        """True if there are appends that a follower has not copied yet."""
+        return bool(self._steps)
+
+    def track(self, node: int, now: float) -> None:
+        """Start measuring how long a follower has been behind."""
+        self._caught_up.setdefault(node, now)
+
+    def is_lagging(self, node: int, now: float, allowed: float) -> bool:
+        """Return True if a follower has been behind for more than `allowed` seconds."""
+        if self.ends.get(node, 0) >= self.seen_end:
+            return False
+        return now - self._caught_up.get(node, now) > allowed
+
+    def end(self, node: int) -> int:
+        """Return the end offset of a follower's copy."""
+        return self.ends.get(node, 0)
+
+    def catch_up(self, node: int, end: int) -> None:
+        """Set the end offset of a follower, without delay."""
+        self.ends[node] = end
+
+    def begin(self, end: int) -> None:
+        """Initialize for the first followers: everything that the leader alone had is committed."""
+        self.seen_end = self.high_watermark = end
+        self._steps.clear()
+
+    def forget(self, node: int) -> None:
+        """Drop the state of a node that is no longer a replica."""
+        self.ends.pop(node, None)
+        self._caught_up.pop(node, None)
+
+    def truncate(self, end: int) -> None:
+        """Drop everything from offset `end` on: it was lost with the leader that had it."""
+        self.seen_end = end
+        self._steps.clear()
+        self.high_watermark = min(self.high_watermark, end)
+        self.ends = {node: min(copied, end) for node, copied in self.ends.items()}
