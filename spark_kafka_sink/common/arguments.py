@@ -46,10 +46,10 @@ def check_options(call: str, options: object) -> None:
     check_argument(call, options, "a dict of options", ("items", "keys"))
     for name, value in options.items():  # type: ignore[attr-defined]
         if not isinstance(name, str):
-            raise ConfigError(f"{call}: the name of an option is {_kind(name)}, and not a string")
+            raise ConfigError(f"{call}: the name of an option is {_kind(name)}, not a string")
         if value is None:
             raise ConfigError(
-                f"{call}: option {name} is None", hint="Give a value, or leave it out."
+                f"{call}: option {name} is None", hint="Set a value, or omit the option."
             )
 
 

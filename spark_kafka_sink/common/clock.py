@@ -61,7 +61,7 @@ class ManualClock:
             ValueError: `seconds` is negative.
         """
         if seconds < 0:
-            raise ValueError("a clock does not go back")
+            raise ValueError("a clock cannot go back")
         self._seconds += seconds
 
 
@@ -85,7 +85,7 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
     earlier = _hanging.pop(key, None)
     if earlier is not None and earlier.is_alive():
         _hanging[key] = earlier
-        raise TimeoutError("an earlier attempt has not come back yet")
+        raise TimeoutError("an earlier attempt has not returned yet")
     future: Future[T] = Future()
     thread = Thread(target=_run, args=(call, future), name="kafkaprod-deadline", daemon=True)
     thread.start()
@@ -95,7 +95,7 @@ def within(seconds: float, key: str, call: Callable[[], T]) -> T:
         if future.done():
             raise
         _hanging[key] = thread
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+        raise TimeoutError(f"no response within {seconds:g} s") from None
 
 
 def _run(call: Callable[[], T], future: Future[T]) -> None:

@@ -100,15 +100,15 @@ def install_command(extra: str) -> str:
 
     named = f"pip install '{_PACKAGE}[{extra}]'"
     try:
-        told = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, OSError, ValueError):
         return f"{named} (docs/install.md)"
-    url = urlsplit(told.get("url", ""))
+    url = urlsplit(origin.get("url", ""))
     if url.scheme != "file":
         return named
     path, option = (
         Path(unquote(url.path)),
-        "-e " if told.get("dir_info", {}).get("editable") else "",
+        "-e " if origin.get("dir_info", {}).get("editable") else "",
     )
     if not path.exists() and path.suffix != ".whl":
         return f"{named} (docs/install.md)"
@@ -123,9 +123,8 @@ OLDEST: Final = (4, 1)
 def missing() -> ModuleNotFoundError:
     """Return the error for a missing PySpark."""
     return ModuleNotFoundError(
-        "this part of spark_kafka_sink needs PySpark, which this Python does not find: "
-        f"{install_command('spark')}, or start it by the spark-submit or the pyspark of the Spark "
-        "that you have",
+        "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: "
+        f"{install_command('spark')}, or start it with spark-submit or pyspark of your Spark",
         name="pyspark",
     )
 
@@ -140,7 +139,7 @@ def refuse_older(version: str) -> None:
     if found and (int(found[1]), int(found[2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise ImportError(
-            f"spark_kafka_sink needs PySpark {wanted} or newer, and this is {version}: its data "
-            "sources in Python do not write Arrow batches yet",
+            f"spark_kafka_sink needs PySpark {wanted} or newer: Python data sources of {version} "
+            "cannot write Arrow batches",
             name="pyspark",
         )

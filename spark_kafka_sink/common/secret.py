@@ -71,7 +71,7 @@ class Secret:
         if self.source in (ENVIRONMENT, FILE):
             what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
             raise ConfigError(
-                f"option {self.option} is {self.source} without {what} behind it",
+                f"option {self.option} is {self.source} without {what} after it",
                 hint=f"If the value is {self.source} itself, write {LITERAL}{self.source}",
             )
         if self.source.startswith(ENVIRONMENT):
@@ -101,10 +101,10 @@ class Secret:
         except OSError as error:
             reason = error.strerror or type(error).__name__
         except ValueError:
-            reason = "that is no path"
+            reason = "invalid path"
         # No cause: a UnicodeDecodeError contains the file's bytes.
         raise ConfigError(
-            f"option {self.option} names {shown_file(path)}, which can't be read on "
+            f"option {self.option} names {shown_file(path)}, which cannot be read on "
             f"{socket.gethostname()}: {reason}",
             hint="The file must be on the driver and on every executor.",
         )
@@ -138,8 +138,8 @@ def refuse_credentials(uri: str, key: str) -> None:
     """
     if has_credentials(uri):
         raise ConfigError(
-            f"option {key} holds credentials",
-            hint="Give them through the environment or the file system's own configuration.",
+            f"option {key} contains credentials",
+            hint="Set them in the environment or in the file system's own configuration.",
         )
 
 

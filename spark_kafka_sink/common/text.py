@@ -188,7 +188,7 @@ def shown_variable(name: str) -> str:
     """Name the environment variable of a reference; describe a text that may be its value."""
     if len(name) <= LONGEST and _VARIABLE.fullmatch(name):
         return f"the environment variable {name}"
-    return f"an environment variable by {described(name)}, which is not of A-Z, 0-9 and _ alone"
+    return f"an environment variable by {described(name)}, with characters other than A-Z, 0-9, _"
 
 
 def shown_file(path: str) -> str:

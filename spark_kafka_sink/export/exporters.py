@@ -36,19 +36,19 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
     because of its metrics.
     """
     client_id = config.producer.client_id
-    places: dict[str, str | None] = {
+    targets: dict[str, str | None] = {
         "textfile": config.prometheus_textfile,
         "pushgateway": config.prometheus_pushgateway,
         "opentelemetry": "" if config.opentelemetry else None,
     }
-    for kind, target in places.items():
+    for kind, target in targets.items():
         if target is None:
             continue
         try:
             exporter = _exporter(kind, target, client_id)
             within(TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
         except Exception as error:  # noqa: BLE001 - see above
-            _LOG.warning("metrics could not be handed to %s: %s", kind, error)
+            _LOG.warning("metrics could not be exported to %s: %s", kind, error)
 
 
 @cache

@@ -59,27 +59,6 @@ class BrokerMeter:
     `correlation_errors` (invalid responses that match no request).
     """
 
-    __slots__ = (
-        "connects",
-        "correlation_errors",
-        "disconnects",
-        "int_latency",
-        "name",
-        "node_id",
-        "outbuf_latency",
-        "requests",
-        "retries",
-        "rtt",
-        "rx",
-        "rx_bytes",
-        "rx_errors",
-        "throttle",
-        "timeouts",
-        "tx",
-        "tx_bytes",
-        "tx_errors",
-    )
-
     def __init__(self, node_id: int, name: str) -> None:
         self.node_id, self.name = node_id, name
         self.tx = self.tx_bytes = self.rx = self.rx_bytes = 0
@@ -108,16 +87,6 @@ class BrokerMeter:
 
 class TopicMeter:
     """The counters of one topic; see `TopicMetrics`."""
-
-    __slots__ = (
-        "assigned_records",
-        "batch_records",
-        "batch_size",
-        "keyed_records",
-        "partitions",
-        "retried_records",
-        "topic",
-    )
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -215,5 +184,5 @@ def _built(meter: BrokerMeter | TopicMeter, kind: type) -> dict[str, Any]:
 
 
 def _rolled(meter: BrokerMeter | TopicMeter) -> dict[str, Histogram]:
-    values = ((name, getattr(meter, name)) for name in meter.__slots__)
+    values = vars(meter).items()
     return {name: value.roll() for name, value in values if isinstance(value, HistogramBuilder)}

@@ -106,7 +106,7 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
         if length < 0:
             if nullable:
                 return None, start
-            raise ProtocolError("null where the protocol wants a value")
+            raise ProtocolError("null for a field that is not nullable")
         end = start + length
         if end > len(data):
             raise ProtocolError(f"a length of {length} with {len(data) - start} bytes left")
@@ -349,9 +349,9 @@ def _read_tag(
         raise ProtocolError(f"tagged field {tag} of {size} bytes with {len(data) - at} left")
     if tag in readers:
         name, read = readers[tag]
-        kwargs[name], stopped = read(data, at)
-        if stopped != end:
-            raise ProtocolError(f"tagged field {tag} takes {stopped - at} bytes and says {size}")
+        kwargs[name], field_end = read(data, at)
+        if field_end != end:
+            raise ProtocolError(f"tagged field {tag} has {field_end - at} bytes instead of {size}")
     return end
 
 
@@ -458,7 +458,7 @@ def _array_reader(shape: FieldShape) -> Read:
         if length < 0:
             if nullable:
                 return None, at
-            raise ProtocolError("null where the protocol wants an array")
+            raise ProtocolError("null for an array that is not nullable")
         if length * least > len(data) - at:
             raise ProtocolError(f"an array of {length} with {len(data) - at} bytes left")
         return items(data, at, length)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kio.static.protocol import Entity
 
 
-KEEP_FROM = 4096
+MIN_PART_SIZE = 4096
 """Minimum bytes of a part: smaller values are cheaper to copy than to send separately."""
 
 
@@ -59,7 +59,7 @@ class Gatherer:
     def _add(self, value: bytes | bytearray | memoryview) -> None:
         self.size += len(value)
         last = self.parts[-1]
-        if len(value) >= KEEP_FROM:
+        if len(value) >= MIN_PART_SIZE:
             self.parts += (value, bytearray())
         elif isinstance(last, bytearray):
             last += value
@@ -76,23 +76,23 @@ def gather(entity: Entity, start: bytes = b"") -> Gatherer:
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
-_KEPT_APART = 16
+_MAX_SEPARATE_CHUNKS = 16
 """Number of chunks of a frame that are kept without a copy, whatever their size."""
-_SMALL = 4 * 1024
+_MIN_CHUNK_SIZE = 4 * 1024
 """After these, smaller chunks (in bytes) are copied: a separate object takes 300 bytes more."""
 
 _OTHER_PROTOCOLS = (
     (
         b"\x15\x03",
         "this is a TLS alert",
-        "The port speaks TLS: set kafka.security.protocol=SSL, or SASL_SSL where it asks for SASL",
+        "The port uses TLS: set kafka.security.protocol=SSL, or SASL_SSL if it requires SASL",
     ),
     (
         b"\x16\x03",
         "this is a TLS handshake",
-        "The other side speaks TLS, and this one has it off (kafka.security.protocol)",
+        "The peer uses TLS, which is disabled here (kafka.security.protocol)",
     ),
-    (b"HTTP", "this is an HTTP answer", "The address is that of a web server, not of a broker"),
+    (b"HTTP", "this is an HTTP response", "The address is that of a web server, not of a broker"),
     (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
     (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
 )
@@ -115,13 +115,13 @@ class FrameReader:
     bytes uses little more memory than the bytes it sends.
     """
 
-    __slots__ = ("_chunks", "_held", "_limit", "_wanted")
+    __slots__ = ("_chunks", "_held", "_limit", "_needed")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._limit = limit
         self._chunks: list[memoryview | bytearray] = []
         self._held = 0
-        self._wanted = SIZE_BYTES
+        self._needed = SIZE_BYTES
 
     def set_limit(self, limit: int) -> None:
         """Set the maximum frame size in bytes."""
@@ -135,7 +135,7 @@ class FrameReader:
     @property
     def missing(self) -> int:
         """Bytes that the incomplete frame still lacks; 0 until its size is known."""
-        return max(self._wanted - self._held, 0) if self._wanted > SIZE_BYTES else 0
+        return max(self._needed - self._held, 0) if self._needed > SIZE_BYTES else 0
 
     def take_rest(self) -> memoryview:
         """Remove and return the received part of the incomplete frame, with its size field."""
@@ -151,13 +151,13 @@ class FrameReader:
         """
         if not self._held and self._is_one_frame(data):
             return [memoryview(data)[SIZE_BYTES:]]
-        if len(self._chunks) < _KEPT_APART or len(data) >= _SMALL:
+        if len(self._chunks) < _MAX_SEPARATE_CHUNKS or len(data) >= _MIN_CHUNK_SIZE:
             self._chunks.append(memoryview(data))
         else:
             self._append_small(data)
         self._held += len(data)
         frames: list[memoryview] = []
-        while self._held >= self._wanted:
+        while self._held >= self._needed:
             joined = self._join()
             at = 0
             while len(joined) - at >= SIZE_BYTES:
@@ -188,19 +188,19 @@ class FrameReader:
     def _keep(self, rest: memoryview) -> None:
         self._chunks = [rest] if len(rest) else []
         self._held = len(rest)
-        self._wanted = SIZE_BYTES
+        self._needed = SIZE_BYTES
         if len(rest) >= SIZE_BYTES:
-            self._wanted += self._size(rest[:SIZE_BYTES])
+            self._needed += self._size(rest[:SIZE_BYTES])
 
     def _size(self, prefix: memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
         if 0 <= size <= self._limit:
             return size
         first = bytes(prefix)
-        for mark, what, hint in _OTHER_PROTOCOLS:
-            if first.startswith(mark):
+        for prefix_bytes, what, hint in _OTHER_PROTOCOLS:
+            if first.startswith(prefix_bytes):
                 raise OtherProtocolError(f"not Kafka's protocol: {what}", hint=hint)
         raise ProtocolError(
             f"a frame of {size:,} bytes, the limit is {self._limit:,}",
-            hint="Check that the address is that of a Kafka broker's listener",
+            hint="Check that the address is that of a Kafka broker",
         )

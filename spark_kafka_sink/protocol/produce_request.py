@@ -48,11 +48,11 @@ class _Layout(NamedTuple):
 
     `head`: length of the transactional id, acks, timeout and topic count. `partition`: partition
     count and the index of the first partition. `size` reads the size of the records. `tail`: the
-    bytes after the records. `no_id` and `one` are the encodings of a null id and a count of 1.
+    bytes after the records. `null_id` and `one` are the encodings of a null id and a count of 1.
     """
 
     head: struct.Struct
-    no_id: int
+    null_id: int
     one: int
     topic: Reader
     partition: struct.Struct
@@ -79,8 +79,8 @@ def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | Non
 
 def _read(version: int, frame: memoryview, at: int) -> Any | None:
     layout = _layout(version)
-    no_id, acks, timeout, topics = layout.head.unpack_from(frame, at)
-    if no_id != layout.no_id or topics != layout.one:
+    id_length, acks, timeout, topics = layout.head.unpack_from(frame, at)
+    if id_length != layout.null_id or topics != layout.one:
         return None
     topic, at = layout.topic(frame, at + layout.head.size)
     partitions, index = layout.partition.unpack_from(frame, at)
@@ -106,7 +106,7 @@ def _layout(version: int) -> _Layout:
     if version < _FLEXIBLE:
         return _Layout(
             head=struct.Struct(">hhii"),
-            no_id=-1,
+            null_id=-1,
             one=1,
             topic=sized_reader(string_length, text=True, nullable=False),
             partition=struct.Struct(">ii"),
@@ -116,7 +116,7 @@ def _layout(version: int) -> _Layout:
     name = sized_reader(compact_length, text=True, nullable=False)
     return _Layout(
         head=struct.Struct(">BhiB"),
-        no_id=0,
+        null_id=0,
         one=1 + 1,  # Compact lengths are one higher, so that 0 means null.
         topic=_topic_id if version >= _TOPIC_IDS else name,
         partition=struct.Struct(">Bi"),
@@ -175,26 +175,26 @@ class ProduceHead(NamedTuple):
 def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
     """Return the request's body as buffers: framing as bytes, batches without a copy."""
     flexible = head.version >= _FLEXIBLE
-    front = bytearray(_string(head.transactional_id, flexible=flexible))
-    front += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
-    front += _length(len(topics), flexible=flexible)
+    framing = bytearray(_string(head.transactional_id, flexible=flexible))
+    framing += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
+    framing += _length(len(topics), flexible=flexible)
     buffers: list[Buffer] = []
     for topic in topics:
-        front += _topic_key(topic, head.version)
-        front += _length(len(topic.partitions), flexible=flexible)
+        framing += _topic_key(topic, head.version)
+        framing += _length(len(topic.partitions), flexible=flexible)
         for data in topic.partitions:
-            front += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
-            buffers += [bytes(front), *data.parts]
-            front = bytearray(_NO_TAGS if flexible else b"")
-        front += _NO_TAGS if flexible else b""
-    front += _NO_TAGS if flexible else b""
-    return [*buffers, bytes(front)] if front else buffers
+            framing += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
+            buffers += [bytes(framing), *data.parts]
+            framing = bytearray(_NO_TAGS if flexible else b"")
+        framing += _NO_TAGS if flexible else b""
+    framing += _NO_TAGS if flexible else b""
+    return [*buffers, bytes(framing)] if framing else buffers
 
 
 def _topic_key(topic: TopicData, version: int) -> bytes:
     if version >= _TOPIC_IDS:
         if topic.topic_id is None:
-            raise ProtocolError(f"Produce {version} needs the id of the topic", topic=topic.name)
+            raise ProtocolError(f"Produce {version} requires the topic id", topic=topic.name)
         return topic.topic_id.bytes
     return _string(topic.name, flexible=version >= _FLEXIBLE)
 

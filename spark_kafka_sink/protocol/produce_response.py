@@ -130,21 +130,21 @@ class _Layout(NamedTuple):
     """A version's layout of a plain response, which contains only offsets and error codes.
 
     `head`: the bytes between correlation id and body. `partition`: index, error code, base offset,
-    append time, and the bytes after the log start offset, which equal `behind` in a plain response.
-    `tags` follow each topic and the whole response.
+    append time, and the bytes after the log start offset, which equal `plain_tail`. `tags` follow
+    each topic and the whole response.
     """
 
     head: bytes
     length: Reader
     topic: Reader
     partition: struct.Struct
-    behind: bytes
+    plain_tail: bytes
     tags: bytes
 
 
 def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
     """Read a plain response; return None if `codec` must read it."""
-    _, length, topic_key, answer, behind, tags = layout
+    _, length, topic_key, answer, plain_tail, tags = layout
     unpack, size = answer.unpack_from, answer.size
     at = _CORRELATION_ID + len(layout.head)
     if frame[_CORRELATION_ID:at] != layout.head:
@@ -160,7 +160,7 @@ def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
             return None
         for _ in range(answers):
             index, code, base_offset, time, rest = unpack(frame, at)
-            if rest != behind:
+            if rest != plain_tail:
                 return None
             appended = None if time == _NO_TIME else time
             partitions[key, index] = PartitionResponse(code, base_offset, appended)
@@ -179,13 +179,13 @@ def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
 def _layout(version: int) -> _Layout:
     start = "" if version < _STARTS_FROM else "8x"
     if version < _FLEXIBLE:
-        behind = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
+        plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
         return _Layout(
             head=b"",
             length=long_length,
             topic=sized_reader(string_length, text=True, nullable=False),
-            partition=struct.Struct(f">ihqq{start}{len(behind)}s"),
-            behind=behind,
+            partition=struct.Struct(f">ihqq{start}{len(plain_tail)}s"),
+            plain_tail=plain_tail,
             tags=b"",
         )
     name = sized_reader(compact_length, text=True, nullable=False)
@@ -194,7 +194,7 @@ def _layout(version: int) -> _Layout:
         length=compact_length,
         topic=_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(f">ihqq{start}3s"),
-        behind=b"\x01\0\0",  # No record errors, no message, empty tags.
+        plain_tail=b"\x01\0\0",  # No record errors, no message, empty tags.
         tags=b"\0",
     )
 
@@ -220,7 +220,7 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
         body += _topic(version, topic)
         body += _count(len(topic["partition_responses"]), flexible=flexible)
         for partition in topic["partition_responses"]:
-            if _says_more(partition):
+            if _has_details(partition):
                 return None
             body += _partition(version, partition)
         body += b"\0" if flexible else b""
@@ -230,7 +230,7 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
     return bytes(body)
 
 
-def _says_more(answer: Values) -> bool:
+def _has_details(answer: Values) -> bool:
     return bool(
         answer.get("record_errors") or answer.get("error_message") or answer.get("current_leader")
     )

@@ -137,7 +137,7 @@ class InlineView:
 
     def __init__(self, first: VarintBytes) -> None:
         self._low, self._size, self._largest = first
-        self._high = _NOTHING
+        self._high = _ZERO
 
     def fits(self, more: VarintBytes) -> bool:
         """Return True if every row has room for these bytes."""
@@ -162,4 +162,4 @@ class InlineView:
         np.bitwise_or(self._low >> _HALF, self._high << _HALF, out=views[:, 1])
 
 
-_NOTHING = np.zeros(1, np.uint64)
+_ZERO = np.zeros(1, np.uint64)

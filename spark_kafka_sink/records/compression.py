@@ -41,6 +41,16 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
 
+_INVALID_DATA = (
+    ValueError,
+    RuntimeError,
+    EOFError,
+    struct.error,
+    zlib.error,
+    zstandard.ZstdError,
+    cramjam.DecompressionError,
+)
+
 _per_thread = local()
 
 
@@ -58,10 +68,8 @@ def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
     """
     try:
         plain = _DECOMPRESSORS[codec](memoryview(data), limit)
-    except (ValueError, RuntimeError, EOFError, zlib.error, struct.error) as error:
-        raise ProtocolError(f"records that claim to be {codec.name} do not decompress") from error
-    except (zstandard.ZstdError, cramjam.DecompressionError) as error:
-        raise ProtocolError(f"records that claim to be {codec.name} do not decompress") from error
+    except _INVALID_DATA as error:
+        raise ProtocolError(f"{codec.name} records cannot be decompressed") from error
     if len(plain) > limit:
         raise ProtocolError(f"{codec.name} records decompress to more than {limit} bytes")
     return plain
@@ -83,7 +91,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
         if size > limit:
             break
         if not member.eof:
-            raise EOFError("gzip data cut short")
+            raise EOFError("truncated gzip data")
         data = data[len(data) - len(member.unused_data) :]
     return b"".join(parts)
 
@@ -102,7 +110,7 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)
     if len(data) < len(_XERIAL_HEADER):
-        raise EOFError("snappy header cut short")
+        raise EOFError("truncated snappy header")
     plain, position = bytearray(), len(_XERIAL_HEADER)
     while position < len(data) and len(plain) <= limit:
         (size,) = _INT32.unpack_from(data, position)
@@ -143,7 +151,7 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
     decompressor = lz4.frame.LZ4FrameDecompressor()
     plain = cast("bytes", decompressor.decompress(data, max_length=limit + 1))
     if not decompressor.eof and len(plain) <= limit:
-        raise EOFError("lz4 frame cut short")
+        raise EOFError("truncated lz4 frame")
     return plain
 
 
@@ -172,7 +180,7 @@ def _unzstd(data: memoryview, limit: int) -> bytes:
             plain += frame.decompress(data[position : position + _ZSTD_STEP])
             position = min(position + _ZSTD_STEP, len(data))
         if not frame.eof and len(plain) <= limit:
-            raise EOFError("zstd frame cut short")
+            raise EOFError("truncated zstd frame")
         data = data[position - len(frame.unused_data) :]
     return bytes(plain)
 

@@ -45,7 +45,7 @@ SMALLEST_RECORD: Final = 7
 _STEP: Final = 1024
 """Number of records located at once."""
 
-_WORTH: Final = 16
+_MIN_RUN: Final = 16
 """Minimum number of records of equal size for which a stride is faster than the loop."""
 
 
@@ -62,7 +62,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
         wanted = min(left, _STEP)
         run, position = _strided(data, buffer[:end], position, wanted)
         found.append(run)
-        if len(run) < min(wanted, _WORTH):
+        if len(run) < min(wanted, _MIN_RUN):
             more, position = _one_by_one(data, position, end, wanted - len(run))
             found.append(more)
             left -= len(more)
@@ -107,11 +107,11 @@ def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numb
     except IndexError:
         position = end + 1
     if position > end:
-        raise ProtocolError("fewer records in a batch than its header says")
+        raise ProtocolError("fewer records in a batch than in its header")
     return np.frombuffer(found, np.int64), position
 
 
-_FEW: Final = 16
+_MAX_SINGLE: Final = 16
 """Number of records or rows up to which plain Python is faster than columns."""
 
 _PADDING: Final = bytes(2 * LONG_BYTES)
@@ -141,7 +141,7 @@ def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
     Raises:
         ProtocolError: it does not.
     """
-    if count > _FEW:
+    if count > _MAX_SINGLE:
         return read_columns(section, count)
     found = np.array(read_few(section, count), np.int64).reshape(count, len(RecordFields._fields))
     return FieldColumns(time_deltas=found[:, 0], offset_deltas=found[:, 1], key_sizes=found[:, 2])
@@ -183,7 +183,7 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
 
 def _check_room(count: int, size: int) -> None:
     if count * SMALLEST_RECORD > size:
-        raise ProtocolError(f"{count} records can't be in {size} bytes")
+        raise ProtocolError(f"{count} records do not fit into {size} bytes")
 
 
 def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
@@ -192,8 +192,8 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
     key_size, at = read_varint(data, at)
     size, at = read_varint(data, at + max(key_size, 0))
     headers, at = read_varint(data, at + max(size, 0))
-    if headers < 0 or _behind_headers(data, at, headers) != end:
-        raise ProtocolError("a record that ends elsewhere than its size says")
+    if headers < 0 or _skip_headers(data, at, headers) != end:
+        raise ProtocolError("a record whose fields do not match its size")
     return RecordFields(time_delta, offset_delta, key_size)
 
 
@@ -266,20 +266,20 @@ class _Reader:
         if (counts < 0).any():
             raise ProtocolError("a negative number of record headers")
         rows = np.flatnonzero(counts)
-        while rows.size > _FEW:
-            self.at[rows] = _behind_header(self.buffer, self.at[rows], self.ends[rows])
+        while rows.size > _MAX_SINGLE:
+            self.at[rows] = _skip_header_columns(self.buffer, self.at[rows], self.ends[rows])
             counts[rows] -= 1
             rows = rows[counts[rows] > 0]
         for row in rows:
-            self.at[row] = _behind_headers(self.data, int(self.at[row]), int(counts[row]))
+            self.at[row] = _skip_headers(self.data, int(self.at[row]), int(counts[row]))
 
     def leave(self) -> None:
         """Check that every record was read completely."""
         if (self.at != self.ends).any():
-            raise ProtocolError("a record that ends elsewhere than its size says")
+            raise ProtocolError("a record whose fields do not match its size")
 
 
-def _behind_header(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
+def _skip_header_columns(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
     sizes, at = read_varints(buffer, at, INT_BYTES)
     at = at + sizes
     if ((sizes < 0) | (at > ends)).any():
@@ -291,7 +291,7 @@ def _behind_header(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
     return at
 
 
-def _behind_headers(data: memoryview | bytes, position: int, count: int) -> int:
+def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
     for _ in range(count):
         size, position = read_varint(data, position)
         if size < 0:
@@ -335,7 +335,7 @@ class _Cursor:
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
             shift += 7
-        raise ProtocolError("a varint in a record runs over ten bytes")
+        raise ProtocolError("a varint in a record has more than ten bytes")
 
     def take(self, size: int) -> memoryview:
         end = self.position + size

@@ -126,10 +126,10 @@ def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Varin
     sizes = np.ones(len(values), np.uint64)
     for place in range(1, largest):
         rest = zigzag >> np.uint64(7 * place)
-        goes_on = rest != 0
+        continues = rest != 0
         encoded |= (rest & _SEVEN_BITS) << np.uint64(8 * place)
-        encoded |= goes_on.astype(np.uint64) << np.uint64(8 * place - 1)
-        sizes += goes_on
+        encoded |= continues.astype(np.uint64) << np.uint64(8 * place - 1)
+        sizes += continues
     return VarintBytes(encoded, sizes, largest)
 
 
@@ -152,21 +152,21 @@ def read_varints(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Num
 
 def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     first = buffer.take(at)
-    raw, behind = (first & 0x7F).astype(np.uint64), at + 1
+    raw, after = (first & 0x7F).astype(np.uint64), at + 1
     rows = np.flatnonzero(first & _CONTINUES)
     for number in range(1, longest):
         if not rows.size:
             break
-        more = buffer[behind[rows]]
+        more = buffer[after[rows]]
         raw[rows] |= (more & 0x7F).astype(np.uint64) << np.uint64(7 * number)
-        behind[rows] += 1
+        after[rows] += 1
         rows = rows[more >= _CONTINUES]
     if rows.size:
         raise ProtocolError(f"a varint of more than {longest} bytes")
     if longest == INT_BYTES:
         raw &= np.uint64(_INT_MASK)
     signed = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
-    return signed, behind
+    return signed, after
 
 
 def read_varint(

@@ -210,7 +210,7 @@ def test_a_token_that_the_server_refuses(
     acknowledged = ours.answer(bytes(server.evaluateResponse(ours.first())))
     with pytest.raises(Py4JJavaError, match=status):
         server.evaluateResponse(acknowledged)
-    with pytest.raises(AuthenticationError, match=f"refuses the token: {status}"):
+    with pytest.raises(AuthenticationError, match=f"rejected the token: {status}"):
         ours.answer(b"")
 
 

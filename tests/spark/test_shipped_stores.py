@@ -71,6 +71,6 @@ def test_a_store_that_a_task_lacks_is_named_with_option_and_host(sink: Sink, pla
         lambda: sink.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
     )
     assert "option kafka.ssl.truststore.location names the file" in str(error)
-    assert f"{place}never-shipped.pem, which can't be read on {socket.gethostname()}" in str(error)
+    assert f"{place}never-shipped.pem, which cannot be read on {socket.gethostname()}" in str(error)
     assert "--files" in str(error)
     assert jobs == 1

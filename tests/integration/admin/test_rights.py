@@ -88,9 +88,9 @@ def test_each_error_names_the_right_that_lets_the_next_step_go_on(kafka: Secured
     assert (record.key, record.value) == (b"k", b"v")
     prefixed = f"every transactional id that begins with {PREFIX}"
     assert asked == [
-        f"Fetch was refused: Read on topic {LOG} is denied to User:alice",
-        f"DescribeTransactions was refused: Describe on {prefixed} is denied to User:alice",
-        f"InitProducerId was refused: Write on {prefixed} is denied to User:alice",
+        f"Fetch was rejected: Read on topic {LOG} is denied to User:alice",
+        f"DescribeTransactions was rejected: Describe on {prefixed} is denied to User:alice",
+        f"InitProducerId was rejected: Write on {prefixed} is denied to User:alice",
     ]
 
 

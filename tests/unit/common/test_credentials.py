@@ -70,7 +70,7 @@ def test_a_refused_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture)
     ],
 )
 def test_a_report_path_with_credentials_is_refused(path: str) -> None:
-    with pytest.raises(ConfigError, match="option reportPath holds credentials") as caught:
+    with pytest.raises(ConfigError, match="option reportPath contains credentials") as caught:
         SinkConfig.parse(MINIMAL | {"reportPath": path})
     assert SENTINEL not in str(caught.value)
     assert SENTINEL not in redacted(path)

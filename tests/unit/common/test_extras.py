@@ -75,7 +75,7 @@ print(pydoc.plain(pydoc.render_doc(package))[:2000])
 def test_without_pyspark_there_is_a_sentence(imported: str) -> None:
     code = f"try:\n    from {imported}\nexcept ImportError as error:\n    print(error)"
     told = run_without_extras(code)
-    assert "needs PySpark, which this Python does not find" in told
+    assert "needs PySpark, which is not installed in this Python" in told
     assert install_command("spark") in told
 
 
@@ -86,7 +86,7 @@ def test_a_release_that_is_new_enough(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["3.5.7", "4.0.1"])
 def test_a_release_that_is_too_old(version: str) -> None:
-    with pytest.raises(ImportError, match=f"PySpark 4.1 or newer, and this is {version}"):
+    with pytest.raises(ImportError, match=f"PySpark 4.1 or newer: .* {version}"):
         refuse_older(version)
 
 

@@ -17,7 +17,7 @@ def test_a_path_that_is_none_is_a_mistake_in_the_option() -> None:
     secret = Secret("file:/a\0b", "kafka.sasl.password")
     assert not secret.is_here
     with pytest.raises(
-        ConfigError, match=r"kafka\.sasl\.password names the file .*no path"
+        ConfigError, match=r"kafka\.sasl\.password names the file .*invalid path"
     ) as said:
         secret.reveal()
     assert "\0" not in str(said.value)

@@ -130,8 +130,8 @@ def test_a_place_that_fails_is_logged_and_the_others_go_on(
     )
     export_metrics(report(), options)
     export_metrics(report(), config(metrics_prometheus_textfile=str(path)))
-    assert "handed to textfile" in caplog.text
-    assert "handed to pushgateway" in caplog.text
+    assert "exported to textfile" in caplog.text
+    assert "exported to pushgateway" in caplog.text
     assert path.exists()
 
 
@@ -152,7 +152,7 @@ def test_a_missing_extra_is_said_before_anything_is_written(
 
 
 def test_credentials_in_a_gateways_url_are_refused() -> None:
-    with pytest.raises(ConfigError, match="holds credentials") as raised:
+    with pytest.raises(ConfigError, match="contains credentials") as raised:
         config(metrics_prometheus_pushgateway="http://me:hunter2@gate:9091")
     assert "hunter2" not in str(raised.value)
 

@@ -93,7 +93,7 @@ def test_a_bad_size_behind_good_frames() -> None:
     [
         (b"\x15\x03\x03\x00\x02\x02\x46", "TLS alert"),
         (b"\x16\x03\x01\x02\x00\x01", "TLS handshake"),
-        (b"HTTP/1.1 400 Bad Request", "HTTP answer"),
+        (b"HTTP/1.1 400 Bad Request", "HTTP response"),
         (b"GET / HTTP/1.1", "HTTP request"),
     ],
 )

@@ -10,7 +10,7 @@ from kio.schema.metadata.v0 import response as metadata_v0
 from kio.schema.metadata.v13 import response as metadata_v13
 
 from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.frame import KEEP_FROM, RecordBuffers
+from spark_kafka_sink.protocol.frame import MIN_PART_SIZE, RecordBuffers
 from spark_kafka_sink.protocol.messages import build, read_response, response_parts
 from tests.unit.protocol.entities import MESSAGES
 
@@ -47,7 +47,7 @@ def test_every_message_can_be_built_of_nothing_and_written(name: str) -> None:
 
 
 def test_records_in_pieces_are_sent_without_a_copy() -> None:
-    big, small = memoryview(bytearray(b"b" * KEEP_FROM)), b"s"
+    big, small = memoryview(bytearray(b"b" * MIN_PART_SIZE)), b"s"
     partition = {"partition_index": 0, "records": RecordBuffers([small, big, small])}
     response = build(fetch.FetchResponse, {"responses": [{"partitions": [partition]}]})
     parts = response_parts(response, 5)

@@ -181,9 +181,9 @@ def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_store_that_never_answers_is_given_up_and_not_asked_again(silent_store: str) -> None:
     start = time.monotonic()
-    with pytest.raises(ReportError, match=r"no answer within 0\.5 s"):
+    with pytest.raises(ReportError, match=r"no response within 0\.5 s"):
         write_report(silent_store, "x", 0.5)
-    with pytest.raises(ReportError, match="an earlier attempt has not come back"):
+    with pytest.raises(ReportError, match="an earlier attempt has not returned"):
         write_report(silent_store, "x", 60)
     assert time.monotonic() - start < 20
 

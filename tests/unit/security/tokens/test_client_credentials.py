@@ -227,7 +227,7 @@ def test_an_issuer_that_never_ends_its_answer() -> None:
             retry_backoff_max_ms=0,
         )
         try:
-            assert "no answer within 0.4 s" in failure(login)
+            assert "no response within 0.4 s" in failure(login)
         finally:
             done.set()
             thread.join()

@@ -54,5 +54,5 @@ def test_what_is_no_token_names_the_option_alone(text: str) -> None:
 
 
 def test_a_missing_file_names_the_host(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="can't be read on"):
+    with pytest.raises(ConfigError, match="cannot be read on"):
         source(f"file:{tmp_path}/none").fetch()
