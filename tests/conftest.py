@@ -72,6 +72,7 @@ DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
 GROUPS = {
     "Spark": ("tests/spark/",),
     "ways to write": ("tests/spark/ways/",),
+    "examples": ("tests/e2e/",),
     "secured Kafka": ("tests/integration/security/", "tests/spark/security/"),
     "old releases": (
         "tests/broker/admin/test_releases.py",

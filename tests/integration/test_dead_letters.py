@@ -176,7 +176,7 @@ def test_rows_of_topics_that_are_not_there_are_dead_letters_and_others_go_on(
     }
 
 
-@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("sent", [False, pytest.param(True, marks=pytest.mark.deep)])
 def test_keys_and_headers_that_fit_nowhere_are_left_out(
     topics: tuple[str, str, str], *, sent: bool
 ) -> None:

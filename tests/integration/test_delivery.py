@@ -54,6 +54,7 @@ def test_without_acks_nothing_counts_as_delivered(any_kafka: AnyKafka, unique_to
     assert count(any_kafka.bootstrap_servers, unique_topic) == 3003
 
 
+@pytest.mark.deep
 def test_a_thousand_partitions(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1000)
     chunks = [numbered(unique_topic, first, 10_000, 1000) for first in range(0, 30_000, 10_000)]

@@ -209,6 +209,7 @@ def tool(kafka: EmbeddedBroker, *arguments: str) -> list[list[str]]:
     return [line.split() for line in printed.decode().splitlines() if line.strip()]
 
 
+@pytest.mark.deep
 def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "seen")
     sender.begin_transaction()
@@ -230,6 +231,7 @@ def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
     assert dict(zip(header, row, strict=True))["TransactionState"] == "CompleteCommit"
 
 
+@pytest.mark.deep
 def test_a_hanging_transaction_is_found_and_aborted(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "hangs")
     sender.begin_transaction()

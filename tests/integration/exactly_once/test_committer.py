@@ -194,6 +194,7 @@ def test_a_driver_that_wakes_up_late_doubles_nothing(query: Writes, step: str) -
     assert query.visible() == rows_of("0", "1")
 
 
+@pytest.mark.deep
 def test_a_thousand_transactions_are_committed_together(query: Writes) -> None:
     many = replace(query, timeout_ms=600_000)
     many.committer.recover()
