@@ -16,7 +16,7 @@ from tools.benchmarks.exactly_once import ExactlyOncePlan
 from tools.benchmarks.spark import rates as spark_rates
 from tools.benchmarks.spark import sweeps
 from tools.benchmarks.spark.rates import FirstWritePlan, SparkPlan
-from tools.benchmarks.spark.sweeps import ArrowBatchesPlan, PartitionsPlan, TopicsPlan
+from tools.benchmarks.spark.sweeps import PartitionsPlan
 from tools.benchmarks.topics import measured_kafka
 from tools.support.admin import Admin
 
@@ -88,8 +88,8 @@ class Amounts:
     spark: SparkPlan
     first_write: FirstWritePlan
     partitions: PartitionsPlan
-    arrow_batches: ArrowBatchesPlan
-    topics: TopicsPlan
+    arrow_batches: SparkPlan
+    topics: SparkPlan
     encryption: EncryptionPlan
     exactly_once: ExactlyOncePlan
 
@@ -104,8 +104,8 @@ FULL = Amounts(
     spark=SparkPlan(records=4_000_000, rounds=4),
     first_write=FirstWritePlan(records=1_000_000, sessions=3),
     partitions=PartitionsPlan(records=1_000_000, jvm_records=200_000, rounds=3),
-    arrow_batches=ArrowBatchesPlan(records=400_000, rounds=3),
-    topics=TopicsPlan(records=1_000_000, rounds=3),
+    arrow_batches=SparkPlan(records=400_000, rounds=3),
+    topics=SparkPlan(records=1_000_000, rounds=3),
     encryption=EncryptionPlan(
         core=CorePlan(records=4_000_000, warmup=500_000, rounds=2),
         spark=SparkPlan(records=4_000_000, rounds=2),
@@ -129,8 +129,8 @@ QUICK = Amounts(
     spark=SparkPlan(records=500_000, rounds=1),
     first_write=FirstWritePlan(records=100_000, sessions=1),
     partitions=PartitionsPlan(records=100_000, jvm_records=20_000, rounds=1),
-    arrow_batches=ArrowBatchesPlan(records=100_000, rounds=1),
-    topics=TopicsPlan(records=100_000, rounds=1),
+    arrow_batches=SparkPlan(records=100_000, rounds=1),
+    topics=SparkPlan(records=100_000, rounds=1),
     encryption=EncryptionPlan(
         core=CorePlan(records=500_000, warmup=100_000, rounds=1),
         spark=SparkPlan(records=200_000, rounds=1),

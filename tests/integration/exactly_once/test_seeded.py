@@ -8,12 +8,14 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.integration.exactly_once.crashing import STEPS
-from tests.integration.exactly_once.seeded.bugs import BUGS
+from tests.integration.exactly_once.seeded.bugs import BUGS, plant
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS, TASK_APIS, Then, draw
 from tests.integration.exactly_once.seeded.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tools.torture.streams.injection.bugs import Bug
 
 SEEDS = range(24)
 ENOUGH = 12
@@ -45,7 +47,7 @@ def test_every_row_is_there_once(broker: EmbeddedBroker, seed: int) -> None:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(
-    broker: EmbeddedBroker, bug: str, monkeypatch: pytest.MonkeyPatch
+    broker: EmbeddedBroker, bug: Bug, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    BUGS[bug](monkeypatch)
+    plant(bug, monkeypatch)
     assert any(run(broker, seed).problem for seed in range(ENOUGH))

@@ -73,7 +73,9 @@ def test_a_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
         while not at_file(run, 0).exists():
             assert not waiting.done()
         assert not at_file(run, 1).exists()
-        go_file(run, 0).write_text(RAISE)
+        word = run / "word"
+        word.write_text(RAISE)
+        word.rename(go_file(run, 0))
         with pytest.raises(StepError):
             waiting.result(60)
 

@@ -38,6 +38,7 @@ from tools.benchmarks.topics import fresh_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from tools.benchmarks.core.contestants import Contestant
     from tools.benchmarks.results import Sample
@@ -140,15 +141,31 @@ def measure_core(bootstrap_servers: str, plan: CorePlan, log: Callable[[str], No
 def _run(
     contestant: Contestant, codec: str, payload: str, plan: CorePlan, bootstrap_servers: str
 ) -> Sample:
-    with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
+    options = {"compression.type": codec}
+    return _send(
+        contestant, bootstrap_servers, lines_file(payload), plan.warmup, plan.records, options
+    )
+
+
+def _send(
+    contestant: Contestant,
+    bootstrap_servers: str,
+    payload: Path,
+    warmup: int,
+    records: int,
+    options: Mapping[str, str],
+    kind: Kind = Kind.PLAIN,
+) -> Sample:
+    with fresh_topic(bootstrap_servers, warmup + records) as topic:
         return contestant.run(
             Job(
                 bootstrap_servers=bootstrap_servers,
                 topic=topic,
-                payload=lines_file(payload),
-                warmup=plan.warmup,
-                records=plan.records,
-                options={**contestant.options, "compression.type": codec},
+                payload=payload,
+                warmup=warmup,
+                records=records,
+                options={**contestant.options, **options},
+                kind=kind,
             )
         )
 
@@ -201,17 +218,8 @@ def measure_headers(
 
 
 def _run_kind(kind: Kind, plan: CorePlan, bootstrap_servers: str) -> Sample:
-    with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
-        job = Job(
-            bootstrap_servers=bootstrap_servers,
-            topic=topic,
-            payload=lines_file(EVENTS),
-            warmup=plan.warmup,
-            records=plan.records,
-            options=SINK.options,
-            kind=kind,
-        )
-        return SINK.run(job)
+    payload = lines_file(EVENTS)
+    return _send(SINK, bootstrap_servers, payload, plan.warmup, plan.records, {}, kind)
 
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -305,15 +313,5 @@ def measure_sizes(
 
 
 def _run_size(contestant: Contestant, size: int, records: int, bootstrap_servers: str) -> Sample:
-    warmup = records // _WARM_UP_SHARE
-    with fresh_topic(bootstrap_servers, warmup + records) as topic:
-        return contestant.run(
-            Job(
-                bootstrap_servers=bootstrap_servers,
-                topic=topic,
-                payload=values_file(size),
-                warmup=warmup,
-                records=records,
-                options={**contestant.options, **_LARGEST.get(contestant.name, {})},
-            )
-        )
+    warmup, options = records // _WARM_UP_SHARE, _LARGEST.get(contestant.name, {})
+    return _send(contestant, bootstrap_servers, values_file(size), warmup, records, options)

@@ -22,7 +22,7 @@ from tools.benchmarks.spark.contestants import (
     TUNED_JVM,
     WarmSpark,
 )
-from tools.benchmarks.spark.rates import FIRST_WARM_UP, WARM_UP, write
+from tools.benchmarks.spark.rates import FIRST_WARM_UP, WARM_UP, SparkPlan, write
 from tools.benchmarks.topics import fresh_topic, fresh_topics
 
 if TYPE_CHECKING:
@@ -187,15 +187,7 @@ KEPT_WITH_TOPICS = 0.7
 """Of the rate with one topic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicsPlan:
-    """Events of a write, and rounds."""
-
-    records: int
-    rounds: int
-
-
-def measure_topics(bootstrap_servers: str, plan: TopicsPlan, log: Callable[[str], None]) -> Sweep:
+def measure_topics(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> Sweep:
     """All rounds."""
     for size in (WARM_UP, plan.records):
         events_file(size)
@@ -239,16 +231,8 @@ KEPT_WITH_SHORT_BATCHES = 0.7
 """Of the share of its rate that the null Arrow sink keeps: more is not the sink's to keep."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrowBatchesPlan:
-    """Events of a write, and rounds."""
-
-    records: int
-    rounds: int
-
-
 def measure_arrow_batches(
-    bootstrap_servers: str, plan: ArrowBatchesPlan, log: Callable[[str], None]
+    bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]
 ) -> Sweep:
     """All rounds."""
     events_file(plan.records)
