@@ -42,7 +42,7 @@ def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
     held = {number: size for number, size in sizes.items() if size}
     if said == held:
         return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
-    return Finding(False, f"the delivery report says {said}, the partitions hold {held}")
+    return Finding(False, f"the delivery report has {said}, the partitions hold {held}")
 
 
 def _count(
@@ -65,10 +65,10 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
     if missing or strange:
         return Finding(
             False,
-            f"{plural(missing, 'flight')} did not come back, {plural(strange, 'record')} "
+            f"{plural(missing, 'flight')} missing; {plural(strange, 'record')} "
             f"{'is' if strange == 1 else 'are'} no flight of the source",
         )
-    return Finding(True, "every JSON document equals its flight, under the right key")
+    return Finding(True, "every JSON document equals its flight and has the right key")
 
 
 def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
@@ -79,7 +79,7 @@ def _order(source: Mapping[str | None, list[Row]], received: Received) -> Findin
             False,
             f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
         )
-    return Finding(True, f"{plural(len(keys), 'tail number')}, the flights of each in their order")
+    return Finding(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
 
 
 def _places(received: Received) -> Finding:

@@ -116,8 +116,8 @@ def check_options(options: DemoOptions) -> SecurityConfig:
     security = ProducerConfig.parse({**options.kafka, **servers}).security
     if options.bootstrap_servers is None and security.protocol is not SecurityProtocol.PLAINTEXT:
         raise ConfigError(
-            f"security options are given, and no Kafka to write to: {BOOTSTRAP} is missing",
-            hint="Give --bootstrap-servers; the demo's own broker has no listener but PLAINTEXT.",
+            f"security options require a Kafka to write to: {BOOTSTRAP} is missing",
+            hint="Give --bootstrap-servers; the demo's own broker only has a PLAINTEXT listener.",
         )
     return security
 
@@ -200,8 +200,8 @@ class _Demo:
 
     def _story(self, problem: Exception) -> str:
         """Return Spark's error and the end of its log, without the JVM's stack traces."""
-        told = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
-        lines = [line for line in told if not line.lstrip().startswith(("at ", "... "))]
+        output = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
+        lines = [line for line in output if not line.lstrip().startswith(("at ", "... "))]
         return "\n".join(lines[-LINES_SHOWN:])
 
     def _read(self, topic: DemoTopic, flights: Flights) -> Received:
@@ -239,7 +239,7 @@ class _Demo:
             mark = "[green]ok[/]   " if finding.good else "[red]WRONG[/]"
             self._console.print(f"  {mark} {finding.text}")
         good = all(finding.good for finding in findings)
-        word = "all is well" if good else "something differs"
+        word = "all is well" if good else "the check failed"
         self._console.print(f"demo: {word}, {seconds:.1f} s")
         if good:
             self._console.print(_suggestions(), soft_wrap=True)

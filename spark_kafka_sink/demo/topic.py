@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 _HINT = (
-    "Give certificates as PEM, which keytool -exportcert -rfc writes; or write with Spark alone, "
-    "and check with a client of your own."
+    "Give certificates as PEM, which keytool -exportcert -rfc writes; or write without the demo "
+    "and check with your own client."
 )
 
 
@@ -107,7 +107,7 @@ def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
 
 def _nothing_for(what: str) -> ConfigError:
     return ConfigError(
-        f"the demo reads back with librdkafka, which has nothing for {what}", hint=_HINT
+        f"the demo reads back with librdkafka, which does not support {what}", hint=_HINT
     )
 
 
@@ -199,10 +199,10 @@ class DemoTopic:
             self._partitions = self._find_partitions()
         except KafkaException as error:
             raise BrokerUnavailableError(
-                f"the topic can't be created: {error.args[0].str()}",
+                f"the topic cannot be created: {error.args[0].str()}",
                 topic=self.name,
                 broker=self._servers,
-                hint="Check the address given with --bootstrap-servers, and the options with it",
+                hint="Check --bootstrap-servers and the security options",
             ) from error
         return len(self._partitions)
 
@@ -250,7 +250,8 @@ class DemoTopic:
             on_progress(received.count)
             if time.monotonic() - last > STALLED_S:
                 raise self._stopped(
-                    f"{received.count:,} of {plural(wanted, 'record')} read, then nothing"
+                    f"{received.count:,} of {plural(wanted, 'record')} read, then the brokers "
+                    "stopped responding"
                 )
         return received
 

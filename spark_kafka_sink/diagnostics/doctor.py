@@ -131,7 +131,7 @@ class Doctor:
                 continue
             known = client.failures.diagnosis(str(node))
             if known is None and node in states:
-                known = examination.silent(states[node], self.seconds)
+                known = examination.no_response(states[node], self.seconds)
             if known is not None:
                 failures[f"broker {node.node_id}"] = examination.judge_connection(str(node), known)
         client.abandon()
@@ -140,7 +140,7 @@ class Doctor:
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.intent.config.topic
         if topic is None:
-            yield Finding.note(Step.TOPIC, "none is named: add --topic to look at one")
+            yield Finding.note(Step.TOPIC, "no topic given: add --topic to check one")
         found = examination.judge_topics(client, self.intent, self.seconds)
         yield from found
         if topic is None or any(each.severity is Severity.ERROR for each in found):
@@ -162,7 +162,11 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
             if brokers and brokers[0].failures:
                 return client.failures.diagnosis(server)
             if left <= 0:
-                return examination.silent(brokers[0].connection.state, seconds) if brokers else None
+                return (
+                    examination.no_response(brokers[0].connection.state, seconds)
+                    if brokers
+                    else None
+                )
             client.run_once(min(left, _LONGEST_TURN))
     except KafkaProdError:
         return client.failures.diagnosis(server)
@@ -181,7 +185,7 @@ def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str
     if step is Step.TLS:
         return None if security.tls is None else broker.cipher or security.protocol.value
     if step is Step.VERSIONS:
-        return f"{server} speaks Kafka's protocol"
+        return f"{server} supports Kafka's protocol"
     if security.sasl is None:
         return None
     return f"{security.sasl.mechanism.value} as {principal_of(security)}"

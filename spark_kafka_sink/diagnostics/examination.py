@@ -84,13 +84,13 @@ STEP_OF: Mapping[State, Step] = {
 }
 """The step of the checks for the state in which a connection failed."""
 _HINTS: Mapping[Step, str] = {
-    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host's name server "
-    "knows it",
-    Step.CONNECT: "Check host and port, that the broker runs, and that no firewall is in between",
+    Step.RESOLVE: "Check the name in kafka.bootstrap.servers, and that this host can resolve it",
+    Step.CONNECT: "Check host and port, that the broker runs, and that no firewall blocks the "
+    "connection",
     Step.TLS: "Check that this port is a TLS listener (kafka.security.protocol)",
     Step.VERSIONS: "Check that this port is a Kafka broker's, and kafka.security.protocol",
     Step.LOGIN: "Check kafka.sasl.mechanism, and the broker's log",
-    Step.METADATA: "See the broker's log",
+    Step.METADATA: "Check the broker's log",
 }
 
 
@@ -109,9 +109,9 @@ def passed_before(step: Step) -> tuple[Step, ...]:
     return steps[: steps.index(step)] if step in steps else steps
 
 
-def silent(state: State, seconds: float) -> Diagnosis:
+def no_response(state: State, seconds: float) -> Diagnosis:
     """Return the diagnosis of a connection attempt that timed out."""
-    return Diagnosis(f"no answer within {seconds:g} s", state=state, unanswered=True)
+    return Diagnosis(f"no response within {seconds:g} s", state=state, unanswered=True)
 
 
 def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
@@ -140,7 +140,7 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     if not findings:
         return Finding.failure(
             Step.CONNECT,
-            BrokerUnavailableError("no bootstrap server has answered", hint=_HINTS[Step.CONNECT]),
+            BrokerUnavailableError("no bootstrap server responded", hint=_HINTS[Step.CONNECT]),
             local=True,
         )
     first, local = findings[0], any(finding.local for finding in findings)
@@ -164,13 +164,13 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
     """
     if not failures:
         which = "it" if brokers == 1 else f"each of {brokers}"
-        return Finding.ok(Step.BROKERS, f"{which} can be reached at the address that it announces")
-    told = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
+        return Finding.ok(Step.BROKERS, f"{which} can be reached at its advertised address")
+    details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
     error = BrokerUnavailableError(
-        f"{len(failures)} of {plural(brokers, 'broker')} can't be reached at the address that "
-        f"{'it announces' if len(failures) == 1 else 'they announce'}. {told}",
-        hint="Set advertised.listeners on the brokers to what clients can reach, or make these "
-        "names and ports reachable from here and from the executors",
+        f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the address that "
+        f"{'it announces' if len(failures) == 1 else 'they announce'}. {details}",
+        hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
+        "make these names and ports reachable from here and from the executors",
     )
     local = all(finding.local for finding in failures.values())
     return Finding.failure(Step.BROKERS, error, local=local)
@@ -230,7 +230,8 @@ def _all_refuse(client: BlockingClient) -> bool:
 def _unreachable(client: BlockingClient, seconds: float) -> Finding:
     servers = client.config.bootstrap_servers
     under_way = {
-        str(broker.node): silent(broker.connection.state, seconds) for broker in client.brokers()
+        str(broker.node): no_response(broker.connection.state, seconds)
+        for broker in client.brokers()
     }
     found = []
     for server in servers:
@@ -324,14 +325,14 @@ def _ask(
     wanted = _wanted_topic(intent.config)
     for name in topics:
         by_sink = wanted if wanted is not None and wanted.name == name else None
-        told, settings = described.results[name], configs.results[name]
-        missing = told.code == ErrorCode.unknown_topic_or_partition
+        topic, settings = described.results[name], configs.results[name]
+        missing = topic.code == ErrorCode.unknown_topic_or_partition
         may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics
         found.append(
             topic_checks.TopicFacts(
                 name=name,
-                code=told.code,
-                description=told.value,
+                code=topic.code,
+                description=topic.value,
                 settings=settings.value,
                 of_dead_letters=name == intent.config.dead_letters.dead_letter_topic,
                 creation=(

@@ -39,8 +39,10 @@ FAILED_KEPT_S: Final = 60.0
 """Seconds for which a batch write is not checked again if the check has found an error."""
 MAX_KEPT: Final = 64
 _LEAST_S: Final = 1.0
-_OFF: Final = "If executors reach the brokers and this host does not, set preflight=off"
-_NEVERTHELESS: Final = "The tasks try all the same; preflight=fail ends such a write at once"
+_OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off"
+_NEVERTHELESS: Final = (
+    "The tasks try nevertheless; with preflight=fail such a write fails immediately"
+)
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
@@ -54,7 +56,7 @@ def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | N
     return next((each.error for each in findings if each.severity is Severity.ERROR), None)
 
 
-def told(finding: Finding) -> str:
+def describe_finding(finding: Finding) -> str:
     """Return the finding as a line for the log."""
     sentences = [finding.text]
     if finding.hint:
@@ -186,9 +188,9 @@ class PreflightCheck:
             raise copy(error)
         for finding in findings:
             if finding.severity is Severity.ERROR:
-                _LOG.error("preflight: %s", told(finding))
+                _LOG.error("preflight: %s", describe_finding(finding))
             elif finding.severity is Severity.WARNING and not only_errors:
-                _LOG.warning("preflight: %s", told(finding))
+                _LOG.warning("preflight: %s", describe_finding(finding))
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 

@@ -137,7 +137,10 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
             Step.PRODUCE, f"the server at {node} took a record that Kafka's brokers refuse"
         )
     refused = ProtocolError(
-        f"the leader of {topic}-0 takes no batch", topic=topic, broker=node, error=error_name(code)
+        f"the leader of {topic}-0 accepts no batches",
+        topic=topic,
+        broker=node,
+        error=error_name(code),
     )
     return Finding.failure(Step.PRODUCE, refused)
 

@@ -48,7 +48,7 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
     if not operations:  # a broker that reports operations includes at least Describe
         return Finding.note(
-            Step.PERMISSIONS, f"{name}: the brokers do not tell, as before Kafka 2.3"
+            Step.PERMISSIONS, f"{name}: the brokers do not report permissions before Kafka 2.3"
         )
     if not operations & (_WRITE | _ALL):
         error = AuthorizationError(
@@ -110,7 +110,7 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     """
     found = [*_replicas(facts, config)]
     if facts.settings is None:
-        text = f"{facts.name}: can't be seen, DescribeConfigs on the topic is denied"
+        text = f"{facts.name}: unknown, because DescribeConfigs on the topic is denied"
         return [*found, Finding.note(_STEP, text)]
     found += [
         *_sizes(facts, config),
@@ -121,8 +121,8 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     if found:
         return found
     shown = (MAX_MESSAGE, MIN_IN_SYNC, COMPRESSION, CLEANUP)
-    told = [f"{name}={facts.settings[name]}" for name in shown if facts.settings.get(name)]
-    return [Finding.ok(_STEP, f"{facts.name}: {', '.join(told)}")]
+    values = [f"{name}={facts.settings[name]}" for name in shown if facts.settings.get(name)]
+    return [Finding.ok(_STEP, f"{facts.name}: {', '.join(values)}")]
 
 
 def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
@@ -136,10 +136,10 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             _STEP,
             ConfigError(
                 f"{MIN_IN_SYNC}={least}, and {have}: most brokers refuse every batch of such a "
-                "topic with acks=all, newer ones take all replicas for enough",
+                "topic with acks=all, newer ones require only all replicas",
                 topic=name,
                 error=code,
-                hint=f"Lower {MIN_IN_SYNC} of the topic, or give it more replicas",
+                hint=f"Lower {MIN_IN_SYNC} of the topic, or add replicas to it",
             ),
         )
     elif facts.in_sync < least:
@@ -148,11 +148,11 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
                 f"{plural(facts.replicas, 'replica')} in sync, and "
-                f"{MIN_IN_SYNC}={least}: its leader takes no batch with acks=all until more "
-                "have caught up",
+                f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until "
+                "more have caught up",
                 topic=name,
                 error=code,
-                hint="See which brokers are down or behind",
+                hint="Check which brokers are down or lagging",
             ),
         )
 
@@ -174,11 +174,11 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     yield Finding.warning(
         _STEP,
         RecordTooLargeError(
-            f"topic {facts.name} takes no more than {MAX_MESSAGE}={limit}: {' and '.join(refused)} "
-            "would be refused",
+            f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(refused)} "
+            "would be rejected",
             topic=facts.name,
             error=error_name(ErrorCode.message_too_large),
-            hint=hint + "are divided and sent again, a single row is not",
+            hint=hint + "are split and sent again, but a single row is not",
         ),
     )
 
@@ -191,7 +191,7 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         return
     error = ConfigError(
         f"topic {facts.name} has {COMPRESSION}={theirs}, and kafka.compression.type is "
-        f"{ours.name.lower()}: the brokers compress every batch anew",
+        f"{ours.name.lower()}: the brokers recompress every batch",
         topic=facts.name,
         hint=f"Set kafka.compression.type={wanted.name.lower()}",
     )
@@ -204,10 +204,10 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     before = _number(facts, TIMESTAMP_BEFORE)
     if _text(facts, TIMESTAMP_TYPE) == "LogAppendTime":
         error = ConfigError(
-            f"topic {facts.name} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers put their own "
-            "time in place of the timestamp column's",
+            f"topic {facts.name} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
+            "timestamp column with their own time",
             topic=facts.name,
-            hint=f"Set {TIMESTAMP_TYPE}=CreateTime on the topic, or leave useTimestampColumn out",
+            hint=f"Set {TIMESTAMP_TYPE}=CreateTime on the topic, or remove useTimestampColumn",
         )
         yield Finding.warning(_STEP, error)
     elif before is not None and before < _NO_LIMIT:
@@ -215,7 +215,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             _STEP,
             ConfigError(
                 f"topic {facts.name} has {TIMESTAMP_BEFORE}={before}: rows with an older timestamp "
-                "are refused",
+                "are rejected",
                 topic=facts.name,
                 error=error_name(ErrorCode.invalid_timestamp),
                 hint=f"Raise {TIMESTAMP_BEFORE} of the topic, or leave useTimestampColumn out",
@@ -327,7 +327,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
         guide = guide_of(config)
         acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
         error = AuthorizationError(
-            f"Describe on topic {name} is denied to {guide.principal}, who can't know whether it "
+            f"Describe on topic {name} is denied to {guide.principal}, so it is unknown whether it "
             "exists",
             topic=name,
             error=error_name(code),
@@ -335,10 +335,10 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
         )
         return Finding.failure(Step.PERMISSIONS, error)
     refused = UnknownTopicError(
-        f"the brokers tell nothing of topic {name}",
+        f"the brokers do not describe topic {name}",
         topic=name,
         error=error_name(code),
-        hint="See whether the cluster is healthy",
+        hint="Check whether the cluster is healthy",
     )
     if code == ErrorCode.invalid_topic_exception:
         return Finding.failure(Step.TOPIC, refused)
@@ -351,10 +351,10 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
     if not facts.exists or wanted in {None, found}:
         return []
     error = ConfigError(
-        f"topic {facts.name} exists already, with {plural(found, 'partition')}, and stays as it "
-        f"is: topic.partitions={wanted} has no effect",
+        f"topic {facts.name} already exists with {plural(found, 'partition')}, and is not changed: "
+        f"topic.partitions={wanted} has no effect",
         topic=facts.name,
-        hint=f"Set topic.partitions={found} or leave it out, or change the topic: kafka-topics "
+        hint=f"Set topic.partitions={found} or remove it, or change the topic: kafka-topics "
         "--alter --partitions can raise the number",
     )
     return [Finding.warning(Step.TOPIC, error)]
@@ -375,8 +375,8 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
     if has_key is False or wanted <= memory:
         return []
     text = (
-        f"{facts.name}: a full batch.size of each of {count:,} partitions is {wanted:,} bytes, "
-        f"and kafka.buffer.memory={memory}: if keys spread the rows over all of them, batches are "
+        f"{facts.name}: a full batch.size of each of {count:,} partitions is {wanted:,} bytes, and "
+        f"kafka.buffer.memory={memory}: if keys distribute the rows over all of them, batches are "
         f"sent at about {memory // count:,} bytes"
     )
     if memory // count >= SMALL_BATCH:
@@ -387,13 +387,13 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
 
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
     """Return the failure for a topic that does not exist and that a dry run does not create."""
-    why = "without its partitions nobody knows what would go where"
-    how = "topic.create=true and topic.partitions, which a dry run goes by"
+    why = "a dry run needs the number of its partitions"
+    how = "topic.create=true and topic.partitions, which a dry run uses"
     hint = f"correct the name, create the topic, or set {how}"
     if facts.of_dead_letters:
-        why, hint = "the first row for it ends the run", "correct the name, or create the topic"
+        why, hint = "the first row for it fails the run", "correct the name, or create the topic"
     error = UnknownTopicError(
-        f"{facts.title} does not exist, and a dry run creates none: {why}",
+        f"{facts.title} does not exist, and a dry run does not create it: {why}",
         topic=facts.name,
         error=error_name(ErrorCode.unknown_topic_or_partition),
         hint=hint,
@@ -408,11 +408,11 @@ def _leaders(facts: TopicFacts) -> Finding:
     if leaderless:
         error = BrokerUnavailableError(
             f"no leader for {len(leaderless)} of {plural(len(partitions), 'partition')} of topic "
-            f"{name}, the first is {leaderless[0]}",
+            f"{name}, for example {leaderless[0]}",
             topic=name,
             error=error_name(ErrorCode.leader_not_available),
-            hint="See which brokers are down; records for these partitions wait for "
-            "kafka.delivery.timeout.ms",
+            hint="Check which brokers are down; records for these partitions wait up "
+            "to kafka.delivery.timeout.ms",
         )
         return Finding.warning(Step.TOPIC, error)
     replicas = plural(facts.replicas, "replica")
@@ -428,7 +428,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if creation is None:
         why = "kafka.allow.auto.create.topics is false"
     elif creation.auto_create is False and not creation.by_sink:
-        why = "the brokers create none by themselves (auto.create.topics.enable=false)"
+        why = "the brokers do not create topics (auto.create.topics.enable=false)"
     if why is not None:
         text = f"{facts.title} does not exist, and {why}"
         error = UnknownTopicError(text, topic=name, error=absent, hint=make)
@@ -445,7 +445,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.failure(Step.PERMISSIONS, denied)
     if creation.code:
         refused = ConfigError(
-            f"{facts.title} does not exist, and can't be created"
+            f"{facts.title} does not exist and cannot be created"
             + (f": {creation.message}" if creation.message else ""),
             topic=name,
             error=error_name(creation.code),
@@ -454,12 +454,12 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         finding = Finding.failure if creation.by_sink else Finding.warning
         return finding(Step.TOPIC, refused)
     if creation.by_sink:
-        return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write creates it")
+        return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write will create it")
     if creation.auto_create is None:
-        text = f"{facts.title} does not exist, and whether the brokers create it can't be seen"
+        text = f"{facts.title} does not exist, and it is unknown whether the brokers create it"
         error = UnknownTopicError(text, topic=name, error=absent, hint=make)
         return Finding.warning(Step.TOPIC, error)
-    return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers create it")
+    return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers will create it")
 
 
 def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:

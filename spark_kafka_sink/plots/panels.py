@@ -167,7 +167,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
     """Plot the latency of requests (sent to answered) and of batches (opened to sent)."""
     edges: list[float] = []
     for label, times, color in (
-        ("request, sent to answered", report.request_latency, GOOD),
+        ("request, sent to response", report.request_latency, GOOD),
         ("batch, opened to sent", report.queue_latency, SECOND),
     ):
         if times.count:
@@ -194,7 +194,7 @@ def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
     bars = axes.barh(names, shares, color=colors)
     axes.bar_label(bars, [f" {_codec_text(each)}" for each in report.codecs])
     axes.invert_yaxis()
-    dress(axes, "Codecs, tried on a sample", x="% of the bytes; CPU time of a record")
+    dress(axes, "Codecs, measured on a sample", x="% of the bytes; CPU time per record")
     percent(axes.xaxis)
     axes.set_xlim(0, 150)
 
@@ -237,7 +237,7 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
     bars = axes.barh(list(reasons), list(reasons.values()), color=GOOD)
     axes.bar_label(bars, [f" {count:,}" for count in reasons.values()])
     axes.invert_yaxis()
-    dress(axes, "Why batches were closed", x="batches")
+    dress(axes, "Reasons for closing batches", x="batches")
     plain_numbers(axes.xaxis, whole=True)
     axes.set_xlim(0, max(1, *reasons.values()) * 1.2)
 
@@ -247,14 +247,14 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
     busy = max(1, report.duration_sum_ms) * 1000
     steps = {
         "compressing": report.metrics.compression_time.total,
-        "waiting for room\nin the buffer": report.metrics.buffer_wait,
+        "waiting for\nbuffer memory": report.metrics.buffer_wait,
         "throttled": report.throttle_ms * 1000,
     }
     shares = [100 * spent / busy for spent in steps.values()]
     bars = axes.barh(list(steps), shares, color=GOOD)
     axes.bar_label(bars, [f" {share:,.0f} %" for share in shares])
     axes.invert_yaxis()
-    dress(axes, "What the tasks' time went to", x="% of all tasks' time, steps overlap")
+    dress(axes, "Time of the tasks", x="% of all tasks' time, steps overlap")
     percent(axes.xaxis)
     axes.set_xlim(0, max(100, *shares) * 1.15)
 

@@ -83,7 +83,7 @@ def test_a_dry_run_shows_codecs_in_place_of_latencies() -> None:
     assert "nothing was sent; 50 records" in str(figure.get_suptitle())
     assert _heights(figure.axes[0]) == [50]
     assert "Latency, p99 dotted" not in _titles(figure)
-    codecs = figure.axes[_titles(figure).index("Codecs, tried on a sample")]
+    codecs = figure.axes[_titles(figure).index("Codecs, measured on a sample")]
     assert [bar.get_width() for bar in codecs.patches if isinstance(bar, Rectangle)] == [100, 25]
     assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 us"]
 

@@ -164,7 +164,7 @@ def test_a_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
     }
     found = examined(options)
     assert found[Step.TOPIC].severity is Severity.NOTE
-    assert "the write creates it" in found[Step.TOPIC].text
+    assert "the write will create it" in found[Step.TOPIC].text
     assert worst_of(found).severity is not Severity.ERROR
     finding = worst_of(examined({**options, "topic.replication.factor": "3"}))
     assert (finding.severity, finding.step) == (Severity.ERROR, Step.TOPIC)
@@ -180,7 +180,7 @@ def test_servers_that_are_none(plain: EmbeddedBroker) -> None:
     with listening(say_nothing) as silent:
         black = worst_of(examined({"kafka.bootstrap.servers": silent, **topic}, seconds=0.3))
     assert (black.step, black.local) == (Step.VERSIONS, True)
-    assert "no answer within 0.3 s" in black.text
+    assert "no response within 0.3 s" in black.text
     with listening(hang_up) as other:
         mute = worst_of(examined({"kafka.bootstrap.servers": other, **topic}))
     assert mute.step is Step.VERSIONS

@@ -87,7 +87,7 @@ def test_a_dry_run_creates_no_topic() -> None:
         for options in ({"topic": "new", "dryRun": "true"}, {**wanted, "topic__partitions": "0"}):
             (missing,) = found_with(servers, options)
             assert missing.severity is Severity.ERROR
-            assert "a dry run creates none" in str(missing.error)
+            assert "a dry run does not create it" in str(missing.error)
         with pytest.raises(UnknownTopicError):
             kafka.end_offsets("new")
 

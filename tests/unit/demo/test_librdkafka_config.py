@@ -123,7 +123,7 @@ def test_an_issuer() -> None:
     ],
 )
 def test_what_librdkafka_does_not_have_is_a_sentence(options: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=f"which has nothing for {says}"):
+    with pytest.raises(ConfigError, match=f"which does not support {says}"):
         config("SASL_SSL" if "sasl__mechanism" in options else "SSL", **options)
 
 

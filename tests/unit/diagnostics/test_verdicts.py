@@ -63,10 +63,10 @@ def test_settings_that_fit_are_named() -> None:
     [
         ({"max_message_bytes": "1000"}, {}, "kafka.batch.size=1048576"),
         ({"max_message_bytes": "100000"}, {"kafka_compression_type": "zstd"}, "max.message.bytes"),
-        ({"compression_type": "gzip"}, {}, "compress every batch anew"),
-        ({"compression_type": "uncompressed"}, {"kafka_compression_type": "lz4"}, "anew"),
+        ({"compression_type": "gzip"}, {}, "recompress every batch"),
+        ({"compression_type": "uncompressed"}, {"kafka_compression_type": "lz4"}, "recompress"),
         ({"message_timestamp_type": "LogAppendTime"}, {"useTimestampColumn": "true"}, "own time"),
-        ({"message_timestamp_before_max_ms": "5"}, {"useTimestampColumn": "true"}, "are refused"),
+        ({"message_timestamp_before_max_ms": "5"}, {"useTimestampColumn": "true"}, "are rejected"),
     ],
 )
 def test_settings_that_do_not_fit(
@@ -137,15 +137,15 @@ def test_a_compacted_topic_wants_keys(
         (
             Creation(auto_create=True, code=int(ErrorCode.policy_violation), message="no"),
             Severity.WARNING,
-            "can't be created: no",
+            "cannot be created: no",
         ),
-        (Creation(auto_create=None), Severity.WARNING, "can't be seen"),
-        (Creation(auto_create=True), Severity.NOTE, "the brokers create it"),
-        (Creation(by_sink=True, auto_create=False), Severity.NOTE, "the write creates it"),
+        (Creation(auto_create=None), Severity.WARNING, "it is unknown whether"),
+        (Creation(auto_create=True), Severity.NOTE, "the brokers will create it"),
+        (Creation(by_sink=True, auto_create=False), Severity.NOTE, "the write will create it"),
         (
             Creation(by_sink=True, code=int(ErrorCode.policy_violation), message="no"),
             Severity.ERROR,
-            "can't be created: no",
+            "cannot be created: no",
         ),
     ],
 )
