@@ -164,6 +164,23 @@ def current_micro_batch() -> MicroBatch:
     return MicroBatch(query_id, batch)
 
 
+def current_query() -> str | None:
+    """Return the query whose foreachBatch runs this thread's task; None in a batch job.
+
+    Raises:
+        TransactionError: it is unknown, so two writes of one batchId could not be distinguished.
+    """
+    if worker_context.lacks_query():
+        raise TransactionError(
+            "foreachBatch writes a batchId in a thread that does not know the streaming query, so "
+            "exactly once cannot be guaranteed",
+            hint="Start the thread with the properties of the query: pass "
+            "pyspark.inheritable_thread_target(frame.sparkSession)(function) to the thread or "
+            "executor instead of function",
+        )
+    return worker_context.setting(worker_context.QUERY_ID)
+
+
 def current_run() -> str | None:
     """Return the run id of the query of this thread's task; each start has another one.
 
@@ -324,10 +341,14 @@ class TransactionalTaskWriter(TaskWriter):
 
     def _identity(self) -> tuple[str | None, str]:
         """Return query id and batch; a batch job has a query only within foreachBatch."""
-        if self.plan.scope.kind is not ids.ScopeKind.STREAM:
-            return worker_context.setting(worker_context.QUERY_ID), self.plan.scope.name
-        current = current_micro_batch()
-        return current.query_id, current.batch
+        kind, name = self.plan.scope.kind, self.plan.scope.name
+        if kind is ids.ScopeKind.STREAM:
+            current = current_micro_batch()
+            return current.query_id, current.batch
+        is_batch = kind is ids.ScopeKind.BATCH
+        return (
+            current_query() if is_batch else worker_context.setting(worker_context.QUERY_ID)
+        ), name
 
     def _write(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str

@@ -44,6 +44,14 @@ CONTINUOUS_HINT = (
     "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
     ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')"
 )
+_OF_STREAM = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
+"""Spark sets both to false in its copy of the session for each run of a query.
+
+The first is internal and false by default, so nothing else sets it to false. Source:
+``StreamExecution.runStream``.
+"""
+_TAGS, _OF_CONNECT = "spark.job.tags", "SparkConnect_"
+"""Tags of a job; that of an operation of Spark Connect starts in this way."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -55,6 +63,18 @@ def setting(name: str) -> str | None:
     """Return a setting of the session, None if it is not set, or outside of a task."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(name)
+
+
+def lacks_query() -> bool:
+    """Return True in a task of foreachBatch that does not know its query.
+
+    The DataFrame has the session of the query, but Spark keeps the id of the query per thread, and
+    a Python thread does not inherit it. False with Spark Connect, which runs each operation in a
+    thread of its own.
+    """
+    if setting(QUERY_ID) or _OF_CONNECT in (setting(_TAGS) or ""):
+        return False
+    return all(setting(name) == "false" for name in _OF_STREAM)
 
 
 def client_id(query_name: str = "") -> str:

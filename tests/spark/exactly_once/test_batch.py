@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark import inheritable_thread_target
 from pyspark.errors import StreamingQueryException
 
+from spark_kafka_sink import register
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from tests.spark.exactly_once.transactional import committed_numbers
 from tests.spark.support.sink import create_topics
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.exactly_once.transactional import ExactlyOnce
     from tests.spark.support.console import Console
@@ -197,6 +200,36 @@ def test_two_writes_of_for_each_batch_to_one_topic(
     for_each.forget(1)
     for_each.run(halves)
     assert once.read() == list(range(20))
+
+
+def test_threads_of_for_each_batch(
+    once: ExactlyOnce, for_each: ForEachBatch, real_kafka: KafkaCluster, spark: SparkSession
+) -> None:
+    """Threads that do not know the query cannot lose a write that looks like the first one."""
+    other = f"{once.topic}-other"
+    create_topics(real_kafka, [other])
+    topics, inherits = [once.topic, once.topic], False
+
+    def halves(frame: DataFrame, number: int) -> None:
+        def half(remainder: int) -> None:
+            rows = frame.where(f"CAST(value AS INT) % 2 = {remainder}")
+            for_each.write(rows, number, topic=topics[remainder])
+
+        with ThreadPoolExecutor(1, initializer=register, initargs=(spark,)) as pool:
+            for remainder in range(2):
+                inherited = inheritable_thread_target(spark)(half)
+                pool.submit(inherited if inherits else half, remainder).result()
+
+    with pytest.raises(StreamingQueryException, match="inheritable_thread_target"):
+        for_each.run(halves)
+    assert once.read() == []
+    inherits = True
+    with pytest.raises(StreamingQueryException, match="another write of the same run"):
+        for_each.run(halves)
+    topics[1] = other
+    for_each.run(halves)
+    assert once.read() == list(range(0, 20, 2))
+    assert committed_numbers(real_kafka.bootstrap_servers, other) == list(range(1, 20, 2))
 
 
 def test_in_sql(once: ExactlyOnce) -> None:

@@ -24,3 +24,27 @@ def test_the_client_id_names_application_and_query(
 ) -> None:
     monkeypatch.setattr(session_conf, "setting", {"spark.app.name": application}.get)
     assert session_conf.client_id(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, True),
+        ({session_conf.QUERY_ID: "6b0c7a3e"}, False),
+        ({"spark.job.tags": "SparkConnect_OperationTag_User__Session_1,spark-session-2"}, False),
+        ({"spark.sql.requireAllClusterKeysForDistribution": None}, False),
+        ({"spark.sql.cbo.enabled": None}, False),
+        ({"spark.sql.cbo.enabled": "true"}, False),
+    ],
+)
+def test_a_task_of_a_stream_without_its_query(
+    changed: dict[str, str | None], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "spark.job.tags": "spark-session-2",
+        "spark.sql.requireAllClusterKeysForDistribution": "false",
+        "spark.sql.cbo.enabled": "false",
+        **changed,
+    }
+    monkeypatch.setattr(session_conf, "setting", settings.get)
+    assert session_conf.lacks_query() is expected
