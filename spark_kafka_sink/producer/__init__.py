@@ -17,6 +17,5 @@ In reading order:
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl`: the missing ACL and the command that grants it, for each denial of a broker
-- `events`: batch and producer id events for kafka.debug
 - `dry_run`: the sender of a dry run, and the comparison of codecs
 """

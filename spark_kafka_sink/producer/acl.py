@@ -80,7 +80,7 @@ class AclAdvisor:
         return AuthorizationError(
             f"{where} does not exist, and Create on it is denied to {who}"
             if topic in self.denials().uncreatable
-            else f"Describe on {where} is denied to {who}, who can't know whether it exists",
+            else f"Describe on {where} is denied to {who}, so the topic may not exist",
             topic=topic,
             error=error_name(_TOPIC),
             hint=self.hint(_TOPIC, topic),
@@ -99,7 +99,7 @@ class AclAdvisor:
         """Return the error for a denied InitProducerId; `topics` are those to be written."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
-            f"the broker refused a producer id: {also}{self._acl(code, '')} is denied to "
+            f"the broker refused to assign a producer id: {also}{self._acl(code, '')} is denied to "
             f"{self.principal}",
             broker=broker,
             error=error_name(code),

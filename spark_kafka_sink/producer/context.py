@@ -12,8 +12,8 @@ from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.events import ProducerEvents
 from spark_kafka_sink.producer.rows import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
@@ -95,7 +95,7 @@ def make_context(
     if transaction is not None and not config.enable_idempotence:
         raise ConfigError(
             "a transaction needs an idempotent producer",
-            hint="leave kafka.enable.idempotence at true and kafka.acks at all",
+            hint="set kafka.enable.idempotence=true and kafka.acks=all",
         )
     transactional_id = None if transaction is None else transaction.transactional_id
     id_prefix = None if transaction is None else transaction.id_prefix

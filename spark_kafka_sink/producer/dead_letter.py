@@ -48,7 +48,7 @@ _WORDS = {Part.VALUE: "value", Part.KEY: "key", Part.HEADERS: "headers"}
 
 
 def omitting_more(
-    left_out: NDArray[np.int8],
+    omitted: NDArray[np.int8],
     too_large: NDArray[np.bool_],
     keys: NDArray[np.int32],
     headers: NDArray[np.int32],
@@ -56,16 +56,16 @@ def omitting_more(
     """Return the omitted parts of n letters after each oversized one omits one more part.
 
     Args:
-        left_out: the `Part`s omitted so far.
+        omitted: the `Part`s omitted so far.
         too_large: the letters to shrink; those that already omit everything do not change.
         keys: bytes of each row's key.
         headers: bytes of each row's own headers.
     """
     larger = np.where(keys >= headers, Part.KEY, Part.HEADERS)
-    value_out = (left_out & Part.VALUE) != 0
-    rest_out = np.where(left_out == Part.VALUE, larger, Part.KEY | Part.HEADERS)
+    value_out = (omitted & Part.VALUE) != 0
+    rest_out = np.where(omitted == Part.VALUE, larger, Part.KEY | Part.HEADERS)
     step = np.where(value_out, rest_out, Part.VALUE)
-    return np.where(too_large, left_out | step, left_out).astype(np.int8)
+    return np.where(too_large, omitted | step, omitted).astype(np.int8)
 
 
 def omitted_words(parts: Part) -> str:
@@ -120,15 +120,15 @@ class DeadLetterTopic:
         because the dead letter topic could not store it either; a letter that is still too large
         also omits its key or headers. `details` are the broker's error messages, one per row.
         """
-        left_out = np.where(errors == RowError.OVERSIZED, np.int8(Part.VALUE), np.int8(Part.NONE))
+        omitted = np.where(errors == RowError.OVERSIZED, np.int8(Part.VALUE), np.int8(Part.NONE))
         keys, headers = _key_sizes(rows), _header_sizes(rows)
         while True:
-            letters = self._without(rows, errors, left_out, details)
+            letters = self._without(rows, errors, omitted, details)
             too_large = size_bounds(letters.columns) > self.largest
-            more = omitting_more(left_out, too_large, keys, headers)
-            if np.array_equal(more, left_out):
+            more = omitting_more(omitted, too_large, keys, headers)
+            if np.array_equal(more, omitted):
                 return letters
-            left_out = more
+            omitted = more
 
     def smaller(self, letter: Record) -> Record | None:
         """Return the letter with one more part omitted; None if only the context is left.
@@ -143,29 +143,31 @@ class DeadLetterTopic:
         if not context or (letter.value is None and letter.key is None and not has_own):
             return None
         if letter.value is not None:
-            return replace(letter, value=None, headers=_saying(letter.headers, Part.VALUE))
+            return replace(
+                letter, value=None, headers=_headers_omitting(letter.headers, Part.VALUE)
+            )
         if letter.key is not None and len(letter.key) >= own:
-            return replace(letter, key=None, headers=_saying(letter.headers, Part.KEY))
-        return replace(letter, headers=_saying(context, Part.HEADERS))
+            return replace(letter, key=None, headers=_headers_omitting(letter.headers, Part.KEY))
+        return replace(letter, headers=_headers_omitting(context, Part.HEADERS))
 
     def _without(
         self,
         rows: Rows,
         errors: NDArray[np.int8],
-        left_out: NDArray[np.int8],
+        omitted: NDArray[np.int8],
         details: Sequence[str] | None,
     ) -> Rows:
         """Return the letters of n rows with these `Part`s omitted."""
-        columns, lists = rows.columns, _without_some(rows.header_lists, left_out)
+        columns, lists = rows.columns, _without_headers(rows.header_lists, omitted)
         if self.context_headers:
-            messages = self._messages(rows, errors, left_out & _present(rows), details)
+            messages = self._messages(rows, errors, omitted & _present(rows), details)
             lists = _joined(lists, self._context(rows, errors, messages))
         key = columns.key
         return Rows(
             columns=replace(
                 columns,
-                value=_nulled(columns.value, left_out & Part.VALUE),
-                key=None if key is None else _nulled(key, left_out & Part.KEY),
+                value=_nulled(columns.value, omitted & Part.VALUE),
+                key=None if key is None else _nulled(key, omitted & Part.KEY),
                 headers=None if lists is None else encode_headers(lists),
             ),
             topics=(self.name,),
@@ -177,23 +179,23 @@ class DeadLetterTopic:
         self,
         rows: Rows,
         errors: NDArray[np.int8],
-        left_out: NDArray[np.int8],
+        omitted: NDArray[np.int8],
         details: Sequence[str] | None,
     ) -> pa.Array[Any]:
         """Return the error message of each row, including the parts that its letter omits."""
         if details is not None:
-            told = zip(errors.tolist(), left_out.tolist(), details, strict=True)
+            entries = zip(errors.tolist(), omitted.tolist(), details, strict=True)
             return pa.array(
-                [_message(RowError(error), Part(parts), text) for error, parts, text in told]
+                [_message(RowError(error), Part(parts), text) for error, parts, text in entries]
             )
         texts = [_message(error, Part(parts)) for error in RowError for parts in _EVERY_PART]
-        numbers = errors.astype(np.int32) * len(_EVERY_PART) + left_out
+        numbers = errors.astype(np.int32) * len(_EVERY_PART) + omitted
         denied = errors == RowError.TOPIC_UNAUTHORIZED
         if self.acls is not None and denied.any():
             topic_of = rows.topic_of if rows.topic_of is not None else np.zeros(len(rows), np.int32)
             for topic in np.unique(topic_of[denied]).tolist():
                 here = denied & (topic_of == topic)
-                numbers[here] = len(texts) + left_out[here]
+                numbers[here] = len(texts) + omitted[here]
                 hint = self.acls.hint(ErrorCode.topic_authorization_failed, rows.topics[topic])
                 error = RowError.TOPIC_UNAUTHORIZED
                 texts += [_message(error, Part(parts), hint) for parts in _EVERY_PART]
@@ -226,22 +228,22 @@ def _constant(value: bytes, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(value, pa.binary()), count)
 
 
-def _message(error: RowError, left_out: Part, details: str = "") -> bytes:
+def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
     more = f": {details[:_LONGEST_DETAILS]}" if details else ""
-    return f"{error.message}{more}{omitted_words(left_out)}".encode()
+    return f"{error.message}{more}{omitted_words(omitted)}".encode()
 
 
-def _saying(headers: Headers, part: Part) -> Headers:
+def _headers_omitting(headers: Headers, part: Part) -> Headers:
     """Return a letter's headers with a message that lists one more omitted part."""
     return tuple(
-        (name, _also((value or b"").decode(), part))
+        (name, _message_omitting((value or b"").decode(), part))
         if name == _PREFIX + _MESSAGE
         else (name, value)
         for name, value in headers
     )
 
 
-def _also(message: str, part: Part) -> bytes:
+def _message_omitting(message: str, part: Part) -> bytes:
     start, _, end = message.rpartition(";")
     known = ENDINGS.get(f";{end}", Part.NONE)
     return ((start if known else message) + omitted_words(known | part)).encode()
@@ -276,11 +278,11 @@ def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
     return cast("pa.BinaryArray", kept)
 
 
-def _without_some(
-    lists: pa.ListArray[Any] | None, left_out: NDArray[np.int8]
+def _without_headers(
+    lists: pa.ListArray[Any] | None, omitted: NDArray[np.int8]
 ) -> pa.ListArray[Any] | None:
     """Return the header lists, null for rows whose headers are omitted."""
-    out = (left_out & Part.HEADERS) != 0
+    out = (omitted & Part.HEADERS) != 0
     if lists is None or not out.any():
         return lists
     numbers = pa.array(np.arange(len(lists)), pa.int64(), mask=out)
@@ -329,11 +331,11 @@ def _joined(
     order = np.empty(int(offsets[-1]), np.int64)
     base = len(entries) - len(added)
     ends = offsets[1:].astype(np.int64)
-    for place in range(width):
-        order[ends - width + place] = base + place * count + np.arange(count)
+    for position in range(width):
+        order[ends - width + position] = base + position * count + np.arange(count)
     is_own = np.ones(len(order), np.bool_)
-    for place in range(width):
-        is_own[ends - width + place] = False
+    for position in range(width):
+        is_own[ends - width + position] = False
     order[is_own] = np.arange(base)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries.take(order))
 

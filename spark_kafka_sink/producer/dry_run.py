@@ -101,7 +101,7 @@ class DryRunSender(Sender):
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
         if session.config.enable_idempotence:
-            raise AssertionError("a dry run asks for no producer id")
+            raise AssertionError("a dry run requests no producer id")
         super().__init__(session, accumulator)
         self._sampler = CodecSampler(session.config, session.report)
         self._listed: dict[str, int] = {}

@@ -156,10 +156,10 @@ class ProducerIdRequester:
             raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)
         if code not in COORDINATOR_UNAVAILABLE:
             raise DeliveryError(
-                "the broker refused a producer id",
+                "the broker refused to assign a producer id",
                 broker=broker,
                 error=error_name(code),
-                hint="without a producer id there is kafka.enable.idempotence=false",
+                hint="set kafka.enable.idempotence=false to write without a producer id",
             )
         config = self._client.config
         self._retry_at = now + full_jitter(

@@ -199,9 +199,10 @@ _MESSAGES = {
     RowError.OVERSIZED: "the record is larger than max.request.size or than the broker accepts",
     RowError.REFUSED: "the broker refused the record",
     RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
-    RowError.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
-    RowError.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
-    RowError.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
+    RowError.UNKNOWN_TOPIC: "the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)",
+    RowError.TOPIC_UNAUTHORIZED: "not authorized to write to the topic "
+    "(TOPIC_AUTHORIZATION_FAILED)",
+    RowError.INVALID_TOPIC: "the topic name is invalid (INVALID_TOPIC_EXCEPTION)",
     RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }
@@ -236,20 +237,25 @@ def find_row_errors(
         limits: topics and sizes that are allowed.
     """
     oversized = sizes > limits.largest
-    wrong = out_of_range(rows, limits.topics)
-    of_topic = _of_topic(rows, limits.topics)
-    if rows.errors is None and of_topic is None and wrong is None and not oversized.any():
+    out_of_range_rows = out_of_range(rows, limits.topics)
+    topic_errors = _topic_errors(rows, limits.topics)
+    if (
+        rows.errors is None
+        and topic_errors is None
+        and out_of_range_rows is None
+        and not oversized.any()
+    ):
         return None
     errors = np.zeros(len(rows), np.int8) if rows.errors is None else rows.errors.copy()
-    if of_topic is not None:
-        errors = np.where(errors == RowError.NONE, of_topic, errors)
-    if wrong is not None:
-        errors[(errors == RowError.NONE) & wrong] = RowError.PARTITION_OUT_OF_RANGE
+    if topic_errors is not None:
+        errors = np.where(errors == RowError.NONE, topic_errors, errors)
+    if out_of_range_rows is not None:
+        errors[(errors == RowError.NONE) & out_of_range_rows] = RowError.PARTITION_OUT_OF_RANGE
     errors[(errors == RowError.NONE) & oversized] = RowError.OVERSIZED
     return errors if errors.any() else None
 
 
-def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
+def _topic_errors(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
     """Return the error of each row's topic; None if every topic can be written."""
     if not any(isinstance(topic, RowError) for topic in topics):
         return None
@@ -268,15 +274,15 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
     known = [0 if isinstance(topic, RowError) else topic.partition_count for topic in topics]
     counts = np.array(known, np.int32)
     count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
-    asked = np.asarray(column.fill_null(0) if column.null_count else column)
-    if rows.topic_of is None and asked.min() >= 0 and asked.max() < count_of:
+    partitions = np.asarray(column.fill_null(0) if column.null_count else column)
+    if rows.topic_of is None and partitions.min() >= 0 and partitions.max() < count_of:
         return None
-    wrong: NDArray[np.bool_] = (asked < 0) | (asked >= count_of)
-    return wrong if wrong.any() else None
+    out_of_range_rows: NDArray[np.bool_] = (partitions < 0) | (partitions >= count_of)
+    return out_of_range_rows if out_of_range_rows.any() else None
 
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
-_ENOUGH_ROWS = 1_000
+_MIN_ROWS = 1_000
 """Minimum rows of a task before the ratio of bad rows can fail it."""
 
 
@@ -313,13 +319,13 @@ class BadRows:
             firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
             examples = [
                 f"{row_name(rows.number(row), rows.spark_partition)}: {error.message}"
-                f"{self._advice(error, rows, row)}"
+                f"{self._hint(error, rows, row)}"
                 for row in firsts
             ]
             self.refused(error, count, examples)
         self.check_ratio()
 
-    def _advice(self, error: RowError, rows: Rows, row: int) -> str:
+    def _hint(self, error: RowError, rows: Rows, row: int) -> str:
         """Return how to grant access to the topic of a row that may not be written."""
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
             return ""
@@ -334,23 +340,25 @@ class BadRows:
             kept = self._examples.setdefault(error, [])
             kept += examples[: EXAMPLES_KEPT - len(kept)]
         if first:
-            where = self.policy.dead_letter_topic
-            fate = f"dead letter topic {where}" if where else "dropped"
-            _LOG.warning("poison rows (%s), %s; first: %s", error.message, fate, examples[:1])
+            dead_letter_topic = self.policy.dead_letter_topic
+            destination = (
+                f"dead letter topic {dead_letter_topic}" if dead_letter_topic else "dropped"
+            )
+            _LOG.warning("bad rows (%s), %s; first: %s", error.message, destination, examples[:1])
 
     def check_ratio(self) -> None:
         """Raise DeliveryError once errors.maxRatio is reached."""
         with self._lock:
             bad, rows = sum(self._counts.values()), self._rows
-            if rows < _ENOUGH_ROWS or bad < rows * self.policy.max_ratio:
+            if rows < _MIN_ROWS or bad < rows * self.policy.max_ratio:
                 return
             reasons = "; ".join(
                 f"{count:,} {error.name}, first {self._examples[error][0]}"
                 for error, count in self._counts.most_common()
             )
         raise DeliveryError(
-            f"{bad:,} of {plural(rows, 'row')} of the task can't be written, "
-            f"errors.maxRatio is {self.policy.max_ratio}: {reasons}",
+            f"{bad:,} of {plural(rows, 'row')} of the task cannot be written, errors.maxRatio is "
+            f"{self.policy.max_ratio}: {reasons}",
             hint="correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
             "last rows may not have been written",
         )

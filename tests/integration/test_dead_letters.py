@@ -136,7 +136,7 @@ def test_a_dead_letter_topic_that_is_missing_fails_the_task(topics: tuple[str, s
     }
     with pytest.raises(UnknownTopicError, match="nowhere") as caught:
         write(servers, batch(_poison(topic)), options)
-    assert "the dead letter topic could not be used" in caught.value.message
+    assert "the dead letter topic was not available" in caught.value.message
     hint = caught.value.hint or ""
     assert "correct errors.deadletterqueue.topic.name" in hint
     assert "topic.create=true does not" in hint

@@ -165,5 +165,5 @@ def test_the_jobs_breaker_counts_batches_that_a_task_outlives() -> None:
             "kafka.batch.size": "1000",
             "kafka.linger.ms": "0",
         }
-        with pytest.raises(DeliveryError, match=r"breaker opened.* 3 failures for good"):
+        with pytest.raises(DeliveryError, match=r"breaker opened.* 3 permanent failures"):
             write(kafka.bootstrap_servers, batch([("v" * 900, "secret", 0, None)] * 20), options)

@@ -142,13 +142,14 @@ class AdmissionControl:
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         held = self._quotas.held(TopicPartition(topic.name, partition))
         return BufferTimeoutError(
-            f"a partition, or its broker, kept its share of the buffer for max.block.ms = "
-            f"{self._config.max_block_ms}: bufferShare leaves a broker {self._quotas.limit:,} "
-            f"bytes and a partition half of it; of this partition {held:,} wait for "
-            "acknowledgement",
+            f"no room for the partition, or its broker, within max.block.ms = "
+            f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "
+            f"bytes and a partition to half of "
+            f"that; {held:,} bytes of this partition wait for acknowledgement",
             topic=topic.name,
             partition=partition,
             broker=str(self._client.metadata.cluster.leader(topic.name, partition)),
-            hint="check that this broker takes data; raise bufferShare, kafka.buffer.memory or "
+            hint="check that this broker accepts data, or raise bufferShare, kafka.buffer.memory "
+            "or "
             "kafka.max.block.ms",
         )

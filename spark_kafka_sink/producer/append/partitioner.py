@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionContext
 
 
-_POSITIVE = np.uint32(0x7FFFFFFF)
+_INT31_MASK = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
@@ -90,10 +90,10 @@ class KeyRule:
         """Return the hash of each key, shape (n,), undefined for the rows of `without_key`."""
         hashes = self.hash(keys)
         if self.keyless is Keyless.NONE and keys.null_count:
-            hashes[np.asarray(keys.is_null())] = self.of_nothing()
+            hashes[np.asarray(keys.is_null())] = self.empty_key_hash()
         return hashes
 
-    def of_nothing(self) -> np.uint32:
+    def empty_key_hash(self) -> np.uint32:
         """Return the hash of an empty key."""
         return np.uint32(self.hash(pa.array([b""], pa.binary()))[0])
 
@@ -110,7 +110,7 @@ class KeyRule:
 
 
 def _positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    return murmur2(keys) & _POSITIVE
+    return murmur2(keys) & _INT31_MASK
 
 
 KEY_RULES: Mapping[Kind, KeyRule] = {
@@ -150,12 +150,12 @@ class UserPartitioner:
             ColumnError: the function raised an exception, or returned an invalid result.
         """
         try:
-            answer = self._function(key, value, topic.partition_count)
+            result = self._function(key, value, topic.partition_count)
         except Exception as error:
-            raise self._wrong(f"raised {type(error).__name__}: {error}", topic) from error
-        partitions = self._as_numpy(answer, topic)
+            raise self._invalid(f"raised {type(error).__name__}: {error}", topic) from error
+        partitions = self._as_numpy(result, topic)
         if partitions.shape != (len(value),):
-            raise self._wrong(
+            raise self._invalid(
                 f"returned shape {partitions.shape} for {plural(len(value), 'row')}; it must "
                 "return one partition per row",
                 topic,
@@ -163,30 +163,30 @@ class UserPartitioner:
         wrong = (partitions < UNASSIGNED) | (partitions >= topic.partition_count)
         if wrong.any():
             row = int(wrong.argmax())
-            raise self._wrong(
+            raise self._invalid(
                 f"returned partition {int(partitions[row])} for its row {row}; the topic has "
-                f"partitions 0 to {topic.partition_count - 1}, and -1 leaves the choice",
+                f"partitions 0 to {topic.partition_count - 1}, and -1 means any partition",
                 topic,
             )
         return partitions
 
-    def _as_numpy(self, answer: Any, topic: TopicInfo) -> NDArray[np.int32]:
-        if isinstance(answer, pa.Array):
-            if answer.null_count:
-                raise self._wrong("returned nulls", topic)
-            answer = np.asarray(answer)
-        if not isinstance(answer, np.ndarray) or answer.dtype != np.int32:
-            kind = answer.dtype if isinstance(answer, np.ndarray) else type(answer).__name__
-            raise self._wrong(
+    def _as_numpy(self, result: Any, topic: TopicInfo) -> NDArray[np.int32]:
+        if isinstance(result, pa.Array):
+            if result.null_count:
+                raise self._invalid("returned nulls", topic)
+            result = np.asarray(result)
+        if not isinstance(result, np.ndarray) or result.dtype != np.int32:
+            kind = result.dtype if isinstance(result, np.ndarray) else type(result).__name__
+            raise self._invalid(
                 f"returned {kind}; it must return an int32 array of numpy or Arrow", topic
             )
-        return answer
+        return result
 
-    def _wrong(self, what: str, topic: TopicInfo) -> ColumnError:
+    def _invalid(self, what: str, topic: TopicInfo) -> ColumnError:
         return ColumnError(
             f"the partitioner {self.name} {what}",
             topic=topic.name,
-            hint="correct the function, or leave kafka.partitioner out",
+            hint="correct the function, or remove kafka.partitioner",
         )
 
 
@@ -196,13 +196,13 @@ def _find(name: str) -> Function:
         found = attrgetter(path)(import_module(module))
     except Exception as error:
         raise ConfigError(
-            f"option kafka.partitioner names {name}, which can't be imported: "
+            f"option kafka.partitioner names {name}, which cannot be imported: "
             f"{type(error).__name__}: {error}",
             hint="Put the module on the Python path of the executors, with --py-files or "
             "spark.submit.pyFiles.",
         ) from error
     if not callable(found):
-        raise ConfigError(f"option kafka.partitioner names {name}, which is no function")
+        raise ConfigError(f"option kafka.partitioner names {name}, which is not callable")
     function: Function = found
     return function
 
@@ -294,22 +294,22 @@ class Partitioner:
         partition."""
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
-        self._is_sticky = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
+        self._has_sticky_rows = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
         """True if rows without a key share batches, and each batch gets its partition later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
         """Return True if no row needs its topic's partitions now: none has a key or a partition."""
-        rule, asked = self._rule, rows.partition
+        rule, named = self._rule, rows.partition
         if (
             rule is None
             or rule.keyless is Keyless.NONE
-            or not self._is_sticky
+            or not self._has_sticky_rows
             or not self._adaptive
         ):
             return False
         keys = None if self._ignore_keys else rows.columns.key
         keyless = keys is None or keys.null_count == len(keys)
-        return keyless and (asked is None or asked.null_count == len(asked))
+        return keyless and (named is None or named.null_count == len(named))
 
     def count(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> None:
         """Count keyed and explicit rows by topic; `topics` match those of the rows by position."""
@@ -336,15 +336,15 @@ class Partitioner:
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
-            return _route(rows, topics, counts, _asked(rows, rows.partition, topics))
+            return _route(rows, topics, counts, _explicit_partitions(rows, rows.partition, topics))
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
-        open_rows = self._explicit(rows, topics, partitions)
-        open_rows = self._keyed(rows, count_of, partitions, open_rows)
-        if self._is_sticky:
-            np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
+        unassigned = self._explicit(rows, topics, partitions)
+        unassigned = self._keyed(rows, count_of, partitions, unassigned)
+        if self._has_sticky_rows:
+            np.copyto(partitions, count_of, where=True if unassigned is None else unassigned)
         else:
-            self._fill(rows, topics, open_rows, partitions)
+            self._fill(rows, topics, unassigned, partitions)
         return _route(rows, topics, counts, partitions)
 
     @staticmethod
@@ -355,7 +355,7 @@ class Partitioner:
         column = rows.partition
         if column is None or column.null_count == len(column):
             return None
-        partitions[:] = _asked(rows, column, topics)
+        partitions[:] = _explicit_partitions(rows, column, topics)
         return np.asarray(column.is_null())
 
     def _keyed(
@@ -363,35 +363,35 @@ class Partitioner:
         rows: Rows,
         count_of: NDArray[np.int32],
         partitions: NDArray[np.int32],
-        open_rows: NDArray[np.bool_] | None,
+        unassigned: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_] | None:
         """Fill in the partitions of rows with a key; return a mask of the rest (None: all rows)."""
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
-        if rule is None or (open_rows is not None and not open_rows.any()):
-            return open_rows
+        if rule is None or (unassigned is not None and not unassigned.any()):
+            return unassigned
         if keys is None or keys.null_count == len(keys):
             if rule.keyless is not Keyless.NONE:
-                return open_rows
+                return unassigned
             keys = pa.array([b""] * len(rows), pa.binary())
         hashed = (rule.hashes(keys) % count_of.astype(np.uint32)).astype(np.int32)
-        if open_rows is None:
+        if unassigned is None:
             partitions[:] = hashed
         else:
-            partitions[open_rows] = hashed[open_rows]
+            partitions[unassigned] = hashed[unassigned]
         without_key = rule.without_key(keys)
         if without_key is None:
             return np.zeros(len(rows), np.bool_)
-        return without_key if open_rows is None else without_key & open_rows
+        return without_key if unassigned is None else without_key & unassigned
 
     def _fill(
         self,
         rows: Rows,
         topics: tuple[TopicInfo, ...],
-        open_rows: NDArray[np.bool_] | None,
+        unassigned: NDArray[np.bool_] | None,
         partitions: NDArray[np.int32],
     ) -> None:
         """Fill in rows partitioned by turns, at random, or by the user function."""
-        for topic, members in _by_topic(rows, topics, open_rows):
+        for topic, members in _by_topic(rows, topics, unassigned):
             if self._function is not None:
                 partitions[members] = self._by_function(self._function, topic, rows, members)
             else:
@@ -399,13 +399,13 @@ class Partitioner:
                 partitions[members] = self._unkeyed(topic, count)
 
     def _unkeyed(self, topic: TopicInfo, count: int) -> NDArray[np.int32]:
-        able = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
+        led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
         if self._kind is Kind.RANDOM:
-            chance = np.random.default_rng(self._random.getrandbits(64))
-            return able[chance.integers(len(able), size=count)]
+            generator = np.random.default_rng(self._random.getrandbits(64))
+            return led[generator.integers(len(led), size=count)]
         first = self._next_round.get(topic.name, 0)
         self._next_round[topic.name] = first + count
-        return able[np.arange(first, first + count, dtype=np.int64) % len(able)]
+        return led[np.arange(first, first + count, dtype=np.int64) % len(led)]
 
     def _by_function(
         self,
@@ -418,8 +418,8 @@ class Partitioner:
         if not isinstance(members, slice):
             picked = pa.array(members, pa.int64())
             key, value = None if key is None else key.take(picked), value.take(picked)
-        answer = function.assign(topic, key, value)
-        return np.where(answer == UNASSIGNED, np.int32(topic.partition_count), answer)
+        result = function.assign(topic, key, value)
+        return np.where(result == UNASSIGNED, np.int32(topic.partition_count), result)
 
 
 def _count(
@@ -437,17 +437,19 @@ def _count(
         counter[topic.name] += int(count)
 
 
-def _asked(rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]) -> NDArray[np.int32]:
+def _explicit_partitions(
+    rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]
+) -> NDArray[np.int32]:
     """Return the partition that each row names, shape (n,), 0 for null.
 
     Raises:
         ColumnError: the topic does not have it.
     """
-    asked = np.asarray(column.fill_null(0) if column.null_count else column)
+    named = np.asarray(column.fill_null(0) if column.null_count else column)
     wrong = out_of_range(rows, topics)
     if wrong is not None:
-        _raise_out_of_range(rows, topics, int(wrong.argmax()), asked)
-    return asked
+        _raise_out_of_range(rows, topics, int(wrong.argmax()), named)
+    return named
 
 
 def _by_topic(
@@ -459,9 +461,9 @@ def _by_topic(
             return [(topics[0], slice(None))]
         members = np.flatnonzero(mask)
         return [(topics[0], members)] if len(members) else []
-    open_rows = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
-    order = np.argsort(rows.topic_of[open_rows], kind="stable")
-    grouped = open_rows[order]
+    unassigned = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
+    order = np.argsort(rows.topic_of[unassigned], kind="stable")
+    grouped = unassigned[order]
     numbers = rows.topic_of[grouped]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     groups = np.split(grouped, starts[1:])
@@ -486,14 +488,14 @@ def _route(
 
 
 def _raise_out_of_range(
-    rows: Rows, topics: tuple[TopicInfo, ...], row: int, asked: NDArray[np.int32]
+    rows: Rows, topics: tuple[TopicInfo, ...], row: int, named: NDArray[np.int32]
 ) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
-        f"{rows.name(row)} asks for a partition that the topic does not have: "
+        f"{rows.name(row)} names a partition that the topic does not have: "
         f"it has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
-        partition=int(asked[row]),
+        partition=int(named[row]),
         hint="correct the `partition` column, or leave it null to let the partitioner choose",
     )
 
@@ -555,26 +557,26 @@ class StickyPartitioner:
             admission: the partitions that do not accept the rows; they are avoided.
         """
         counts = list(_count_unassigned(route))
-        mixed = {topic.name for topic, _, assigned in counts if assigned}
-        self._accumulator.add_assigned_topics(mixed)
+        with_assigned = {topic.name for topic, _, assigned in counts if assigned}
+        self._accumulator.add_assigned_topics(with_assigned)
         sent = [topic.name for topic, _, assigned in counts if not assigned]
         if sent and self._adaptive:
             self._accumulator.forget_sent_topics(sent)
-        early = [
+        needy = [
             index
             for index, (topic, missing, _) in enumerate(counts)
-            if missing and topic.partition_count and self._is_early(topic.name)
+            if missing and topic.partition_count and self._needs_partition(topic.name)
         ]
-        if not early:
+        if not needy:
             return route
         targets = route.targets.copy()
-        for index in early:
+        for index in needy:
             members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
             chosen = self._choose(route.topics[index], sizes[members], admission)
             targets[members] = chosen + route.bases[index]
         return replace(route, targets=targets)
 
-    def _is_early(self, topic: str) -> bool:
+    def _needs_partition(self, topic: str) -> bool:
         """Return True if the topic's unassigned rows need a partition now."""
         return not self._adaptive or self._accumulator.needs_partition(topic)
 

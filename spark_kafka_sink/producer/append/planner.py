@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from spark_kafka_sink.client.cluster import TopicPartition
-from spark_kafka_sink.producer.buffer.batch import EncodedSlice, OpenBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch
 from spark_kafka_sink.producer.rows import RowNumbers
 from spark_kafka_sink.records.encoder import encode_records, split_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE

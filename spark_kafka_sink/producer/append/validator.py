@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
 
 
-_LOOK_AGAIN_AFTER = 1.0
+_REFRESH_INTERVAL_S = 1.0
 """Minimum seconds between two metadata requests for rows with unknown partitions."""
-_LATER_PATIENCE = 5.0
+_RETRY_TIMEOUT_S = 5.0
 """Seconds to wait for a missing topic after other topics stayed missing for max.block.ms."""
 
 
@@ -67,9 +67,9 @@ class TopicMetadata:
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Deadline of each topic that was unknown when `expect` was called."""
-        self._next_look = 0.0
-        self._given_up: set[str] = set()
-        """Topics that `find` has already waited for in vain; it waits for each topic once."""
+        self._next_refresh_at = 0.0
+        self._missing_topics: set[str] = set()
+        """Topics that `find` waited for without success; it waits for each topic once."""
 
     def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """Return the topics in the cluster; wait at most max.block.ms for them.
@@ -79,10 +79,10 @@ class TopicMetadata:
             AuthorizationError: Describe or Create on a topic is denied.
             BrokerUnavailableError: no broker answered.
         """
-        cluster = self._await(names, self._are_decided)
+        cluster = self._await(names, self._has_result)
         for name in names:
             if name not in cluster.topics:
-                raise self._missing(name, cluster)
+                raise self._missing_error(name, cluster)
         return tuple(cluster.topics[name] for name in names)
 
     def expect(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
@@ -98,7 +98,7 @@ class TopicMetadata:
             deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
             for name in missing:
                 self._awaited.setdefault(name, deadline)
-            if self._patience(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
+            if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
                 self.await_expected()
         return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
@@ -120,9 +120,9 @@ class TopicMetadata:
         while they are being written.
         """
         now, metadata = self._client.clock.monotonic(), self._client.metadata
-        if now < max(self._next_look, (metadata.updated_at or 0.0) + _LOOK_AGAIN_AFTER):
+        if now < max(self._next_refresh_at, (metadata.updated_at or 0.0) + _REFRESH_INTERVAL_S):
             return False
-        self._next_look = now + _LOOK_AGAIN_AFTER
+        self._next_refresh_at = now + _REFRESH_INTERVAL_S
         earlier = metadata.requests  # responses to earlier requests may be stale
         metadata.refresh()
         self._client.network.wakeup()
@@ -138,41 +138,43 @@ class TopicMetadata:
             UnknownTopicError: a topic is temporarily unusable, for example without a leader.
             BrokerUnavailableError: no broker answered.
         """
-        cluster = self._await(names, self._are_judged, _LATER_PATIENCE if self._given_up else None)
+        cluster = self._await(
+            names, self._has_result_for_each, _RETRY_TIMEOUT_S if self._missing_topics else None
+        )
         found: list[TopicInfo | RowError] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
             if info is None:
-                raise self._missing(name, cluster)
+                raise self._missing_error(name, cluster)
             found.append(info)
-        self._given_up.difference_update(names)
+        self._missing_topics.difference_update(names)
         each = zip(names, found, strict=True)
-        self._given_up.update(name for name, info in each if isinstance(info, RowError))
+        self._missing_topics.update(name for name, info in each if isinstance(info, RowError))
         return tuple(found)
 
     def _await(
         self,
         names: tuple[str, ...],
         done: Callable[[Cluster, tuple[str, ...]], bool],
-        longest: float | None = None,
+        max_seconds: float | None = None,
     ) -> Cluster:
         """Return the first snapshot that satisfies `done`, or the current one after the timeout.
 
-        The timeout is max.block.ms, or `longest` seconds if that is less. Callers must use the
+        The timeout is max.block.ms, or `max_seconds` if that is less. Callers must use the
         returned snapshot: a topic known from an earlier session may be missing from the next
         response, if that was requested before this session wanted the topic.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
 
-        def look() -> bool:
+        def is_done() -> bool:
             nonlocal cluster
             cluster = self._client.metadata.cluster
             return done(cluster, names)
 
         if not done(cluster, names):
-            patience = self._patience(names)
-            self._wait_for(look, patience if longest is None else min(patience, longest))
+            timeout = self._remaining_s(names)
+            self._wait_for(is_done, timeout if max_seconds is None else min(timeout, max_seconds))
         return cluster
 
     def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
@@ -198,48 +200,48 @@ class TopicMetadata:
             self._client.metadata.want(names)
             self._client.network.wakeup()
 
-    def _patience(self, names: tuple[str, ...]) -> float:
+    def _remaining_s(self, names: tuple[str, ...]) -> float:
         """Return the seconds left of max.block.ms for these topics."""
         now = self._client.clock.monotonic()
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
 
-    def _are_judged(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
+    def _has_result_for_each(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
         return all(
-            name in cluster.topics or is_fatal(cluster, name) or self._is_given_up(cluster, name)
+            name in cluster.topics or is_fatal(cluster, name) or self._is_missing(cluster, name)
             for name in names
         )
 
-    def _is_given_up(self, cluster: Cluster, name: str) -> bool:
-        return name in self._given_up and name in cluster.errors
+    def _is_missing(self, cluster: Cluster, name: str) -> bool:
+        return name in self._missing_topics and name in cluster.errors
 
     @staticmethod
-    def _are_decided(cluster: Cluster, names: tuple[str, ...]) -> bool:
+    def _has_result(cluster: Cluster, names: tuple[str, ...]) -> bool:
         if any(is_fatal(cluster, name) for name in names):
             return True
         return all(name in cluster.topics for name in names)
 
-    def _missing(self, topic: str, cluster: Cluster) -> KafkaProdError:
-        waited = self._config.max_block_ms
+    def _missing_error(self, topic: str, cluster: Cluster) -> KafkaProdError:
+        max_block_ms = self._config.max_block_ms
         code = cluster.errors.get(topic)
         if code is None:
-            return self._unreachable()
+            return self._unreachable_error()
         if code == ErrorCode.topic_authorization_failed:
             return self._acls.refused_topic(topic)
-        of_dead_letters = topic == self._acls.dead_letter_topic
-        kind = "dead letter topic" if of_dead_letters else "topic"
+        is_dead_letter_topic = topic == self._acls.dead_letter_topic
+        kind = "dead letter topic" if is_dead_letter_topic else "topic"
         return UnknownTopicError(
-            f"the {kind} could not be used, and waiting for it took max.block.ms = {waited}"
+            f"the {kind} was not available within max.block.ms = {max_block_ms}"
             if not is_fatal(cluster, topic)
-            else f"the brokers refuse the {kind}",
+            else f"the brokers reject the {kind}",
             topic=topic,
             error=error_name(code),
-            hint=_how_to_create(of_dead_letters=of_dead_letters)
-            + "; brokers create topics by themselves only with auto.create.topics.enable=true and "
+            hint=_how_to_create(is_dead_letter_topic=is_dead_letter_topic)
+            + "; brokers create topics automatically only with auto.create.topics.enable=true and "
             "kafka.allow.auto.create.topics=true",
         )
 
-    def _unreachable(self) -> BrokerUnavailableError:
+    def _unreachable_error(self) -> BrokerUnavailableError:
         failures = dict(self._client.network.failures.reasons)
         for server in self._config.bootstrap_servers:
             failures.setdefault(server, "no answer")
@@ -251,9 +253,9 @@ class TopicMetadata:
         )
 
 
-def _how_to_create(*, of_dead_letters: bool) -> str:
+def _how_to_create(*, is_dead_letter_topic: bool) -> str:
     """Return a hint; topic.create=true creates only the topic that the option `topic` names."""
-    if of_dead_letters:
+    if is_dead_letter_topic:
         return (
             "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics, "
             "which topic.create=true does not"
@@ -285,8 +287,8 @@ class RowValidator:
         """
         sizes = size_bounds(rows.columns)
         if self._bad_rows.policy.tolerant:
-            return self._sort_out(rows, sizes)
-        return self._writable(Chunk(rows, self._look_up(rows), sizes))
+            return self._reject_bad_rows(rows, sizes)
+        return self._writable(Chunk(rows, self._resolve_topics(rows), sizes))
 
     def send_to_dlq(self, rows: Rows, errors: NDArray[np.int8]) -> list[Chunk]:
         """Count the rows that have a `RowError`, shape (n,); return their dead letters as chunks.
@@ -304,7 +306,7 @@ class RowValidator:
         topics = self._topics.lookup(letters.topics)
         return self._writable(Chunk(letters, topics, size_bounds(letters.columns)))
 
-    def _sort_out(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
+    def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
         self._bad_rows.seen(len(rows))
         found = self._topics.find(rows.topics)
         if out_of_range(rows, found) is not None and self._topics.update():
@@ -321,7 +323,7 @@ class RowValidator:
             rows = rows.with_topics(good_topics)
         return letters + self._writable(Chunk(rows, topics, sizes))
 
-    def _look_up(self, rows: Rows) -> tuple[TopicInfo, ...]:
+    def _resolve_topics(self, rows: Rows) -> tuple[TopicInfo, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self._partitioner.may_choose_later(rows):
             return self._topics.expect(rows.topics)
@@ -335,10 +337,10 @@ class RowValidator:
         if not len(chunk):
             return []
         if int(chunk.sizes.max()) + HEADER_SIZE > self._largest:
-            raise self._too_large(chunk, int(chunk.sizes.argmax()))
+            raise self._too_large_error(chunk, int(chunk.sizes.argmax()))
         return [chunk]
 
-    def _too_large(self, chunk: Chunk, row: int) -> RecordTooLargeError:
+    def _too_large_error(self, chunk: Chunk, row: int) -> RecordTooLargeError:
         route = self._partitioner.assign(chunk.rows, chunk.topics)
         topic, partition = route.target(int(route.targets[row]))
         limit = self._largest

@@ -8,5 +8,6 @@ In reading order:
 - `accumulator`: open batches and the queues of closed ones
 - `compressor`: compression in a separate thread
 - `rate_limiter`: client-side rate limits, and the ramp-up after errors
+- `events`: batch and producer id events for kafka.debug
 - `breakers`: circuit breakers for each partition and broker, and for the job
 """

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.buffer.batch import EncodedSlice, OpenBatch, ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, OpenBatch, ProducerBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -24,22 +23,22 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
     from spark_kafka_sink.producer.buffer.compressor import Compressor
+    from spark_kafka_sink.producer.buffer.events import ProducerEvents
     from spark_kafka_sink.producer.buffer.session_state import SessionState
-    from spark_kafka_sink.producer.events import ProducerEvents
 
-SHORT_AFTER = 0.02
+SHORTAGE_AFTER_S = 0.02
 """Seconds without room after which open batches are closed. Until then, full batches in flight get
 time to free memory, because a small batch costs as much as a full one."""
-TIMER_STEP = 0.001
+TIMER_STEP_S = 0.001
 """Resolution of the sender's waits in seconds; they are rounded up. Batches close earlier by this
 step, at most by a quarter of linger.ms, because linger.ms is the longest wait."""
-SHORT_LINGER = 0.005
+SHORT_LINGER_S = 0.005
 """Seconds of linger.ms below which the sender is woken for a first open batch, to close it in
 time."""
-COPY_BELOW = 8
+COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
-PINNED_FOR = 1.0
+PIN_TIMEOUT_S = 1.0
 """Age in seconds from which slices of mostly finished chunks are copied when room is short. Brokers
 that accept data complete a chunk long before."""
 
@@ -78,8 +77,8 @@ class Accumulator:
         self._compressor = compressor
         self._events = events
         linger = config.linger_ms / 1000
-        self._linger = linger - min(TIMER_STEP, linger / 4)
-        self._lingers_shortly = linger < SHORT_LINGER
+        self._linger = linger - min(TIMER_STEP_S, linger / 4)
+        self._lingers_shortly = linger < SHORT_LINGER_S
         self._full_size = config.batch_size - config.batch_size // 64
         self._batch_records = config.batch_num_messages
         self._compresses = config.compression_type is not Codec.NONE
@@ -163,22 +162,22 @@ class Accumulator:
             self.state.raise_error()
             now = self.state.clock.monotonic() if self._began is None else self._began
             self._began = None
-            news = self._is_close_missed or (self._lingers_shortly and not self._open)
+            wakes_sender = self._is_close_missed or (self._lingers_shortly and not self._open)
             self._is_close_missed = False
             copied, full = 0, set()
             for each in slices:
                 batch, closes, size = self._append(each, chunk, now)
-                news |= closes
+                wakes_sender |= closes
                 copied += size
                 if self._is_full(batch):
                     full.add(each.partition)
             # Only now, because a later slice of the plan may continue an earlier batch.
             for partition in full:
-                news |= self._close_full(partition)
+                wakes_sender |= self._close_full(partition)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))
             self.pool.free(reserved)
-            news |= self._surplus() > 0
-        if news:
+            wakes_sender |= self._surplus() > 0
+        if wakes_sender:
             self.state.wake_sender()
 
     def give_up(self, reserved: int) -> None:
@@ -210,11 +209,11 @@ class Accumulator:
             surplus = self._surplus()
             waiting_since = self.pool.waiting_since
             short = waiting_since is not None and (
-                self.state.incomplete == len(self._open) or now >= waiting_since + SHORT_AFTER
+                self.state.incomplete == len(self._open) or now >= waiting_since + SHORTAGE_AFTER_S
             )
             if waiting_since is not None and now >= self._unpin_at:
-                self._unpin_at = now + PINNED_FOR / 4
-                self._unpin(now - PINNED_FOR)
+                self._unpin_at = now + PIN_TIMEOUT_S / 4
+                self._unpin(now - PIN_TIMEOUT_S)
             for partition, batch in list(self._open.items()):
                 lingered = now >= batch.created + self._linger
                 if not short and not lingered and surplus <= 0:
@@ -229,7 +228,7 @@ class Accumulator:
             if oldest is None:
                 return 1.0 if self._lingers_shortly else self._linger
             lingers = max(0.0, oldest.created + self._linger - now)
-            return lingers if self.pool.waiting_since is None else min(lingers, SHORT_AFTER)
+            return lingers if self.pool.waiting_since is None else min(lingers, SHORTAGE_AFTER_S)
 
     def take_compressed(self) -> BaseException | None:
         """Store the compressor's results in their batches; return the first error, if any."""
@@ -391,7 +390,7 @@ class Accumulator:
         size = memoryview(data).nbytes
         self.quotas.change(encoded.partition, size)
         copied = 0
-        if size * COPY_BELOW < chunk.size:
+        if size * COPY_DIVISOR < chunk.size:
             data, copied = bytes(data), size
             batch.charges.append(Charge(size))
         else:
@@ -472,7 +471,7 @@ class Accumulator:
             if batch.created > born_before:
                 continue
             for index, charge in enumerate(batch.charges):
-                if live[id(charge)] * COPY_BELOW < charge.size * (COPY_BELOW - 1):
+                if live[id(charge)] * COPY_DIVISOR < charge.size * (COPY_DIVISOR - 1):
                     self._copy_part(batch, index)
         self.state.notify()
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.client.cluster import TopicPartition
-    from spark_kafka_sink.producer.buffer.buffer_pool import Charge
 
 
 class EncodedSlice(NamedTuple):
@@ -60,6 +59,17 @@ class OpenBatch(NamedTuple):
     records: int
     size: int
     base_timestamp: int
+
+
+@dataclass(slots=True)
+class Charge:
+    """`size` bytes that stay charged until all `holders` have released them.
+
+    Guarded by the lock of the session's state once the first batch holds it.
+    """
+
+    size: int
+    holders: int = 1
 
 
 @dataclass(slots=True, eq=False)

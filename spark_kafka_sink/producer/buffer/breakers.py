@@ -302,12 +302,11 @@ class CircuitBreakers:
         tally, config = self._job.tally(now), self._config
         errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
         return DeliveryError(
-            f"the job's circuit breaker opened: of {plural(tally.total, 'answer')} in "
-            f"{config.window:g} s, {plural(tally.retried, 'error')} to be retried "
-            f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'failure')} for good; "
-            f"errors so far: {errors}",
-            hint="find out what the brokers complain of before the write is run again; "
-            "errors.breaker.job.retryPercent "
-            f"({config.job.retry_percent or 'off'}) and errors.breaker.job.failures "
-            f"({config.job.failures or 'off'}) say when to stop",
+            f"the job's circuit breaker opened: of {plural(tally.total, 'response')} in "
+            f"{config.window:g} s, {plural(tally.retried, 'retriable error')} "
+            f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'permanent failure')}; "
+            f"all errors: {errors}",
+            hint="fix the cause of these errors before you run the write again; "
+            f"errors.breaker.job.retryPercent ({config.job.retry_percent or 'off'}) and "
+            f"errors.breaker.job.failures ({config.job.failures or 'off'}) set the thresholds",
         )

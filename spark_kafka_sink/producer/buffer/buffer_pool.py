@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster, TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import MetricsRecorder
+    from spark_kafka_sink.producer.buffer.batch import Charge
+    from spark_kafka_sink.producer.buffer.events import ProducerEvents
     from spark_kafka_sink.producer.buffer.session_state import SessionState
-    from spark_kafka_sink.producer.events import ProducerEvents
 
 
 _T = TypeVar("_T")
@@ -166,17 +167,6 @@ class BufferQuotas:
             return find_full(self._held, topics, more, self.limit)
 
 
-@dataclass(slots=True)
-class Charge:
-    """`size` bytes that stay charged until all `holders` have released them.
-
-    Guarded by the lock of the session's state once the first batch holds it.
-    """
-
-    size: int
-    holders: int = 1
-
-
 class BufferPool:
     """A counter of charged bytes with a limit; Arrow allocates the memory itself."""
 
@@ -291,6 +281,6 @@ class BufferPool:
             f"no room for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
             f"{self.used:,} of {self.limit:,} bytes wait for acknowledgement"
             + throttled_note(self._state.throttled_ms),
-            hint="check that the brokers take data; "
-            "raise kafka.buffer.memory or kafka.max.block.ms",
+            hint="check that the brokers accept data, or raise kafka.buffer.memory or "
+            "kafka.max.block.ms",
         )

@@ -29,7 +29,7 @@ from spark_kafka_sink.producer.send.batch_failure import (
     removed_partition_error,
     timeout_error,
 )
-from spark_kafka_sink.producer.transactions.state import poison
+from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce_response import PartitionResponse
 from spark_kafka_sink.report.builder import BatchDone
@@ -206,7 +206,7 @@ class BatchCompletion:
         self.failure = error
         if self._transactions is not None:
             if self._transactions.begun:
-                poison(error, self._transactions.settings)
+                mark_uncommittable(error, self._transactions.settings)
             self._transactions.fail()
 
     def renumber(self, state: PartitionState) -> None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _ENDED = (
-    "a newer producer has taken over, or the coordinator has ended the transaction, as it does "
-    "after transaction.timeout.ms: run the write again"
+    "a newer producer uses this transactional id, or the transaction exceeded "
+    "transaction.timeout.ms: run the write again"
 )
 _HINTS: Mapping[int, str] = {
     ErrorCode.invalid_producer_epoch: _ENDED,
@@ -42,41 +42,44 @@ _HINTS: Mapping[int, str] = {
     ClientErrorCode.disconnected: _RECONNECT,
     ClientErrorCode.not_sent: _RECONNECT,
     ErrorCode.corrupt_message: (
-        "brokers before Kafka 2.4 say so not of damage alone, but also of a record that they won't "
-        "have, such as one with a null key in a compacted topic"
+        "brokers before Kafka 2.4 also return this error for records that they reject, such as a "
+        "record with a null key in a compacted topic"
     ),
     ErrorCode.message_too_large: (
-        "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less"
+        "raise max.message.bytes of the topic (message.max.bytes of the broker), or make the rows "
+        "smaller"
     ),
     ErrorCode.invalid_topic_exception: "correct the topic's name",
     ErrorCode.not_enough_replicas: (
-        "min.insync.replicas of the topic wants more replicas in sync than there are"
+        "fewer replicas are in sync than min.insync.replicas of the topic requires: check the "
+        "brokers, then run the write again"
     ),
     ErrorCode.invalid_timestamp: (
-        "correct the `timestamp` column; message.timestamp.before.max.ms and .after.max.ms of the "
-        "topic bound it (brokers before Kafka 3.6: message.timestamp.difference.max.ms)"
+        "correct the `timestamp` column, or raise message.timestamp.before.max.ms or "
+        "message.timestamp.after.max.ms of the topic (brokers before Kafka 3.6: "
+        "message.timestamp.difference.max.ms)"
     ),
     ErrorCode.unsupported_for_message_format: (
-        "the topic keeps a message format older than Kafka 0.11, which has no producer ids: set "
+        "the topic uses a message format older than Kafka 0.11, which has no producer ids: set "
         "kafka.enable.idempotence=false, or raise message.format.version of the topic"
     ),
     ErrorCode.out_of_order_sequence_number: (
-        "records before these may be gone from the log, or these may be in it already after an "
-        "answer that was lost: read the partition before it is written again"
+        "earlier records may be missing from the log, or these records may already be in it "
+        "because a response was lost: check the partition before you write to it again"
     ),
     ErrorCode.unknown_producer_id: (
-        "the brokers know nothing of this producer any more, and an earlier attempt may be in the "
-        "log: read the partition before it is written again"
+        "the broker no longer knows this producer, and an earlier attempt may be in the log: check "
+        "the partition before you write to it again"
     ),
     ErrorCode.invalid_record: (
-        "correct the records that are named, or the topic's settings (compaction needs keys)"
+        "correct the named records, or the topic's configuration (compacted topics need keys)"
     ),
 }
 _THROTTLED = (
     "raise the quota of this user or client.id (producer_byte_rate, request_percentage), run fewer "
     "tasks at once, or raise kafka.delivery.timeout.ms"
 )
-_UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
+_UNREACHED = "check that the partition's leader is reachable, then run the write again"
 
 
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
@@ -112,7 +115,7 @@ def batch_error(
     hint = _HINTS.get(code, "see Kafka's documentation of this error")
     error_class = AuthorizationError if denied else DeliveryError
     return error_class(
-        f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed for good"
+        f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"
         + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=topic,
@@ -136,7 +139,7 @@ def timeout_error(
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
     return DeliveryError(
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
-        + (f"; the latest answer was {error_name(batch.refused)}" if batch.refused else "")
+        + (f"; the latest response was {error_name(batch.refused)}" if batch.refused else "")
         + (f" ({seen})" if seen else "")
         + throttled_note(throttled_ms),
         topic=batch.partition.topic,
@@ -173,8 +176,8 @@ def order_error(partition: TopicPartition) -> DeliveryError:
 def gap_error(partition: TopicPartition) -> DeliveryError:
     """Return the error for a transaction whose log may contain batches sent after a refused one."""
     return DeliveryError(
-        "records behind a batch that the broker refused may be in the log already, after an answer "
-        "that was lost",
+        "records sent after a rejected batch may already be in the log, because a response was "
+        "lost",
         topic=partition.topic,
         partition=partition.partition,
         error=error_name(ErrorCode.out_of_order_sequence_number),
@@ -185,11 +188,9 @@ def gap_error(partition: TopicPartition) -> DeliveryError:
 def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
     """Return the error for a batch of a removed partition; `remaining` partitions are left."""
     return DeliveryError(
-        f"the topic was deleted and made anew while rows were being written to it, and has "
-        f"partitions 0 to {remaining - 1} now: the one of {plural(batch.records, 'record')} is "
-        "gone",
+        f"the topic was deleted and recreated during the write and now has partitions 0 to "
+        f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",
         topic=batch.partition.topic,
         partition=batch.partition.partition,
-        hint="run the write again, for the partitions that there are now; what the old topic had "
-        "acknowledged is gone with it",
+        hint="run the write again; records that the deleted topic had acknowledged are lost",
     )

@@ -104,7 +104,7 @@ class Drainer:
         self._partitions = partitions
         self._transactions = session.transactions
         self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
-        self._known: Cluster | None = None
+        self._snapshot: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, in the snapshot `_known`."""
 
@@ -135,8 +135,8 @@ class Drainer:
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
         """Return the leader of each led partition of a topic, cached per snapshot."""
-        if self._known is not cluster:
-            self._known = cluster
+        if self._snapshot is not cluster:
+            self._snapshot = cluster
             self._led_by.clear()
         led = self._led_by.get(name)
         if led is None:

@@ -71,12 +71,12 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     """
     codec, sequence = batch.codec, batch.sequence
     whole = b"".join(bytes(part) for part in batch.encode())
-    found = read_tails(records_section(whole, BatchHeader.parse(whole)), batch.records)
+    tails = read_tails(records_section(whole, BatchHeader.parse(whole)), batch.records)
     limits = BatchLimits(size)
     targets = np.zeros(batch.records, np.int8)
-    layout = plan(targets, found.sizes, 0, lambda _: None, limits)
+    layout = plan(targets, tails.sizes, 0, lambda _: None, limits)
     rows = batch.row_numbers()
-    pieces = [_part(batch, found, each.start, each.stop, rows) for each in layout.segments]
+    pieces = [_part(batch, tails, each.start, each.stop, rows) for each in layout.segments]
     for number, piece in enumerate(pieces):
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
         piece.ambiguous = batch.ambiguous
@@ -88,14 +88,14 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
 
 
 def _part(
-    batch: ProducerBatch, found: RecordTails, start: int, stop: int, rows: RowNumbers | None
+    batch: ProducerBatch, tails: RecordTails, start: int, stop: int, rows: RowNumbers | None
 ) -> ProducerBatch:
     """Return records start..stop of a batch as a new batch."""
-    deltas = found.time_deltas[start:stop]
+    deltas = tails.time_deltas[start:stop]
     first, last = int(deltas[0]), int(deltas.max())
     base = batch.base_timestamp + first
     piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
-    encoded = reencode_records(found.tails.slice(start, stop - start), deltas - first)
+    encoded = reencode_records(tails.tails.slice(start, stop - start), deltas - first)
     section = slice_records(encoded, 0, stop - start)
     numbers = None if rows is None else rows.slice(start, stop)
     piece.add(section, stop - start, batch.base_timestamp + last, rows=numbers)
@@ -210,7 +210,7 @@ class RecordErrorHandler:
                 return Remedy.RESTAMP if self.restamped(batch, response) else Remedy.NONE
             shrinks = response.code in RECORDS_TOO_LARGE and self.shrunk(batch)
             return Remedy.SHRINK if shrinks else Remedy.NONE
-        if fault is Fault.TOPIC or batch.records == 1 or _named(batch, response):
+        if fault is Fault.TOPIC or batch.records == 1 or _refused_indexes(batch, response):
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 
@@ -222,7 +222,7 @@ class RecordErrorHandler:
         The rest is an empty list, or one batch without sequence.
         """
         records = records_of(batch)
-        bad = _named(batch, response) or set(range(len(records)))
+        bad = _refused_indexes(batch, response) or set(range(len(records)))
         refused = [record for index, record in enumerate(records) if index in bad]
         kept = [record for index, record in enumerate(records) if index not in bad]
         self._count(batch, response, len(refused))
@@ -241,21 +241,21 @@ class RecordErrorHandler:
         topic = self._context.dead_letters
         if topic is None:
             return []
-        flaw = _row_error(response)
+        row_error = _row_error(response)
         if response.code == ErrorCode.invalid_timestamp:
-            refused = self._now(refused)
+            refused = self._with_current_time(refused)
         rows = Rows(
             columns=columns_of(refused),
             topics=(batch.partition.topic,),
-            partition=_asked(batch.partition.partition, len(refused)),
+            partition=_assigned_partitions(batch.partition.partition, len(refused)),
             header_lists=header_lists(refused),
         )
-        details = _details(batch, self._explained(batch, response), len(refused))
-        dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), details)
-        place = TopicPartition(topic.name, UNASSIGNED)
-        bounds = _bounds(size_bounds(dead.columns), self._config.batch_size - HEADER_SIZE)
+        details = _details(batch, self._with_hint(batch, response), len(refused))
+        letter_rows = topic.letters(rows, np.full(len(refused), row_error, np.int8), details)
+        partition = TopicPartition(topic.name, UNASSIGNED)
+        bounds = _bounds(size_bounds(letter_rows.columns), self._config.batch_size - HEADER_SIZE)
         letters = [
-            closed_batch(place, batch.created, dead.columns.slice(start, stop))
+            closed_batch(partition, batch.created, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
         ]
         for letter in letters:
@@ -269,22 +269,22 @@ class RecordErrorHandler:
         record = self._context.dead_letters.smaller(records_of(batch)[0])
         if record is None:
             return None
-        return self._instead(batch, [record])
+        return self._replacement(batch, [record])
 
     def restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
         """Return dead letters with the current time if theirs is refused; None if already done."""
         if self._context.dead_letters is None or batch.restamped:
             return None
         records = records_of(batch)
-        wrong = _named(batch, response) or set(range(len(records)))
+        wrong = _refused_indexes(batch, response) or set(range(len(records)))
         if not all(is_letter(records[index]) for index in wrong):
             return None
-        stamped = enumerate(zip(records, self._now(records), strict=True))
-        piece = self._instead(batch, [now if i in wrong else old for i, (old, now) in stamped])
+        stamped = enumerate(zip(records, self._with_current_time(records), strict=True))
+        piece = self._replacement(batch, [now if i in wrong else old for i, (old, now) in stamped])
         piece.restamped = True
         return piece
 
-    def _instead(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
+    def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         """Return a batch with the same number of records, and with the sequences of this one."""
         piece = piece_of(batch, records)
         piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
@@ -292,31 +292,31 @@ class RecordErrorHandler:
         recompress(piece, batch.codec, self._config.compression_level)
         return piece
 
-    def _now(self, records: list[Record]) -> list[Record]:
+    def _with_current_time(self, records: list[Record]) -> list[Record]:
         """Return the records with the current time as timestamp."""
         now = self._clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
-    def _explained(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
+    def _with_hint(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
         """Return the response, with a hint in its message if an ACL is missing."""
         if response.code not in AUTHORIZATION_FAILED:
             return response
         hint = self._context.acls.hint(response.code, batch.partition.topic)
-        said = f"{response.message}; " if response.message else ""
-        return response._replace(message=f"{said}{hint}")
+        message = f"{response.message}; " if response.message else ""
+        return response._replace(message=f"{message}{hint}")
 
     def _count(self, batch: ProducerBatch, response: PartitionResponse, count: int) -> None:
-        place = f"{batch.partition.topic}-{batch.partition.partition}"
+        partition = f"{batch.partition.topic}-{batch.partition.partition}"
         name = error_name(response.code)
-        message = self._explained(batch, response).message
+        message = self._with_hint(batch, response).message
         texts = [text or name for _, text in response.record_errors] or [message or name]
         if response.code in RECORDS_TOO_LARGE and count == batch.records == 1:
             texts = [too_large(batch, response)]
-        examples = [f"{place}: {text}" for text in texts]
+        examples = [f"{partition}: {text}" for text in texts]
         self._context.bad_rows.refused(_row_error(response), count, examples)
 
 
-def _asked(partition: int, count: int) -> pa.Int32Array:
+def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
     """Return the partition that each refused record was assigned to; null if unassigned."""
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
@@ -332,7 +332,7 @@ def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
     return pairwise(bounds)
 
 
-def _named(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
+def _refused_indexes(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
     """Return the indexes of the records that the response names; all if the topic is at fault."""
     if Fault.of(response) is Fault.TOPIC:
         return set(range(batch.records))
@@ -356,5 +356,5 @@ def _details(batch: ProducerBatch, response: PartitionResponse, count: int) -> l
     """Return the broker's message on each refused record, in order."""
     general = response.message or ""
     texts = dict(response.record_errors)
-    named = sorted(_named(batch, response) & texts.keys())
+    named = sorted(_refused_indexes(batch, response) & texts.keys())
     return [texts[index] or general for index in named] or [general] * count

@@ -52,7 +52,7 @@ _OUTCOMES = {
     Action.FAIL: BatchOutcome.FAILED,
     Action.FATAL: BatchOutcome.FAILED,
 }
-_TAKEN = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+_COMPLETED = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
 """The decision for successful batches, which needs no call of `decide`."""
 _CLIENT_THROTTLES = 6
 """Produce version from which the client must pause; before, the broker delays its response
@@ -88,11 +88,11 @@ class ResponseHandler:
     ) -> None:
         """Handle the response to a Produce request, or its loss."""
         response: ProduceResponse | None = completion.response
-        answers: dict[tuple[TopicKey, int], PartitionResponse] = {}
+        partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
         if response is not None:
-            self._learn_nodes(response)
-            answers, default = response.partitions, _MISSING
+            self._store_nodes(response)
+            partition_responses, default = response.partitions, _MISSING
         else:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
@@ -100,8 +100,10 @@ class ResponseHandler:
             if state.contains(batch):  # else it has expired
                 # By the topic id sent: the metadata may no longer contain the topic.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
-                answer = answers.get((key, batch.partition.partition), default)
-                self._act(state, batch, answer, completion, now)
+                partition_response = partition_responses.get(
+                    (key, batch.partition.partition), default
+                )
+                self._apply(state, batch, partition_response, completion, now)
             if state.can_renumber:
                 self._completion.renumber(state)
         if response is not None:
@@ -122,7 +124,7 @@ class ResponseHandler:
             self._completion.fail(batch, status_of(batch), name)
         self._completion.fail_session(DeliveryError(error.message, error=name, hint=error.hint))
 
-    def _act(
+    def _apply(
         self,
         state: PartitionState,
         batch: ProducerBatch,
@@ -130,7 +132,7 @@ class ResponseHandler:
         completion: Completion,
         now: float,
     ) -> None:
-        decision = _TAKEN
+        decision = _COMPLETED
         if response.code != ErrorCode.none:
             decision = decide(response.code, self._facts(state, batch, now))
             if is_unclear(response.code):
@@ -146,7 +148,7 @@ class ResponseHandler:
                 limits, topic = self._client.batch_size_limits, batch.partition.topic
                 self._split(state, batch, limits.refused(topic, batch.raw_size, now))
             case Action.FAIL | Action.FATAL:
-                self._fail_or_set_aside(state, batch, response, decision)
+                self._fail_or_remedy(state, batch, response, decision)
         if outcome := _OUTCOMES.get(decision.action):
             self._record_outcome(batch, outcome, completion, response, now)
 
@@ -222,7 +224,7 @@ class ResponseHandler:
         self._report.retried(error_name(response.code))
         self._report.meters.retried(batch.partition.topic, batch.records)
 
-    def _learn_nodes(self, response: ProduceResponse) -> None:
+    def _store_nodes(self, response: ProduceResponse) -> None:
         if response.nodes:
             nodes = {node_id: Node(node_id, host, port) for node_id, host, port in response.nodes}
             self._client.metadata.learn_nodes(nodes)
@@ -274,7 +276,7 @@ class ResponseHandler:
 
     # Batches that are too large, or contain refused records.
 
-    def _fail_or_set_aside(
+    def _fail_or_remedy(
         self,
         state: PartitionState,
         batch: ProducerBatch,

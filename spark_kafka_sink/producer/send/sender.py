@@ -31,7 +31,7 @@ from spark_kafka_sink.producer.send.partition_state import PartitionStates
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
-from spark_kafka_sink.producer.transactions.state import given_up_error
+from spark_kafka_sink.producer.transactions.state import cancelled_error
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce_request import (
     PartitionData,
@@ -102,8 +102,8 @@ class Sender:
         """Run one turn of the loop."""
         now = self._client.clock.monotonic()
         self._accumulator.close_due(now)
-        self._take_late()
-        self._take_failure()
+        self._handle_late_responses()
+        self._check_failures()
         if self._transactions is not None:
             self._advance_transaction(self._transactions, now)
         if self._completion.failure is None:
@@ -291,7 +291,7 @@ class Sender:
             case TransactionManager() as transactions:
                 self._complete_transaction(completion, transactions, now)
             case _:
-                raise AssertionError(f"nobody has asked for {request.api.name}")
+                raise AssertionError(f"unexpected response to {request.api.name}")
 
     def _complete_produce(
         self, completion: Completion, drained: list[DrainedBatch], now: float
@@ -318,7 +318,7 @@ class Sender:
         """Send the coordinator request that is due; fail the session if the writer aborts."""
         if transactions.aborting and self._completion.failure is None:
             transactional_id = transactions.settings.transactional_id
-            self._completion.fail_session(given_up_error(transactional_id))
+            self._completion.fail_session(cancelled_error(transactional_id))
         try:
             transactions.maybe_send(now, has_records=self._accumulator.state.incomplete > 0)
         except KafkaProdError as error:
@@ -350,14 +350,14 @@ class Sender:
             if info.topic_id and (deleted := written.deleted_records(topic, info.topic_id)):
                 self._completion.fail_session(recreated_topic_error(topic, deleted))
 
-    def _take_late(self) -> None:
+    def _handle_late_responses(self) -> None:
         """Handle producer id responses that arrived between two tasks."""
         while self._client.unclaimed_completions:
             completion = self._client.unclaimed_completions.popleft()
             if isinstance(completion.request.context, ProducerIdRequester):
                 self._complete(completion)
 
-    def _take_failure(self) -> None:
+    def _check_failures(self) -> None:
         """Fail the session if compression, metadata or the network has failed."""
         error = self._accumulator.take_compressed()
         if error is not None:
@@ -453,14 +453,14 @@ def produce_request(
         transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS
     ):
         raise ProtocolError(
-            f"the cluster has finalized transaction.version, and a broker of it speaks Produce "
-            f"{version}, which adds no partitions to a transaction",
+            f"the cluster has finalized transaction.version 2, but this broker supports only "
+            f"Produce {version}, which does not add partitions to a transaction",
             error=error_name(ErrorCode.unsupported_version),
             hint="run the same release on every broker",
         )
     if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
         raise ProtocolError(
-            f"the broker takes no batches compressed with zstd: Produce {version} is its newest",
+            f"the broker does not support zstd: its latest Produce version is {version}",
             error=error_name(ErrorCode.unsupported_compression_type),
             hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
         )

@@ -125,7 +125,7 @@ class StatisticsFiles:
         self._lines.append(line)
         self._size += len(line)
         if self._size >= PART_BYTES:
-            self._begin_file_unless_late()
+            self._maybe_begin_file()
 
     def close(self) -> None:
         """Write the remaining lines; wait until each file is written or has failed."""
@@ -133,13 +133,13 @@ class StatisticsFiles:
             self._begin_file()
         self._executor.shutdown()
 
-    def _begin_file_unless_late(self) -> None:
+    def _maybe_begin_file(self) -> None:
         self._pending = [each for each in self._pending if not each.done()]
         if len(self._pending) < _MOST_PARTS:
             self._begin_file()
             return
-        count, place = len(self._lines), redacted(self._path)
-        _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, place)
+        count, path = len(self._lines), redacted(self._path)
+        _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, path)
         self._lines, self._size = [], 0
 
     def _begin_file(self) -> None:
@@ -153,7 +153,7 @@ def _write_file(path: str, lines: list[str]) -> None:
     try:
         write_report(path, "\n".join([*lines, ""]), subject="the statistics")
     except Exception as error:  # noqa: BLE001 - statistics must not fail the task
-        _LOG.warning("no statistics: %s", text_of(error))
+        _LOG.warning("cannot write the statistics: %s", text_of(error))
 
 
 class Statistics:
@@ -212,7 +212,7 @@ class Statistics:
         try:
             self._output.write(json.dumps(self.collect(now)))
         except Exception as error:  # noqa: BLE001 - must not cause a retry of the task
-            _LOG.warning("no line of statistics: %s", text_of(error))
+            _LOG.warning("cannot write a line of statistics: %s", text_of(error))
 
     def _observe(self, now: float) -> None:
         """Record changes since the last turn."""
@@ -295,11 +295,11 @@ class Statistics:
     def _toppars(self, node_id: int) -> dict[str, Any]:
         led = [state.partition for state in self._states if state.leader == node_id]
         return {
-            f"{place.topic}-{place.partition}": {
-                "topic": place.topic,
-                "partition": place.partition,
+            f"{partition.topic}-{partition.partition}": {
+                "topic": partition.topic,
+                "partition": partition.partition,
             }
-            for place in led
+            for partition in led
         }
 
     def _topics(
@@ -337,16 +337,16 @@ class Statistics:
         part: PartitionReport,
         waiting: Mapping[TopicPartition, Contents],
     ) -> dict[str, Any]:
-        place = TopicPartition(part.topic, part.partition)
-        open_records, open_bytes, records, size = waiting.get(place, (0, 0, 0, 0))
-        state = self._states.get(place)
+        partition = TopicPartition(part.topic, part.partition)
+        open_records, open_bytes, records, size = waiting.get(partition, (0, 0, 0, 0))
+        state = self._states.get(partition)
         in_flight, retries = (state.in_flight, state.retries) if state else ((), ())
         topic = self._cluster.topics.get(part.topic)
         is_known = topic is not None and 0 <= part.partition < topic.partition_count
         return {
             "partition": part.partition,
             "broker": -1 if part.leader is None else part.leader,
-            "leader": self._cluster.leader(*place),
+            "leader": self._cluster.leader(*partition),
             "leader_epoch": topic.leader_epochs[part.partition] if topic and is_known else -1,
             "unknown": part.partition != UNASSIGNED and not is_known,
             "msgq_cnt": open_records,
@@ -450,8 +450,8 @@ def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
         return _NO_CONNECTION
     connection = broker.connection
     unwritten = list(connection.unwritten)
-    asked = {id(each) for each in unwritten}
-    written = [each for each in list(connection.in_flight) if id(each) not in asked]
+    unwritten_ids = {id(each) for each in unwritten}
+    written = [each for each in list(connection.in_flight) if id(each) not in unwritten_ids]
     is_noted = broker.noted_state is connection.state
     return {
         "state": _STATES[connection.state],

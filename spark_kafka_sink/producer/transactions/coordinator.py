@@ -69,7 +69,7 @@ class CoordinatorAction(Enum):
     """The coordinator refuses this producer."""
 
 
-_OF_PARTITION = {
+_PARTITION_ACTIONS = {
     ErrorCode.unknown_topic_or_partition: CoordinatorAction.RETRY,
     ErrorCode.operation_not_attempted: CoordinatorAction.RETRY,
     ErrorCode.topic_authorization_failed: CoordinatorAction.DENIED,
@@ -87,14 +87,14 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
         return CoordinatorAction.RETRY
     if code in COORDINATOR_MOVED:
         return CoordinatorAction.FIND_COORDINATOR
-    if api is ApiKey.ADD_PARTITIONS_TO_TXN and code in _OF_PARTITION:
-        return _OF_PARTITION[ErrorCode(code)]
+    if api is ApiKey.ADD_PARTITIONS_TO_TXN and code in _PARTITION_ACTIONS:
+        return _PARTITION_ACTIONS[ErrorCode(code)]
     if code == ErrorCode.transaction_abortable:
         return CoordinatorAction.ABORT
     return CoordinatorAction.FAIL
 
 
-_RETRIED = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+_RETRYING = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
 
 
 class CoordinatorLookup:
@@ -116,7 +116,7 @@ class CoordinatorLookup:
         self._node: Node | None = None
         self._attempts = 0
         """Failed connection attempts to it before it was found."""
-        self._asking = False
+        self._is_requested = False
         config = client.config
         self._retry = RetryTimer(
             config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
@@ -132,7 +132,7 @@ class CoordinatorLookup:
         """
         node = self._node
         if node is None:
-            self._maybe_ask(now, context)
+            self._maybe_request(now, context)
             return None
         if self._network.is_ready(node, now):
             return node
@@ -155,11 +155,11 @@ class CoordinatorLookup:
         Raises:
             DeliveryError: the broker refuses the request.
         """
-        self._asking = False
+        self._is_requested = False
         code, node = coordinator(completion.response)
         if node is None:
             self.problem = error_name(code)
-            if decide(completion.request.api, code) not in _RETRIED:
+            if decide(completion.request.api, code) not in _RETRYING:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
             self._retry.record_failure(now)
             return
@@ -174,12 +174,12 @@ class CoordinatorLookup:
 
         Connections and responses end a poll by themselves.
         """
-        if self._asking:
+        if self._is_requested:
             return 1.0
         return max(0.02, self._retry.at - now)
 
-    def _maybe_ask(self, now: float, context: object) -> None:
-        if self._asking or now < self._retry.at:
+    def _maybe_request(self, now: float, context: object) -> None:
+        if self._is_requested or now < self._retry.at:
             return
         metadata, network = self._client.metadata, self._network
         node = metadata.least_loaded_node(network, now)
@@ -188,7 +188,7 @@ class CoordinatorLookup:
             return
         connection = network.broker(node.node_id).connection
         request = find_coordinator(connection, self._transactional_id, context)
-        self._asking = True
+        self._is_requested = True
         network.send(node.node_id, request, now)
 
 
@@ -206,9 +206,9 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
     version = connection.version(ApiKey.FIND_COORDINATOR)
     if version < 1:
         raise ProtocolError(
-            "the broker knows of no transactions",
+            "the broker does not support transactions",
             error=error_name(ErrorCode.unsupported_version),
-            hint="exactly-once needs Apache Kafka 2.1 or later, or what is compatible with it",
+            hint="exactly-once needs Apache Kafka 2.1 or later, or a compatible broker",
         )
     values = transactions.find_coordinator([transactional_id])
     return _request(ApiKey.FIND_COORDINATOR, version, values, context)
@@ -237,11 +237,13 @@ def _two_phase(connection: Connection) -> int:
         return negotiate(api, _TWO_PHASE, connection.versions.get(api))
     except ProtocolError as error:
         raise ProtocolError(
-            "two-phase commit is wanted, and the broker does not offer InitProducerId 6 (KIP-939)",
+            "two-phase commit requires InitProducerId 6, which the broker does not support "
+            "(KIP-939)",
             error=error.error,
             hint="it needs unstable.api.versions.enable=true and "
             "transaction.two.phase.commit.enable=true on every broker (Kafka 4.2 or later); "
-            "without twoPhaseCommit transactions end with transaction.max.timeout.ms",
+            "without twoPhaseCommit, brokers abort transactions after "
+            "transaction.max.timeout.ms",
         ) from error
 
 

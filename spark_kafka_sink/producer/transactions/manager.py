@@ -59,7 +59,7 @@ _LOG = logging.getLogger(__name__)
 _ADD_BACKOFF = 0.02
 """Seconds to wait after CONCURRENT_TRANSACTIONS: the markers of the previous transaction are being
 written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
-_ENDED_BY_OTHERS = frozenset(
+_ALREADY_ENDED = frozenset(
     {
         ErrorCode.invalid_txn_state,
         ErrorCode.producer_fenced,
@@ -190,7 +190,7 @@ class TransactionManager:
     def fail(self) -> None:
         """Fail the transaction: it must not be committed any more."""
         if self.state not in FAILED:
-            self._to(TransactionState.ABORTABLE_ERROR)
+            self._transition_to(TransactionState.ABORTABLE_ERROR)
 
     # Sender thread only: turns of the loop.
 
@@ -201,7 +201,7 @@ class TransactionManager:
             DeliveryError: the transaction has timed out.
             ProtocolError: the brokers do not support a requested feature.
         """
-        self._check_time(now)
+        self._check_timeout(now)
         if self._in_flight or now < self._retry.at or not self._is_due(has_records=has_records):
             return
         node = self._coordinator.ready_node(now, self)
@@ -227,13 +227,13 @@ class TransactionManager:
             return
         self._in_flight = False
         if self.state is TransactionState.ABORTING:
-            self._aborted(completion, now)
+            self._handle_aborted(completion, now)
         elif api is ApiKey.DESCRIBE_TRANSACTIONS:
-            self._flag_checked(completion, now)
+            self._handle_flag_check(completion, now)
         elif api is ApiKey.INIT_PRODUCER_ID:
-            self._initialized(completion, now)
+            self._handle_initialized(completion, now)
         else:
-            self._added(completion, now)
+            self._handle_added(completion, now)
 
     def wait(self, now: float) -> float:
         """Return the seconds until `maybe_send` has something to do."""
@@ -265,7 +265,7 @@ class TransactionManager:
             return coordinator.describe(connection, self._unchecked_flag, self)
         if self.state is TransactionState.UNINITIALIZED:
             request = coordinator.init_producer_id(connection, self.settings, self)
-            self._to(TransactionState.INITIALIZING)
+            self._transition_to(TransactionState.INITIALIZING)
             self.has_claimed = True
             self._producer_state.transition_to(ProducerIdState.REQUESTED)
             return request
@@ -286,11 +286,11 @@ class TransactionManager:
 
     def _begin(self, now: float) -> None:
         if self.state is TransactionState.READY:
-            self._to(TransactionState.IN_TRANSACTION)
+            self._transition_to(TransactionState.IN_TRANSACTION)
             self.started_ms = self._client.clock.wall_ms()
             self._timer.start(now)
 
-    def _check_time(self, now: float) -> None:
+    def _check_timeout(self, now: float) -> None:
         if self.state in FAILED:
             return
         elapsed = self._timer.check(now)
@@ -299,24 +299,24 @@ class TransactionManager:
         if elapsed is Elapsed.HALF:
             _LOG.warning(
                 "transactional id %s: half of transaction.timeout.ms = %d has passed, and the "
-                "task still writes",
+                "task is still writing",
                 self.settings.transactional_id,
                 self.settings.timeout_ms,
             )
 
     # Responses.
 
-    def _initialized(self, completion: Completion, now: float) -> None:
+    def _handle_initialized(self, completion: Completion, now: float) -> None:
         response = completion.response
         code = coordinator.error_code(response)
         if code or response is None:
             self._producer_state.transition_to(ProducerIdState.MISSING)
             if self.state is TransactionState.INITIALIZING:
-                self._to(TransactionState.UNINITIALIZED)
+                self._transition_to(TransactionState.UNINITIALIZED)
             self._retry_or_raise(completion, code, now)
             return
-        self._opened = self._granted(completion, response)
-        self._worked()
+        self._opened = self._resolve_producer(completion, response)
+        self._record_success()
         flag = self.settings.abort_flag
         if flag is None:
             self._accept_producer()
@@ -324,7 +324,7 @@ class TransactionManager:
             self._unchecked_flag = flag
             self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
 
-    def _flag_checked(self, completion: Completion, now: float) -> None:
+    def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write.
 
         The driver first creates the flag and then fences the producer ids that it finds. An id that
@@ -332,7 +332,7 @@ class TransactionManager:
         """
         code = coordinator.described_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
-            self._worked()
+            self._record_success()
             self._accept_producer()
         elif code:
             self._retry_or_raise(completion, code, now)
@@ -345,9 +345,9 @@ class TransactionManager:
         self._unchecked_flag, self._coordinator = None, self._own_coordinator
         self._producer_state.producer_id_granted(self._opened.producer_id, self._opened.epoch)
         if self.state is TransactionState.INITIALIZING:
-            self._to(TransactionState.READY)
+            self._transition_to(TransactionState.READY)
 
-    def _granted(self, completion: Completion, response: Any) -> OpenTransaction:
+    def _resolve_producer(self, completion: Completion, response: Any) -> OpenTransaction:
         """Return the producer to write with: the granted one, or that of the joined transaction."""
         joined = self.settings.joined
         if joined is None:
@@ -365,9 +365,9 @@ class TransactionManager:
             self._client, joined.producer.transactional_id, self._acls
         )
 
-    def _added(self, completion: Completion, now: float) -> None:
+    def _handle_added(self, completion: Completion, now: float) -> None:
         if completion.response is None:
-            self._partitions.again()
+            self._partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         refused: set[int] = set()
@@ -380,48 +380,48 @@ class TransactionManager:
                 self.denied.add(partition.topic)
             else:
                 refused.add(code)
-        self._partitions.again()
+        self._partitions.retry_adding()
         refused.discard(ErrorCode.operation_not_attempted)
         if not refused:
-            self._worked()
+            self._record_success()
         for code in refused:
             self._retry_or_raise(completion, code, now)
         if ErrorCode.concurrent_transactions in refused:
             self._retry.at = now + _ADD_BACKOFF
 
-    def _aborted(self, completion: Completion, now: float) -> None:
+    def _handle_aborted(self, completion: Completion, now: float) -> None:
         code = coordinator.error_code(completion.response)
         # The first response to a request for a new epoch: the old transaction is being aborted.
-        under_way = (
+        is_aborting = (
             completion.request.api is ApiKey.INIT_PRODUCER_ID
             and code == ErrorCode.concurrent_transactions
         )
-        if code == ErrorCode.none or under_way or code in _ENDED_BY_OTHERS:
-            self._to(TransactionState.ABORTED)
+        if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
+            self._transition_to(TransactionState.ABORTED)
             return
         action = decide(completion.request.api, code)
         if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
-            self._later(action, code, now)
+            self._schedule_retry(action, code, now)
         else:
-            self._to(TransactionState.FATAL_ERROR)
+            self._transition_to(TransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         action = decide(completion.request.api, code)
         if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
-            self._later(action, code, now)
+            self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
-            self._to(TransactionState.FATAL_ERROR)
+            self._transition_to(TransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
         raise coordinator_error(completion, code, transactional_id, self._acls, self.settings)
 
-    def _later(self, action: CoordinatorAction, code: int, now: float) -> None:
+    def _schedule_retry(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)
         self._retry.record_failure(now)
         if action is CoordinatorAction.FIND_COORDINATOR:
             self._coordinator.forget(now)
 
-    def _worked(self) -> None:
+    def _record_success(self) -> None:
         self._problem = ""
         self._retry.record_success()
 
@@ -436,11 +436,11 @@ class TransactionManager:
             # No later attempt may replace this one, so the whole batch cannot be committed.
             self._coordinate(joined)
         elif not self.begun:
-            self._to(TransactionState.ABORTED)
+            self._transition_to(TransactionState.ABORTED)
             return
-        self._to(TransactionState.ABORTING)
+        self._transition_to(TransactionState.ABORTING)
 
-    def _to(self, state: TransactionState) -> None:
+    def _transition_to(self, state: TransactionState) -> None:
         self.state = next_state(self.state, state)
         if state in ENDED:
             self.over.set()

@@ -75,7 +75,7 @@ class TransactionPartitions:
         self._states[partition] = PartitionState.ADDED
         self._unused.add(partition)
 
-    def again(self) -> None:
+    def retry_adding(self) -> None:
         """Mark the partitions being added as to be added again."""
         adding = self.of(PartitionState.ADDING)
         self._states.update(dict.fromkeys(adding, PartitionState.NEW))

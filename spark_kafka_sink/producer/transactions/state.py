@@ -109,29 +109,28 @@ class TransactionTimer:
         return Elapsed.NOTHING
 
 
-_FENCED = (
-    "a later producer has taken the transactional id, or the coordinator has ended the transaction"
-)
+_FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
 _MESSAGES: Mapping[int, str] = {
     ErrorCode.producer_fenced: _FENCED,
     ErrorCode.invalid_producer_epoch: _FENCED,
-    ErrorCode.invalid_producer_id_mapping: "the coordinator knows another producer id by the "
-    "transactional id, or none any more",
-    ErrorCode.invalid_txn_state: "the transaction is not open any more",
-    ErrorCode.transaction_abortable: "the coordinator has this transaction aborted",
-    ErrorCode.unsupported_version: "the broker does not serve transactions as they are asked for",
+    ErrorCode.invalid_producer_id_mapping: "the coordinator has another producer id for the "
+    "transactional id, or no longer has one",
+    ErrorCode.invalid_txn_state: "the transaction is no longer open",
+    ErrorCode.transaction_abortable: "the transaction must be aborted",
+    ErrorCode.unsupported_version: "the broker does not support the requested transaction",
 }
-_AGAIN = "run the write again: nothing of this transaction will be seen by read_committed readers"
-_TWO_OWNERS = (
-    "another task of the batch writes to this partition, too: with atomicBatch=true each partition "
-    "belongs to one task; write spark_kafka_sink.repartition_by_kafka_partition(df, options)"
+_RUN_AGAIN = "run the write again: read_committed consumers never see records of this transaction"
+_SHARED_PARTITION = (
+    "another task of the batch also writes to this partition, but with atomicBatch=true each "
+    "partition belongs to one task: write spark_kafka_sink.repartition_by_kafka_partition(df, "
+    "options)"
 )
 _UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
 _HINTS: Mapping[int, str] = {
     ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to no more than the "
     "brokers' transaction.max.timeout.ms (15 minutes by default), or raise that on every broker",
-    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or what is "
-    "compatible with it",
+    ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
+    "broker",
 }
 
 
@@ -147,17 +146,17 @@ def coordinator_error(
     if code in AUTHORIZATION_FAILED:
         two_phase = settings is not None and settings.two_phase
         return acls.transaction_denied(code, broker, two_phase=two_phase)
-    said = _MESSAGES.get(code, f"the broker refused {ApiKey(api).name}")
+    problem = _MESSAGES.get(code, f"the broker refused {ApiKey(api).name}")
     if code == ErrorCode.invalid_transaction_timeout and settings is not None:
-        said = (
+        problem = (
             f"transaction.timeout.ms = {settings.timeout_ms} is more than the "
             "transaction.max.timeout.ms of the brokers"
         )
     return DeliveryError(
-        f"transactional id {transactional_id}: {said}",
+        f"transactional id {transactional_id}: {problem}",
         broker=broker,
         error=error_name(code),
-        hint=_HINTS.get(code, _AGAIN),
+        hint=_HINTS.get(code, _RUN_AGAIN),
     )
 
 
@@ -165,10 +164,10 @@ def second_attempt_error(claim_id: str) -> DeliveryError:
     """Return the error for a second attempt of a task of a batch in one transaction."""
     return DeliveryError(
         f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, or "
-        "the answer to its claim was lost; nothing of the batch becomes visible",
-        hint="start the stream again, which goes on from its checkpoint, or run the batch job "
-        "again. What ended a first attempt is another error, which Spark's UI and the driver's "
-        "log have. Where tasks are often run again, leave atomicBatch out",
+        "the response to its claim was lost; no record of the batch becomes visible",
+        hint="restart the stream, which continues from its checkpoint, or run the batch job again. "
+        "Spark's UI and the driver's log show why a first attempt failed. If tasks are often "
+        "retried, remove atomicBatch",
     )
 
 
@@ -178,32 +177,32 @@ def timed_out_error(settings: TransactionSettings) -> DeliveryError:
         f"the transaction of {settings.transactional_id} has been open for transaction.timeout.ms "
         f"= {settings.timeout_ms}: the coordinator has aborted it",
         error=error_name(ErrorCode.invalid_txn_state),
-        hint="make the tasks shorter (more partitions of the DataFrame, smaller micro-batches), or "
-        "raise transaction.timeout.ms, and transaction.max.timeout.ms on the brokers with it",
+        hint="make the tasks shorter (more partitions of the DataFrame, smaller micro-batches), "
+        "or raise transaction.timeout.ms and, on the brokers, transaction.max.timeout.ms",
     )
 
 
-def given_up_error(transactional_id: str) -> DeliveryError:
-    """Return the error for a transaction that is aborted because its task was given up."""
+def cancelled_error(transactional_id: str) -> DeliveryError:
+    """Return the error for a transaction that is aborted because its task was cancelled."""
     return DeliveryError(
-        f"the transaction of {transactional_id} is aborted, as its task was given up", hint=_AGAIN
+        f"the transaction of {transactional_id} was aborted because its task was cancelled",
+        hint=_RUN_AGAIN,
     )
 
 
 def aborted_write_error(transactional_id: str) -> DeliveryError:
     """Return the error for a write that the driver aborted before the transaction began."""
     return DeliveryError(
-        f"{transactional_id}: the driver has aborted this write, and the task began too late to be "
-        "part of it",
+        f"{transactional_id}: the driver aborted this write before the task began",
         hint="the write was cancelled, the query was stopped, or another task failed first",
     )
 
 
-def poison(error: KafkaProdError, settings: TransactionSettings) -> None:
+def mark_uncommittable(error: KafkaProdError, settings: TransactionSettings) -> None:
     """Add to an error that the transaction in which it happened cannot be committed."""
     error.message = (
-        f"{error.message}; the transaction of {settings.transactional_id} can't be committed any "
-        "more, and nothing of it will be seen by read_committed readers"
+        f"{error.message}; the transaction of {settings.transactional_id} cannot be committed; "
+        "read_committed consumers never see its records"
     )
     if error.error == _UNEXPECTED_SEQUENCE:
-        error.hint = _AGAIN if settings.joined is None else _TWO_OWNERS
+        error.hint = _RUN_AGAIN if settings.joined is None else _SHARED_PARTITION

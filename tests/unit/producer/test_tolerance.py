@@ -85,7 +85,7 @@ def test_refused_records_open_no_breaker(
         if tolerates:
             one.finish()
         else:
-            with pytest.raises(DeliveryError, match=r"failed for good|than the broker accepts"):
+            with pytest.raises(DeliveryError, match=r"failed permanently|than the broker accepts"):
                 one.finish()
         watch, now = one.session.context.breakers, one.clock.monotonic()
         assert not watch.is_open(TopicPartition("t", 0), 1, now)
@@ -107,7 +107,7 @@ def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(thresho
         one.send([b"no right"])
         with pytest.raises(DeliveryError, match="circuit breaker opened") as caught:
             one.finish()
-        assert plural(threshold, "failure") + " for good" in str(caught.value)
+        assert plural(threshold, "permanent failure") in str(caught.value)
         assert len(one.cluster.seen) == threshold
 
 

@@ -258,8 +258,8 @@ def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() ->
         assert writer.step_until(lambda: writer.done)
         assert isinstance(writer.error, BufferTimeoutError)
         text = str(writer.error)
-        assert "kept its share of the buffer for max.block.ms = 2000" in text
-        assert f"leaves a broker {SHARE:,} bytes and a partition half of it" in text
+        assert "no room for the partition, or its broker, within max.block.ms = 2000" in text
+        assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(STALLED)
         assert one.session._accumulator.pool.used < BUFFER
@@ -334,7 +334,7 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
     with world(settings=guarded(breaker)) as one:
         one.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
         one.send_batches(2)
-        with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 answers"):
+        with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 responses"):
             one.finish(0.1)
         assert one.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
         assert len(one.cluster.seen) == 5

@@ -150,7 +150,7 @@ def test_what_it_raises_is_named_and_kept(module: ModuleType) -> None:
     [
         ("no_such_module_here:spread", "No module named 'no_such_module_here'"),
         (f"{NAME}:missing", "AttributeError"),
-        (f"{NAME}:__name__", "is no function"),
+        (f"{NAME}:__name__", "is not callable"),
     ],
 )
 def test_a_name_that_leads_nowhere(module: ModuleType, name: str, said: str) -> None:

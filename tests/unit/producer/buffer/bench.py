@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas, Charge
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
+from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.producer.events import ProducerEvents
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor
 

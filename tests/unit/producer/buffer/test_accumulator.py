@@ -13,8 +13,7 @@ from spark_kafka_sink.common.clock import ManualClock, SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason, MetricsRecorder
-from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
 from tests.unit.producer.buffer.bench import PLACES, Bench
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
     ]
     assert reasons[:4] == [None] * 4
     text = str(reasons[4])
-    assert "of 5 answers in 30 s, 3 errors to be retried (60 %) and 0 failures" in text
+    assert "of 5 responses in 30 s, 3 retriable errors (60 %) and 0 permanent failures" in text
     assert "NOT_ENOUGH_REPLICAS 2, REQUEST_TIMED_OUT 1" in text
     assert "errors.breaker.job.retryPercent (60) and errors.breaker.job.failures (off)" in text
     assert one.record(A, NODE, RETRIED, "X", 10.0) is None
@@ -89,7 +89,7 @@ def test_the_jobs_breaker_counts_over_all_partitions() -> None:
         for n in range(3)
     ]
     assert [reason is not None for reason in reasons] == [False, False, True]
-    assert "3 failures for good" in str(reasons[2])
+    assert "3 permanent failures" in str(reasons[2])
     assert not any(one.is_open(TopicPartition("t", n), n, 10.0) for n in range(3))
 
 

@@ -7,9 +7,10 @@ import pytest
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.metrics.recorder import MetricsRecorder
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, Charge
+from spark_kafka_sink.producer.buffer.batch import Charge
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.producer.events import ProducerEvents
 from tests.support.harness.offline import config
 
 LIMIT = 10_000

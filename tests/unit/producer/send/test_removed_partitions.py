@@ -26,7 +26,7 @@ def shrink(one: World, count: int = 1) -> None:
 
 def check_end(one: World, left: str = "partitions 0 to 0") -> None:
     before = one.clock.monotonic()
-    with pytest.raises(DeliveryError, match="made anew") as caught:
+    with pytest.raises(DeliveryError, match="deleted and recreated") as caught:
         one.finish(0.02)
     assert one.clock.monotonic() - before < SOON
     assert left in str(caught.value)

@@ -259,7 +259,7 @@ def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
     slow.set()
     files.close()
     assert len(written) == 2
-    assert "no statistics: the statistics cannot be written to" in caplog.text
+    assert "cannot write the statistics: the statistics cannot be written to" in caplog.text
 
 
 def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:

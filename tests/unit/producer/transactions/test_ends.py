@@ -49,7 +49,7 @@ def test_an_open_transaction_is_aborted(one: World) -> None:
     assert one.cluster.coordinator.transactions[ID].state == "Aborted"
     assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
     one.steps(3)
-    with pytest.raises(DeliveryError, match="is aborted, as its task was given up"):
+    with pytest.raises(DeliveryError, match="was aborted because its task was cancelled"):
         _ = one.session.transaction
 
 

@@ -82,7 +82,7 @@ def test_sequences_of_another_task_are_put_down_to_it(one: World) -> None:
     one.send_batches(1)
     with pytest.raises(DeliveryError) as caught:
         one.finish()
-    assert "another task of the batch writes to this partition" in str(caught.value)
+    assert "another task of the batch also writes to this partition" in str(caught.value)
     assert "repartition_by_kafka_partition(df, options)" in str(caught.value)
     assert "read the partition" not in str(caught.value)
 

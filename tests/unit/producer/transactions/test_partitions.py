@@ -49,7 +49,7 @@ def test_what_was_being_added_is_asked_for_again_after_a_loss() -> None:
     partitions.want([FIRST, SECOND])
     partitions.adding()
     partitions.added(FIRST)
-    partitions.again()
+    partitions.retry_adding()
     assert partitions.adding() == [SECOND]
 
 

@@ -46,6 +46,6 @@ def test_a_session_without_a_transaction_has_nothing_to_abort() -> None:
 def test_a_session_that_nobody_wrote_to_is_aborted_at_once() -> None:
     session = borrow_session(config(client_id="aborted"), transaction=FIRST)
     assert session.abort_transaction(20.0)
-    with pytest.raises(DeliveryError, match="given up"):
+    with pytest.raises(DeliveryError, match="cancelled"):
         session.flush()
     discard_session(session)

@@ -74,7 +74,7 @@ POINTS = (
     Point(f"{_TRANSACTIONS}.coordinator", "init_producer_id", before=Step.TASK_OPENING),
     Point(
         f"{_TRANSACTIONS}.manager",
-        "TransactionManager._initialized",
+        "TransactionManager._handle_initialized",
         after=Step.TASK_OPENED,
         detail="settings.transactional_id",
     ),

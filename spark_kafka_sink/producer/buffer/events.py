@@ -5,7 +5,7 @@ Every method logs one event, and returns at once if its context is disabled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import Debug
 
@@ -15,38 +15,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.debug_log import Context
-    from spark_kafka_sink.config.enums import Codec
-    from spark_kafka_sink.metrics.recorder import CloseReason
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerState
-
-
-class LoggedBatch(Protocol):
-    """The fields of a batch that events contain; `ProducerBatch` implements it."""
-
-    partition: TopicPartition
-    records: int
-    raw_size: int
-    created: float
-    closed: float
-    reason: CloseReason
-    codec: Codec
-    compression: float | None
-    producer_id: int
-    epoch: int
-    sequence: int
-    attempts: int
-
-    @property
-    def name(self) -> str:
-        """The batch's label."""
-
-    @property
-    def size(self) -> int:
-        """Size on the wire in bytes."""
-
-    @property
-    def next_sequence(self) -> int:
-        """The sequence of the record after the batch."""
 
 
 class ProducerEvents:
@@ -68,7 +38,7 @@ class ProducerEvents:
         if (log_event := self._debug.queue) is not None:
             log_event("open", client=client, buffer_bytes=limit)
 
-    def appended(self, batch: LoggedBatch, records: int) -> None:
+    def appended(self, batch: ProducerBatch, records: int) -> None:
         """Log that records were appended to an open batch."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -79,7 +49,7 @@ class ProducerEvents:
                 batch_bytes=batch.raw_size,
             )
 
-    def closed(self, batch: LoggedBatch) -> None:
+    def closed(self, batch: ProducerBatch) -> None:
         """Log that the batch takes no more records."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -91,7 +61,7 @@ class ProducerEvents:
                 open_ms=_ms(batch.closed - batch.created),
             )
 
-    def compressed(self, batch: LoggedBatch) -> None:
+    def compressed(self, batch: ProducerBatch) -> None:
         """Log that the codec thread has processed the batch."""
         if (log_event := self._debug.queue) is not None:
             log_event(
@@ -103,7 +73,7 @@ class ProducerEvents:
                 took_ms=_ms(batch.compression or 0.0),
             )
 
-    def partition_assigned(self, batch: LoggedBatch) -> None:
+    def partition_assigned(self, batch: ProducerBatch) -> None:
         """Log that an unassigned batch has got its partition."""
         if (log_event := self._debug.msg) is not None:
             log_event("assign_partition", **_ids(batch))
@@ -113,7 +83,7 @@ class ProducerEvents:
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
-    def sent(self, batch: LoggedBatch, broker: int, correlation: int) -> None:
+    def sent(self, batch: ProducerBatch, broker: int, correlation: int) -> None:
         """Log that the batch was sent, in the request with this correlation id."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -130,7 +100,7 @@ class ProducerEvents:
             )
 
     def answered(
-        self, batch: LoggedBatch, completion: Completion, error: str, action: str, offset: int
+        self, batch: ProducerBatch, completion: Completion, error: str, action: str, offset: int
     ) -> None:
         """Log that the batch's request was answered or lost, and the resulting action."""
         if (log_event := self._debug.msg) is not None:
@@ -146,12 +116,12 @@ class ProducerEvents:
                 age_ms=_ms(completion.latency),
             )
 
-    def failed(self, batch: LoggedBatch, status: str, error: str) -> None:
+    def failed(self, batch: ProducerBatch, status: str, error: str) -> None:
         """Log that the batch will never be acknowledged."""
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
-    def split(self, batch: LoggedBatch, pieces: Sequence[LoggedBatch]) -> None:
+    def split(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
         """Log that the batch is replaced by these pieces."""
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
@@ -166,7 +136,7 @@ class ProducerEvents:
                 epoch=producer_state.epoch,
             )
 
-    def sequence_assigned(self, batch: LoggedBatch) -> None:
+    def sequence_assigned(self, batch: ProducerBatch) -> None:
         """Log the sequence that the batch was assigned."""
         if (log_event := self._debug.eos) is not None:
             log_event(
@@ -194,7 +164,7 @@ class ProducerEvents:
             log_event("renumber", partition=_name(partition), sequence=sequence)
 
 
-def _ids(batch: LoggedBatch) -> dict[str, object]:
+def _ids(batch: ProducerBatch) -> dict[str, object]:
     return {"partition": _name(batch.partition), "batch": batch.name}
 
 
