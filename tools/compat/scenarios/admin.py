@@ -10,13 +10,12 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import Scenario, World
+from tools.compat.scenarios.world import Scenario, World, play
 from tools.support.raw_client import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.compat.scenarios.world import Play
 
 _TOPICS: dict[str, dict[str, Any]] = {
     "as usual": {},
@@ -64,125 +63,106 @@ _TOPICS: dict[str, dict[str, Any]] = {
 }
 
 
-def _create(version: int, changes: dict[str, Any], *, validate: bool = False) -> Play:
-    def play(world: World) -> None:
-        usual = {"name": world.topic, "num_partitions": 2, "replication_factor": 1}
-        values = {"topics": [usual | changes], "timeout": TIMEOUT, "validate_only": validate}
-        world.ask(ApiKey.CREATE_TOPICS, version, **values)
-
-    return play
+@play
+def _create(world: World, version: int, changes: dict[str, Any], *, validate: bool = False) -> None:
+    usual = {"name": world.topic, "num_partitions": 2, "replication_factor": 1}
+    values = {"topics": [usual | changes], "timeout": TIMEOUT, "validate_only": validate}
+    world.ask(ApiKey.CREATE_TOPICS, version, **values)
 
 
-def _create_twice(version: int) -> Play:
-    def play(world: World) -> None:
-        new = {"name": world.topic, "num_partitions": 1, "replication_factor": 1}
-        for topics in ([new], [new], [new, new]):
-            world.ask(ApiKey.CREATE_TOPICS, version, topics=topics, timeout=TIMEOUT)
-
-    return play
+@play
+def _create_twice(world: World, version: int) -> None:
+    new = {"name": world.topic, "num_partitions": 1, "replication_factor": 1}
+    for topics in ([new], [new], [new, new]):
+        world.ask(ApiKey.CREATE_TOPICS, version, topics=topics, timeout=TIMEOUT)
 
 
-def _delete(version: int) -> Play:
-    def play(world: World) -> None:
-        world.create()
-        for name in (world.topic, "not-there"):
-            values = {"topics": [{"name": name}], "topic_names": [name], "timeout": TIMEOUT}
-            world.ask(ApiKey.DELETE_TOPICS, version, **values)
-        if version >= 6:
-            unknown = [{"name": None, "topic_id": UUID(int=9)}]
-            world.ask(ApiKey.DELETE_TOPICS, version, topics=unknown, timeout=TIMEOUT)
-
-    return play
+@play
+def _delete(world: World, version: int) -> None:
+    world.create()
+    for name in (world.topic, "not-there"):
+        values = {"topics": [{"name": name}], "topic_names": [name], "timeout": TIMEOUT}
+        world.ask(ApiKey.DELETE_TOPICS, version, **values)
+    if version >= 6:
+        unknown = [{"name": None, "topic_id": UUID(int=9)}]
+        world.ask(ApiKey.DELETE_TOPICS, version, topics=unknown, timeout=TIMEOUT)
 
 
-def _metadata(version: int, topics: Any, **values: Any) -> Play:
-    def play(world: World) -> None:
-        world.create(2)
-        named = [
-            {"name": world.topic if t == "own" else t} if isinstance(t, str) else t for t in topics
-        ]
-        world.ask(ApiKey.METADATA, version, topics=named, **values)
-
-    return play
+@play
+def _metadata(world: World, /, version: int, topics: Any, **values: Any) -> None:
+    world.create(2)
+    named = [
+        {"name": world.topic if t == "own" else t} if isinstance(t, str) else t for t in topics
+    ]
+    world.ask(ApiKey.METADATA, version, topics=named, **values)
 
 
-def _configs(version: int) -> Play:
-    def play(world: World) -> None:
-        world.create(retention_ms="5000")
-        for kind, name, keys in (
-            (2, world.topic, ["retention.ms", "cleanup.policy", "no.such"]),
-            (2, world.topic, None),
-            (2, "not-there", None),
-            (2, "a/b", None),
-            (4, "1", ["message.max.bytes"]),
-            (4, "9", None),
-            (4, "x", None),
-            (3, "x", None),
-        ):
-            one = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-            world.ask(ApiKey.DESCRIBE_CONFIGS, version, resources=[one])
-
-    return play
+@play
+def _configs(world: World, version: int) -> None:
+    world.create(retention_ms="5000")
+    for kind, name, keys in (
+        (2, world.topic, ["retention.ms", "cleanup.policy", "no.such"]),
+        (2, world.topic, None),
+        (2, "not-there", None),
+        (2, "a/b", None),
+        (4, "1", ["message.max.bytes"]),
+        (4, "9", None),
+        (4, "x", None),
+        (3, "x", None),
+    ):
+        one = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+        world.ask(ApiKey.DESCRIBE_CONFIGS, version, resources=[one])
 
 
-def _alter(version: int) -> Play:
-    def play(world: World) -> None:
-        world.create(retention_ms="5000")
-        for change in (
-            {"name": "retention.ms", "config_operation": 0, "value": "7000"},
-            {"name": "retention.ms", "config_operation": 1, "value": None},
-            {"name": "retention.ms", "config_operation": 0, "value": "x"},
-            {"name": "no.such", "config_operation": 0, "value": "x"},
-            {"name": "cleanup.policy", "config_operation": 2, "value": "compact"},
-            {"name": "cleanup.policy", "config_operation": 3, "value": "delete"},
-            {"name": "retention.ms", "config_operation": 2, "value": "5"},
-            {"name": "retention.ms", "config_operation": 9, "value": "5"},
-            {"name": "retention.ms", "config_operation": 0, "value": None},
-        ):
-            one = {"resource_type": 2, "resource_name": world.topic, "configs": [change]}
-            world.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[one])
-        one = {"resource_type": 2, "resource_name": "not-there", "configs": []}
+@play
+def _alter(world: World, version: int) -> None:
+    world.create(retention_ms="5000")
+    for change in (
+        {"name": "retention.ms", "config_operation": 0, "value": "7000"},
+        {"name": "retention.ms", "config_operation": 1, "value": None},
+        {"name": "retention.ms", "config_operation": 0, "value": "x"},
+        {"name": "no.such", "config_operation": 0, "value": "x"},
+        {"name": "cleanup.policy", "config_operation": 2, "value": "compact"},
+        {"name": "cleanup.policy", "config_operation": 3, "value": "delete"},
+        {"name": "retention.ms", "config_operation": 2, "value": "5"},
+        {"name": "retention.ms", "config_operation": 9, "value": "5"},
+        {"name": "retention.ms", "config_operation": 0, "value": None},
+    ):
+        one = {"resource_type": 2, "resource_name": world.topic, "configs": [change]}
         world.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[one])
-
-    return play
-
-
-def _partitions(version: int) -> Play:
-    def play(world: World) -> None:
-        world.create(2)
-        for name, count in ((world.topic, 2), (world.topic, 1), ("not-there", 3), (world.topic, 4)):
-            topics = [{"name": name, "count": count, "assignments": None}]
-            world.ask(ApiKey.CREATE_PARTITIONS, version, topics=topics, timeout=TIMEOUT)
-
-    return play
+    one = {"resource_type": 2, "resource_name": "not-there", "configs": []}
+    world.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[one])
 
 
-def _coordinator(version: int) -> Play:
-    def play(world: World) -> None:
-        values = {"key": world.topic, "coordinator_keys": [world.topic], "key_type": 0}
-        patience = ErrorCode.coordinator_not_available
-        world.wait_for(ApiKey.FIND_COORDINATOR, version, patience, **values)
-        world.ask(ApiKey.FIND_COORDINATOR, version, **values)
-        if version >= 1:
-            world.ask(ApiKey.FIND_COORDINATOR, version, **values | {"key_type": 9})
-        empty = values | {"key": "", "coordinator_keys": []}
-        world.ask(ApiKey.FIND_COORDINATOR, version, **empty)
-
-    return play
+@play
+def _partitions(world: World, version: int) -> None:
+    world.create(2)
+    for name, count in ((world.topic, 2), (world.topic, 1), ("not-there", 3), (world.topic, 4)):
+        topics = [{"name": name, "count": count, "assignments": None}]
+        world.ask(ApiKey.CREATE_PARTITIONS, version, topics=topics, timeout=TIMEOUT)
 
 
-def _strangers(api: ApiKey, version: int) -> Play:
+@play
+def _coordinator(world: World, version: int) -> None:
+    values = {"key": world.topic, "coordinator_keys": [world.topic], "key_type": 0}
+    patience = ErrorCode.coordinator_not_available
+    world.wait_for(ApiKey.FIND_COORDINATOR, version, patience, **values)
+    world.ask(ApiKey.FIND_COORDINATOR, version, **values)
+    if version >= 1:
+        world.ask(ApiKey.FIND_COORDINATOR, version, **values | {"key_type": 9})
+    empty = values | {"key": "", "coordinator_keys": []}
+    world.ask(ApiKey.FIND_COORDINATOR, version, **empty)
+
+
+@play
+def _strangers(world: World, api: ApiKey, version: int) -> None:
     """Members that no group has."""
-
-    def play(world: World) -> None:
-        _find(world)
-        for group, member in ((world.topic, "x"), (world.topic, ""), ("", "x")):
-            values = {"group_id": group, "member_id": member, "generation_id": 3}
-            values |= {"members": [{"member_id": member}], "topics": []}
-            values |= {"protocol_type": "consumer", "protocol_name": "range"}
-            world.ask(api, version, **values)
-
-    return play
+    _find(world)
+    for group, member in ((world.topic, "x"), (world.topic, ""), ("", "x")):
+        values = {"group_id": group, "member_id": member, "generation_id": 3}
+        values |= {"members": [{"member_id": member}], "topics": []}
+        values |= {"protocol_type": "consumer", "protocol_name": "range"}
+        world.ask(api, version, **values)
 
 
 def _find(world: World) -> None:
@@ -193,80 +173,69 @@ def _find(world: World) -> None:
         world.wait_for(ApiKey.DESCRIBE_GROUPS, 0, error, groups=[world.topic])
 
 
-def _join(version: int) -> Play:
-    def play(world: World) -> None:
-        _find(world)
-        values = {
-            "group_id": world.topic,
-            "session_timeout": timedelta(seconds=10),
-            "rebalance_timeout": timedelta(seconds=5),
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b"m"}],
-        }
-        world.ask(ApiKey.JOIN_GROUP, version, **values, member_id="")
-        world.ask(ApiKey.JOIN_GROUP, version, **values, member_id="unknown")
-        short = values | {"session_timeout": timedelta(milliseconds=5)}
-        world.ask(ApiKey.JOIN_GROUP, version, **short, member_id="")
-        world.ask(ApiKey.JOIN_GROUP, version, **values | {"group_id": ""}, member_id="")
-        world.ask(ApiKey.JOIN_GROUP, version, **values | {"protocols": []}, member_id="")
-
-    return play
+@play
+def _join(world: World, version: int) -> None:
+    _find(world)
+    values = {
+        "group_id": world.topic,
+        "session_timeout": timedelta(seconds=10),
+        "rebalance_timeout": timedelta(seconds=5),
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"m"}],
+    }
+    world.ask(ApiKey.JOIN_GROUP, version, **values, member_id="")
+    world.ask(ApiKey.JOIN_GROUP, version, **values, member_id="unknown")
+    short = values | {"session_timeout": timedelta(milliseconds=5)}
+    world.ask(ApiKey.JOIN_GROUP, version, **short, member_id="")
+    world.ask(ApiKey.JOIN_GROUP, version, **values | {"group_id": ""}, member_id="")
+    world.ask(ApiKey.JOIN_GROUP, version, **values | {"protocols": []}, member_id="")
 
 
-def _offsets(version: int) -> Play:
+@play
+def _offsets(world: World, version: int) -> None:
     """Commits without members, and what is read back."""
-
-    def play(world: World) -> None:
-        _find(world)
-        world.create(2)
-        asked = [
-            {"partition_index": i, "committed_offset": o, "committed_metadata": m}
-            for i, o, m in ((0, 42, "note"), (1, -1, None), (7, 5, ""))
-        ]
-        topics = [{"name": world.topic, "topic_id": world.topic_id(), "partitions": asked}]
-        values = {"group_id": world.topic, "member_id": "", "generation_id_or_member_epoch": -1}
-        world.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
-        wanted = [{"name": world.topic, "partition_indexes": [0, 1, 7]}]
-        groups = [{"group_id": world.topic, "topics": wanted}]
-        fetched = min(version, 9)
-        world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=world.topic, topics=wanted, groups=groups)
-        world.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[world.topic, "not-there"])
-        world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[world.topic, "not-there"])
-
-    return play
+    _find(world)
+    world.create(2)
+    asked = [
+        {"partition_index": i, "committed_offset": o, "committed_metadata": m}
+        for i, o, m in ((0, 42, "note"), (1, -1, None), (7, 5, ""))
+    ]
+    topics = [{"name": world.topic, "topic_id": world.topic_id(), "partitions": asked}]
+    values = {"group_id": world.topic, "member_id": "", "generation_id_or_member_epoch": -1}
+    world.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
+    wanted = [{"name": world.topic, "partition_indexes": [0, 1, 7]}]
+    groups = [{"group_id": world.topic, "topics": wanted}]
+    fetched = min(version, 9)
+    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=world.topic, topics=wanted, groups=groups)
+    world.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[world.topic, "not-there"])
+    world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[world.topic, "not-there"])
 
 
-def _versions(version: int) -> Play:
-    def play(world: World) -> None:
-        software = {"client_software_name": "raw", "client_software_version": "1"}
-        found = world.client.call(ApiKey.API_VERSIONS, version, **software)
-        ranges = {k.api_key: f"{k.min_version}-{k.max_version}" for k in found.api_keys}
-        for api in HANDLERS:
-            world.seen[ApiKey(api).name.lower()] = ranges.get(api, "not served")
-        world.seen["other APIs"] = sorted(set(ranges) - set(HANDLERS))
-        features = getattr(found, "finalized_features", ())
-        world.seen["features"] = {
-            f.name: f"{f.min_version_level}-{f.max_version_level}" for f in features
-        }
-
-    return play
+@play
+def _versions(world: World, version: int) -> None:
+    software = {"client_software_name": "raw", "client_software_version": "1"}
+    found = world.client.call(ApiKey.API_VERSIONS, version, **software)
+    ranges = {k.api_key: f"{k.min_version}-{k.max_version}" for k in found.api_keys}
+    for api in HANDLERS:
+        world.seen[ApiKey(api).name.lower()] = ranges.get(api, "not served")
+    world.seen["other APIs"] = sorted(set(ranges) - set(HANDLERS))
+    features = getattr(found, "finalized_features", ())
+    world.seen["features"] = {
+        f.name: f"{f.min_version_level}-{f.max_version_level}" for f in features
+    }
 
 
-def _producer_id(version: int, values: dict[str, Any]) -> Play:
-    def play(world: World) -> None:
-        world.producer()
-        usual = {"transactional_id": None, "transaction_timeout": timedelta(seconds=9)}
-        world.ask(ApiKey.INIT_PRODUCER_ID, version, **usual | values)
-
-    return play
+@play
+def _producer_id(world: World, version: int, values: dict[str, Any]) -> None:
+    world.producer()
+    usual = {"transactional_id": None, "transaction_timeout": timedelta(seconds=9)}
+    world.ask(ApiKey.INIT_PRODUCER_ID, version, **usual | values)
 
 
-def _cluster(version: int) -> Play:
-    def play(world: World) -> None:
-        for kind in (1, 2, 3) if version >= 1 else (1,):
-            world.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=kind)
-
-    return play
+@play
+def _cluster(world: World, version: int) -> None:
+    for kind in (1, 2, 3) if version >= 1 else (1,):
+        world.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=kind)
 
 
 def _group_scenarios() -> Iterator[Scenario]:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import SOCKET_SECONDS, Scenario, World
+from tools.compat.scenarios.world import SOCKET_SECONDS, Scenario, World, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,21 +70,19 @@ def _brokers(world: World) -> None:
     _describe(world, one, FLUSH)
 
 
-def _refused_of_brokers(name: str) -> Play:
-    def play(world: World) -> None:
-        for change in (
-            (SET, "node.id", "5"),
-            (SET, "num.partitions", "5"),
-            (SET, FLUSH, "x"),
-            (SET, FLUSH, None),
-            (APPEND, FLUSH, "5"),
-            (9, FLUSH, "5"),
-            (SET, "message.max.bytes", "-1"),
-        ):
-            _alter(world, (BROKER, name), change)
-        _alter(world, (BROKER, name), (SET, FLUSH, "1"), (SET, FLUSH, "2"))
-
-    return play
+@play
+def _refused_of_brokers(world: World, name: str) -> None:
+    for change in (
+        (SET, "node.id", "5"),
+        (SET, "num.partitions", "5"),
+        (SET, FLUSH, "x"),
+        (SET, FLUSH, None),
+        (APPEND, FLUSH, "5"),
+        (9, FLUSH, "5"),
+        (SET, "message.max.bytes", "-1"),
+    ):
+        _alter(world, (BROKER, name), change)
+    _alter(world, (BROKER, name), (SET, FLUSH, "1"), (SET, FLUSH, "2"))
 
 
 def _others(world: World) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import Scenario, World
+from tools.compat.scenarios.world import Scenario, World, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.compat.scenarios.world import Play
 
 RANGE = ({"name": "range", "metadata": b"m"},)
 BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})
@@ -93,33 +92,30 @@ def find(world: World) -> None:
         world.wait_for(ApiKey.DESCRIBE_GROUPS, 0, error, groups=[world.topic])
 
 
-def _returns(version: int, protocols: Any = RANGE) -> Play:
+@play
+def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
     """A static member that comes back under its instance id, and what its former self hears."""
-
-    def play(world: World) -> None:
-        world.create()
-        find(world)
-        former = Member(world, version, "i")
-        former.join(BOTH if protocols is BOTH else RANGE)
-        former.sync()
-        back = Member(world, version, "i")
-        back.join(protocols)
-        back.sync(None)
-        back.heartbeat()
-        former.heartbeat()
-        former.sync(None)
-        former.commit()
-        former.join()
-        former.leave(former.id, "i")
-        back.heartbeat(group_instance_id=None)
-        back.heartbeat(group_instance_id="other")
-        back.commit()
-        back.describe()
-        back.leave("", "other")
-        back.leave("", "i")
-        back.describe()
-
-    return play
+    world.create()
+    find(world)
+    former = Member(world, version, "i")
+    former.join(BOTH if protocols is BOTH else RANGE)
+    former.sync()
+    back = Member(world, version, "i")
+    back.join(protocols)
+    back.sync(None)
+    back.heartbeat()
+    former.heartbeat()
+    former.sync(None)
+    former.commit()
+    former.join()
+    former.leave(former.id, "i")
+    back.heartbeat(group_instance_id=None)
+    back.heartbeat(group_instance_id="other")
+    back.commit()
+    back.describe()
+    back.leave("", "other")
+    back.leave("", "i")
+    back.describe()
 
 
 def _returns_early(world: World) -> None:
@@ -149,16 +145,14 @@ def _joins_again(world: World) -> None:
     member.join(member_id="stranger")
 
 
-def _sessions(version: int) -> Play:
-    def play(world: World) -> None:
-        find(world)
-        for milliseconds in (-1, 0, 1_000, 5_999, 6_000, 1_800_000, 1_800_001):
-            session = timedelta(milliseconds=milliseconds)
-            Member(world, version).join(session_timeout=session)
-            left = world.last.member_id
-            world.client.call(ApiKey.LEAVE_GROUP, 1, group_id=world.topic, member_id=left)
-
-    return play
+@play
+def _sessions(world: World, version: int) -> None:
+    find(world)
+    for milliseconds in (-1, 0, 1_000, 5_999, 6_000, 1_800_000, 1_800_001):
+        session = timedelta(milliseconds=milliseconds)
+        Member(world, version).join(session_timeout=session)
+        left = world.last.member_id
+        world.client.call(ApiKey.LEAVE_GROUP, 1, group_id=world.topic, member_id=left)
 
 
 def _commits(world: World) -> None:

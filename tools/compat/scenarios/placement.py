@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.groups import Member, find
-from tools.compat.scenarios.world import Scenario, World
+from tools.compat.scenarios.world import Scenario, World, play
 from tools.support.raw_client import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.compat.scenarios.world import Play
 
 _ASSIGNMENTS: dict[str, list[list[int]]] = {
     "to the node": [[1], [1]],
@@ -25,47 +24,41 @@ _ASSIGNMENTS: dict[str, list[list[int]]] = {
 }
 
 
-def _grow(version: int, assignments: list[list[int]], *, validate: bool) -> Play:
-    def play(world: World) -> None:
-        world.create(2)
-        given = [{"broker_ids": nodes} for nodes in assignments]
-        topics = [{"name": world.topic, "count": 4, "assignments": given}]
-        values = {"topics": topics, "timeout": TIMEOUT, "validate_only": validate}
-        world.ask(ApiKey.CREATE_PARTITIONS, version, **values)
-
-    return play
+@play
+def _grow(world: World, version: int, assignments: list[list[int]], *, validate: bool) -> None:
+    world.create(2)
+    given = [{"broker_ids": nodes} for nodes in assignments]
+    topics = [{"name": world.topic, "count": 4, "assignments": given}]
+    values = {"topics": topics, "timeout": TIMEOUT, "validate_only": validate}
+    world.ask(ApiKey.CREATE_PARTITIONS, version, **values)
 
 
-def _create(assignments: list[tuple[int, list[int]]]) -> Play:
-    def play(world: World) -> None:
-        given = [{"partition_index": i, "broker_ids": nodes} for i, nodes in assignments]
-        new = {"name": world.topic, "num_partitions": -1, "replication_factor": -1}
-        topics = [new | {"assignments": given}]
-        world.ask(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=TIMEOUT)
-
-    return play
+@play
+def _create(world: World, assignments: list[tuple[int, list[int]]]) -> None:
+    given = [{"partition_index": i, "broker_ids": nodes} for i, nodes in assignments]
+    new = {"name": world.topic, "num_partitions": -1, "replication_factor": -1}
+    topics = [new | {"assignments": given}]
+    world.ask(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=TIMEOUT)
 
 
-def _reassign(version: int) -> Play:
-    def play(world: World) -> None:
-        world.create(2)
-        for name, index, replicas in (
-            (world.topic, 0, [1]),
-            (world.topic, 1, [77]),
-            (world.topic, 1, []),
-            (world.topic, 1, [1, 1]),
-            (world.topic, 0, None),
-            (world.topic, 9, [1]),
-            (world.topic, 9, None),
-            ("not-there", 0, [1]),
-        ):
-            asked = [{"partition_index": index, "replicas": replicas}]
-            topics = [{"name": name, "partitions": asked}]
-            values = {"topics": topics, "timeout": TIMEOUT}
-            world.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **values)
-        world.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=[], timeout=TIMEOUT)
-
-    return play
+@play
+def _reassign(world: World, version: int) -> None:
+    world.create(2)
+    for name, index, replicas in (
+        (world.topic, 0, [1]),
+        (world.topic, 1, [77]),
+        (world.topic, 1, []),
+        (world.topic, 1, [1, 1]),
+        (world.topic, 0, None),
+        (world.topic, 9, [1]),
+        (world.topic, 9, None),
+        ("not-there", 0, [1]),
+    ):
+        asked = [{"partition_index": index, "replicas": replicas}]
+        topics = [{"name": name, "partitions": asked}]
+        values = {"topics": topics, "timeout": TIMEOUT}
+        world.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **values)
+    world.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=[], timeout=TIMEOUT)
 
 
 def _list(world: World) -> None:
@@ -79,19 +72,17 @@ def _list(world: World) -> None:
         world.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics, timeout=TIMEOUT)
 
 
-def _elect(version: int, kind: int) -> Play:
-    def play(world: World) -> None:
-        world.create(2)
-        for topics in (
-            [{"topic": world.topic, "partitions": [0, 1]}],
-            [{"topic": world.topic, "partitions": [9]}],
-            [{"topic": "not-there", "partitions": [0]}],
-            [],
-        ):
-            values: dict[str, Any] = {"topic_partitions": topics, "timeout": TIMEOUT}
-            world.ask(ApiKey.ELECT_LEADERS, version, **values, election_type=kind)
-
-    return play
+@play
+def _elect(world: World, version: int, kind: int) -> None:
+    world.create(2)
+    for topics in (
+        [{"topic": world.topic, "partitions": [0, 1]}],
+        [{"topic": world.topic, "partitions": [9]}],
+        [{"topic": "not-there", "partitions": [0]}],
+        [],
+    ):
+        values: dict[str, Any] = {"topic_partitions": topics, "timeout": TIMEOUT}
+        world.ask(ApiKey.ELECT_LEADERS, version, **values, election_type=kind)
 
 
 def _delete_offsets(world: World) -> None:

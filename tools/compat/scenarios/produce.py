@@ -10,13 +10,12 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.bodies import BODIES, SQUEEZED, WITH_FLAWS, Body
 from tools.compat.scenarios.plain import BATCHES
-from tools.compat.scenarios.world import Scenario, World
+from tools.compat.scenarios.world import Scenario, World, play
 from tools.support.raw_client import TIMEOUT, batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.compat.scenarios.world import Play
 
 MAX = 2**31 - 1
 RECORD_TOPICS: dict[str, dict[str, str]] = {
@@ -69,64 +68,51 @@ STEPS: dict[str, list[tuple[str, int, int, int]]] = {
 }
 
 
-def _one(name: str, version: int, **configs: str) -> Play:
-    def play(world: World) -> None:
-        world.create(1, **configs)
-        world.produce(BATCHES[name](), version)
-        world.produce(bytes(batch(1)), version)
-        world.fetch(0)
-
-    return play
+@play
+def _one(world: World, /, name: str, version: int, **configs: str) -> None:
+    world.create(1, **configs)
+    world.produce(BATCHES[name](), version)
+    world.produce(bytes(batch(1)), version)
+    world.fetch(0)
 
 
-def _sequences(steps: list[tuple[str, int, int, int]]) -> Play:
-    def play(world: World) -> None:
-        world.create()
-        for name, epoch, sequence, count in steps:
-            world.produce(bytes(batch(count, producer=(world.producer(name), epoch, sequence))))
-        world.fetch(0)
-
-    return play
+@play
+def _sequences(world: World, steps: list[tuple[str, int, int, int]]) -> None:
+    world.create()
+    for name, epoch, sequence, count in steps:
+        world.produce(bytes(batch(count, producer=(world.producer(name), epoch, sequence))))
+    world.fetch(0)
 
 
-def _acks(acks: int, version: int, *, good: bool) -> Play:
-    def play(world: World) -> None:
-        world.create()
-        records = bytes(batch(2)) if good else BATCHES["a wrong checksum"]()
-        world.produce(records, version, acks=acks)
-        world.fetch(0)
-
-    return play
+@play
+def _acks(world: World, acks: int, version: int, *, good: bool) -> None:
+    world.create()
+    records = bytes(batch(2)) if good else BATCHES["a wrong checksum"]()
+    world.produce(records, version, acks=acks)
+    world.fetch(0)
 
 
-def _place(version: int, **changes: object) -> Play:
-    def play(world: World) -> None:
-        world.create()
-        world.produce(bytes(batch(1)), version, **changes)
-
-    return play
+@play
+def _place(world: World, /, version: int, **changes: object) -> None:
+    world.create()
+    world.produce(bytes(batch(1)), version, **changes)
 
 
-def _none(version: int, **values: object) -> Play:
-    def play(world: World) -> None:
-        world.ask(ApiKey.PRODUCE, version, **{"acks": -1, "timeout": TIMEOUT} | values)
-
-    return play
+@play
+def _none(world: World, /, version: int, **values: object) -> None:
+    world.ask(ApiKey.PRODUCE, version, **{"acks": -1, "timeout": TIMEOUT} | values)
 
 
-def _twice(*batches: bytes | None, version: int = 9, one_topic: bool = True) -> Play:
+@play
+def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
     """The same partition several times in a request, or in several items of its topic."""
-
-    def play(world: World) -> None:
-        world.create()
-        data = [{"index": 0, "records": records} for records in batches]
-        parts = [data] if one_topic else [[one] for one in data]
-        place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
-        items = [place | {"partition_data": part} for part in parts]
-        world.ask(ApiKey.PRODUCE, version, acks=-1, timeout=TIMEOUT, topic_data=items)
-        world.fetch(0)
-
-    return play
+    world.create()
+    data = [{"index": 0, "records": records} for records in batches]
+    parts = [data] if one_topic else [[one] for one in data]
+    place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
+    items = [place | {"partition_data": part} for part in parts]
+    world.ask(ApiKey.PRODUCE, version, acks=-1, timeout=TIMEOUT, topic_data=items)
+    world.fetch(0)
 
 
 def _twice_scenarios() -> Iterator[Scenario]:
@@ -173,13 +159,11 @@ TOPICS = {
 }
 
 
-def _records(body: Body, codec: Codec, **configs: str) -> Play:
-    def play(world: World) -> None:
-        world.create(1, **configs)
-        world.produce(body.batch(codec))
-        world.fetch(0)
-
-    return play
+@play
+def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
+    world.create(1, **configs)
+    world.produce(body.batch(codec))
+    world.fetch(0)
 
 
 def _record_scenarios() -> Iterator[Scenario]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.world import Scenario, World
+from tools.compat.scenarios.world import Scenario, World, play
 from tools.support.raw_client import batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.compat.scenarios.world import Play
 
 _FETCHES: dict[str, dict[str, object]] = {
     "from the start": {"offset": 0},
@@ -61,34 +60,30 @@ def _values(topic: str, records: bytes) -> dict[str, object]:
     return {"acks": -1, "timeout": timedelta(seconds=5), "topic_data": [item]}
 
 
-def _fetch(version: int, changes: dict[str, Any]) -> Play:
-    def play(world: World) -> None:
-        _filled(world)
-        world.fetch(version=version, **changes)
-
-    return play
+@play
+def _fetch(world: World, version: int, changes: dict[str, Any]) -> None:
+    _filled(world)
+    world.fetch(version=version, **changes)
 
 
-def _fetch_missing(version: int, **changes: Any) -> Play:
-    def play(world: World) -> None:
-        world.create()
-        world.fetch(version=version, **changes)
-
-    return play
+@play
+def _fetch_missing(world: World, /, version: int, **changes: Any) -> None:
+    world.create()
+    world.fetch(version=version, **changes)
 
 
-def _list(version: int, timestamp: int, *, epoch: int = -1, partition: int = 0) -> Play:
-    def play(world: World) -> None:
-        _filled(world)
-        asked = {
-            "partition_index": partition,
-            "timestamp": timestamp,
-            "current_leader_epoch": epoch,
-        }
-        topics = [{"name": world.topic, "partitions": [asked]}]
-        world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
-
-    return play
+@play
+def _list(
+    world: World, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
+) -> None:
+    _filled(world)
+    asked = {
+        "partition_index": partition,
+        "timestamp": timestamp,
+        "current_leader_epoch": epoch,
+    }
+    topics = [{"name": world.topic, "partitions": [asked]}]
+    world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
 
 
 def _list_empty(world: World) -> None:
@@ -99,27 +94,23 @@ def _list_empty(world: World) -> None:
         world.ask(ApiKey.LIST_OFFSETS, 9, replica_id=-1, topics=topics)
 
 
-def _epochs(version: int) -> Play:
-    def play(world: World) -> None:
-        _filled(world)
-        for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
-            asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
-            topics = [{"topic": world.topic, "partitions": [asked]}]
-            world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
-
-    return play
+@play
+def _epochs(world: World, version: int) -> None:
+    _filled(world)
+    for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
+        asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
+        topics = [{"topic": world.topic, "partitions": [asked]}]
+        world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
-def _delete_records(version: int) -> Play:
-    def play(world: World) -> None:
-        _filled(world)
-        for offset in (3, 99, -5, 2, -1):
-            asked = [{"partition_index": 0, "offset": offset}]
-            topics = [{"name": world.topic, "partitions": asked}]
-            world.ask(ApiKey.DELETE_RECORDS, version, topics=topics, timeout=timedelta(seconds=5))
-            world.fetch(3)
-
-    return play
+@play
+def _delete_records(world: World, version: int) -> None:
+    _filled(world)
+    for offset in (3, 99, -5, 2, -1):
+        asked = [{"partition_index": 0, "offset": offset}]
+        topics = [{"name": world.topic, "partitions": asked}]
+        world.ask(ApiKey.DELETE_RECORDS, version, topics=topics, timeout=timedelta(seconds=5))
+        world.fetch(3)
 
 
 def _fetch_scenarios() -> Iterator[Scenario]:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.plain import plain
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
 
 Play: TypeAlias = Callable[["World"], None]
+_P = ParamSpec("_P")
 SOCKET_SECONDS = 5.0
+
+
+def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]:
+    """Turn a function of a world and further arguments into one that binds these arguments."""
+
+    def bind(*args: _P.args, **kwargs: _P.kwargs) -> Play:
+        return lambda world: function(world, *args, **kwargs)
+
+    return bind
 
 
 @dataclass(frozen=True, slots=True)
