@@ -331,7 +331,7 @@ def test_a_batch_with_other_rows_or_topics_counts_as_written_once_its_loss_is_ac
     ours.committer.commit("7", ours.tasks("7"))
     for other in (replace(ours, rows=50), replace(ours, rows=60, topics=frozenset({"b"}))):
         skipped = [other.result(TaskOutcome.SKIPPED, "7")]
-        with pytest.raises(TransactionError, match="was written with other rows"):
+        with pytest.raises(TransactionError, match="was already written with different rows"):
             ours.committer.commit("7", skipped)
     TransactionOperator(query.config).accept_loss(driver_id(ours.scope))
     assert ours.committer.commit("7", skipped).status is CommitStatus.ALREADY_WRITTEN
