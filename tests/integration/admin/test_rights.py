@@ -86,7 +86,7 @@ def test_each_error_names_the_right_that_lets_the_next_step_go_on(kafka: Secured
         granted(lambda: admin.init_producer_id(DRIVER, 60_000, deadline))
         (record,) = reader.read(None, deadline).records
     assert (record.key, record.value) == (b"k", b"v")
-    prefixed = f"every transactional id that begins with {PREFIX}"
+    prefixed = f"every transactional id that starts with {PREFIX}"
     assert asked == [
         f"Fetch was rejected: Read on topic {LOG} is denied to User:alice",
         f"DescribeTransactions was rejected: Describe on {prefixed} is denied to User:alice",

@@ -358,7 +358,7 @@ def test_a_decision_log_that_forgets_by_age_is_refused(
     admin.create_topic(log, configs={"cleanup.policy": "delete"})
     stream = replace(query, options={"decisionLogTopic": log})
     for _ in range(2):
-        with pytest.raises(ConfigError, match=r"cleanup\.policy is delete.*kafka-configs"):
+        with pytest.raises(ConfigError, match=r"cleanup\.policy"):
             stream.committer.recover()
     other = f"{log}-2"
     admin.create_topic(other, configs={"cleanup.policy": "compact"})

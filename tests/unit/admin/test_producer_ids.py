@@ -71,7 +71,7 @@ def test_a_missing_right_is_named_for_all_ids_with_the_prefix() -> None:
     with pytest.raises(AuthorizationError) as caught:
         init(cluster)
     assert caught.value.error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
-    assert "Write on every transactional id that begins with orders is denied" in str(caught.value)
+    assert "Write on every transactional id that starts with orders is denied" in str(caught.value)
     assert "--transactional-id orders --resource-pattern-type prefixed" in str(caught.value)
 
 
