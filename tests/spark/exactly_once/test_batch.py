@@ -63,7 +63,7 @@ def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None
     mark = console.mark()
     again = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (again.transaction_outcome, again.persisted) == ("already written", 0)
-    console.wait_for("batchId 2026-11-20 is already written", mark)
+    console.wait_for("batchId 2026-11-20 was already written", mark)
     with pytest.raises(Exception, match="with 100 rows, but now has 110"):
         once.write(once.numbers(0, 110), batchId="2026-11-20")
     by_column = {"batchId": "2026-11-20", "writeName": "by column"}
