@@ -224,7 +224,7 @@ def test_threads_of_for_each_batch(
         for_each.run(halves)
     assert once.read() == []
     inherits = True
-    with pytest.raises(StreamingQueryException, match="another write of the same run"):
+    with pytest.raises(StreamingQueryException, match="writeName"):
         for_each.run(halves)
     topics[1] = other
     for_each.run(halves)
