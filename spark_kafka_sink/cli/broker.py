@@ -38,9 +38,9 @@ def users(texts: Iterable[str]) -> dict[str, str]:
         name, equals, password = text.partition("=")
         if not (name and equals and password.startswith((ENVIRONMENT, FILE))):
             raise ConfigError(
-                f"--sasl-user {name} has no reference to a password",
-                hint="Write it as alice=env:VARIABLE or alice=file:PATH: what stands on a command "
-                "line can be read by every process of the machine",
+                f"--sasl-user {name} has no password reference",
+                hint="Use alice=env:VARIABLE or alice=file:PATH: every process of the machine can "
+                "read command lines",
             )
         found[name] = password
     return found
@@ -59,8 +59,8 @@ def certificate(
         return tls
     if certificate is None or key is None or ca is None:
         raise ConfigError(
-            "a certificate from files is not complete",
-            hint="Give --tls-certificate, --tls-key and --tls-ca",
+            "the options for certificate files are incomplete",
+            hint="Set --tls-certificate, --tls-key and --tls-ca",
         )
     return TlsFiles(certificate=certificate, key=key, ca=ca, key_password=password)
 
@@ -77,8 +77,8 @@ def token_validator(jwks: str | None) -> TokenValidator:
         return JwksValidator(keys=json.loads(Path(jwks).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"--oauthbearer-jwks {jwks} can't be read: {error}",
-            hint="It is a file with the issuer's JSON Web Key Set",
+            f"--oauthbearer-jwks {jwks} cannot be read: {error}",
+            hint="Use a file with the issuer's JSON Web Key Set",
         ) from None
 
 
@@ -130,117 +130,119 @@ class BrokerArguments:
 
     topic: Annotated[
         list[str] | None,
-        typer.Option(help="A topic as name:partitions[:replicas]; may be given more than once."),
+        typer.Option(help="Topic to create, as name:partitions[:replicas]; may be repeated."),
     ] = None
-    port: Annotated[int, typer.Option(help="Port of the first node; 0 takes a free one.")] = 9092
+    port: Annotated[int, typer.Option(help="Port of the first broker; 0: a free port.")] = 9092
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
     advertised_listeners: Annotated[
         str | None,
-        typer.Option(help="What clients are told instead: host:port of each node, with commas."),
+        typer.Option(help="Advertised listeners: host:port of each broker, separated by commas."),
     ] = None
-    nodes: Annotated[int, typer.Option(help="Nodes of the cluster, on ports in a row.")] = 1
+    nodes: Annotated[int, typer.Option(help="Number of brokers, on consecutive ports.")] = 1
     auto_create_topics: Annotated[
-        bool, typer.Option(help="Create a topic when a client asks for it.")
+        bool, typer.Option(help="Create missing topics when a client requests them.")
     ] = DEFAULTS.auto_create_topics
     topic_config: Annotated[
         list[str] | None,
         typer.Option(
-            help="A config of a --topic, as events:retention.ms=60000; may be given more than once."
+            help="Config of a --topic, such as events:retention.ms=60000; may be repeated."
         ),
     ] = None
     default_partitions: Annotated[
-        int, typer.Option(help="Partitions of topics that are made without a number.")
+        int, typer.Option(help="Default number of partitions of created topics.")
     ] = DEFAULTS.default_partitions
     replication_factor: Annotated[
-        int, typer.Option(help="Replicas of topics that are made without a number.")
+        int, typer.Option(help="Default replication factor of created topics.")
     ] = DEFAULTS.replication_factor
-    message_max_bytes: Annotated[int, typer.Option(help="Largest batch taken, in bytes.")] = (
+    message_max_bytes: Annotated[int, typer.Option(help="Maximum size of a batch, in bytes.")] = (
         DEFAULTS.message_max_bytes
     )
-    cluster_id: Annotated[str, typer.Option(help="Id that the cluster gives itself.")] = (
-        DEFAULTS.cluster_id
-    )
+    cluster_id: Annotated[str, typer.Option(help="Cluster id.")] = DEFAULTS.cluster_id
     transaction_version: Annotated[
-        int, typer.Option(help="Feature transaction.version, 0 to 2; 2 is transactions V2.")
+        int,
+        typer.Option(help="Level of the feature transaction.version, 0 to 2; 2: transactions V2."),
     ] = DEFAULTS.transaction_version
     api_versions_of: Annotated[
         str | None,
-        typer.Option(help="A release as 2.8: serve just the versions of APIs that it has."),
+        typer.Option(help="Kafka release to emulate, such as 2.8: serve only its API versions."),
     ] = None
     transaction_max_timeout_ms: Annotated[
-        int, typer.Option(help="Longest timeout that a transaction may ask for.")
+        int, typer.Option(help="Maximum transaction timeout that a producer may request.")
     ] = DEFAULTS.transaction_max_timeout_ms
     transactional_id_expiration_ms: Annotated[
-        int, typer.Option(help="Time without use after which a transactional id is forgotten.")
+        int, typer.Option(help="Idle time after which a transactional id expires.")
     ] = DEFAULTS.transactional_id_expiration_ms
     replica_lag_time_max_ms: Annotated[
-        int, typer.Option(help="Time that a follower in sync may lack something.")
+        int, typer.Option(help="Maximum time that a follower may lag and remain in the ISR.")
     ] = DEFAULTS.replica_lag_time_max_ms
     session_timeout_ms: Annotated[
-        int, typer.Option(help="Time after which a node that hangs loses its leaderships.")
+        int, typer.Option(help="Time after which an unresponsive broker loses its leaderships.")
     ] = DEFAULTS.session_timeout_ms
     group_min_session_timeout_ms: Annotated[
-        int, typer.Option(help="Shortest session.timeout.ms of a consumer group's member.")
+        int, typer.Option(help="Minimum session.timeout.ms of a consumer group's members.")
     ] = DEFAULTS.group_min_session_timeout_ms
     group_max_session_timeout_ms: Annotated[
-        int, typer.Option(help="Longest session.timeout.ms of a consumer group's member.")
+        int, typer.Option(help="Maximum session.timeout.ms of a consumer group's members.")
     ] = DEFAULTS.group_max_session_timeout_ms
     retention_check_ms: Annotated[
-        int, typer.Option(help="Time between two looks for segments that retention drops.")
+        int, typer.Option(help="Interval between two retention checks.")
     ] = DEFAULTS.retention_check_ms
     follower_lag_ms: Annotated[
-        int, typer.Option(help="How much later than the leader its followers have a record.")
+        int, typer.Option(help="Simulated replication delay of the followers.")
     ] = 0
     data_dir: Annotated[
         str | None,
-        typer.Option(help="Folder for logs and offsets that the next start finds again."),
+        typer.Option(help="Directory for logs and offsets; kept between restarts."),
     ] = None
     storage: Annotated[
         str,
         typer.Option(
-            help="Where logs lie: log (--data-dir or memory), or redis://host:port/db?prefix=name."
+            help="Log storage: log (--data-dir or memory), or redis://host:port/db?prefix=name."
         ),
     ] = LOG
     fault: Annotated[
         list[str] | None,
         typer.Option(
-            help="What is to go wrong, as produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5; "
-            "may be given more than once."
+            help="Fault to inject, such as produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:"
+            "next=5; may be repeated."
         ),
     ] = None
 
     tls: Annotated[
-        bool, typer.Option(help="Speak TLS, with a certificate of the broker's own authority.")
+        bool,
+        typer.Option(help="Use TLS with a certificate of the broker's own certificate authority."),
     ] = False
     ca_file: Annotated[
         str | None,
-        typer.Option(help="Where to write the authority's certificate, which clients trust."),
+        typer.Option(
+            help="File to which the authority's certificate is written, for clients to trust."
+        ),
     ] = None
     tls_certificate: Annotated[
-        str | None, typer.Option(help="PEM file of a certificate to use instead, with its chain.")
+        str | None, typer.Option(help="PEM file of a certificate chain to use instead.")
     ] = None
-    tls_key: Annotated[str | None, typer.Option(help="PEM file of that certificate's key.")] = None
+    tls_key: Annotated[
+        str | None, typer.Option(help="PEM file of the certificate's private key.")
+    ] = None
     tls_key_password: Annotated[
-        str | None, typer.Option(help="Of that key: env:VARIABLE or file:PATH.")
+        str | None, typer.Option(help="Password of the private key: env:VARIABLE or file:PATH.")
     ] = None
     tls_ca: Annotated[
-        str | None, typer.Option(help="PEM file of the authority that signed that certificate.")
+        str | None, typer.Option(help="PEM file of the authority that signed the certificate.")
     ] = None
     client_certificates: Annotated[
-        str | None, typer.Option(help="Clients' certificates: required, requested or none.")
+        str | None, typer.Option(help="Client certificates: required, requested or none.")
     ] = None
     sasl_user: Annotated[
         list[str] | None,
         typer.Option(
-            help="A user as alice=env:VARIABLE or alice=file:PATH, which hold the password; may be "
-            "given more than once."
+            help="User and password reference, as alice=env:VARIABLE or alice=file:PATH; may be "
+            "repeated."
         ),
     ] = None
     sasl_mechanism: Annotated[
         list[str] | None,
-        typer.Option(
-            help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; may be given more than once."
-        ),
+        typer.Option(help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; may be repeated."),
     ] = None
     scram_iterations: Annotated[int, typer.Option(help="Iterations of SCRAM's key derivation.")] = (
         DEFAULTS.scram_iterations
@@ -248,28 +250,32 @@ class BrokerArguments:
     oauthbearer_jwks: Annotated[
         str | None,
         typer.Option(
-            help="File with the keys of an issuer of tokens; without it unsigned ones are believed."
+            help="File with the keys of the token issuer; without it, unsigned tokens are accepted."
         ),
     ] = None
     connections_max_reauth_ms: Annotated[
-        int, typer.Option(help="Length of a session, after which clients log in again; 0 for ever.")
+        int,
+        typer.Option(
+            help="Session lifetime, after which clients must reauthenticate; 0: unlimited."
+        ),
     ] = DEFAULTS.connections_max_reauth_ms
     failed_authentication_delay_ms: Annotated[
-        int, typer.Option(help="Time before a client hears that its login failed.")
+        int, typer.Option(help="Delay of the response to a failed login.")
     ] = DEFAULTS.failed_authentication_delay_ms
     handshake_timeout_ms: Annotated[
-        int, typer.Option(help="Time that TLS's handshake and SASL together may take.")
+        int, typer.Option(help="Maximum time of the TLS handshake and SASL login together.")
     ] = DEFAULTS.handshake_timeout_ms
     deny: Annotated[
         list[str] | None,
         typer.Option(
-            help="What a user may not do, as alice:Write:topic=x or alice:IdempotentWrite; may be "
-            "given more than once."
+            help="Operation to deny to a user, such as alice:Write:topic=x or "
+            "alice:IdempotentWrite; may be repeated."
         ),
     ] = None
 
     log_level: Annotated[
-        LogLevel, typer.Option(help="What is logged on stderr: refused requests are warnings.")
+        LogLevel,
+        typer.Option(help="Log level on stderr; rejected requests are logged as warnings."),
     ] = LogLevel.WARNING
 
     def options(self) -> BrokerOptions:
@@ -343,8 +349,8 @@ class TopicArgument:
         good = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
         if not good:
             raise ConfigError(
-                f"--topic {text} is not a topic",
-                hint="Write it as name:partitions or name:partitions:replicas",
+                f"--topic {text} is invalid",
+                hint="Use name:partitions or name:partitions:replicas",
             )
         return cls(name, *map(int, numbers))
 
@@ -356,8 +362,8 @@ def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
         name, equals, value = setting.partition("=")
         if not (topic and name and equals):
             raise ConfigError(
-                f"--topic-config {text} is not a config of a topic",
-                hint="Write it as topic:name=value, for instance events:retention.ms=60000",
+                f"--topic-config {text} is invalid",
+                hint="Use topic:name=value, for example events:retention.ms=60000",
             )
         found.setdefault(topic, {})[name] = value
     return found
@@ -379,9 +385,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
         KafkaProdError: the broker cannot be started.
     """
     if ca_file is not None and not options.get("tls"):
-        raise ConfigError(
-            "--ca-file is given without --tls", hint="Add --tls, or leave --ca-file out"
-        )
+        raise ConfigError("--ca-file requires --tls", hint="Add --tls, or remove --ca-file")
     stop = threading.Event()
     previous = {
         number: signal.signal(number, lambda *_: stop.set())

@@ -29,7 +29,10 @@ TIMEOUT_S: Final = SECONDS
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout", min=0.1, metavar="SECONDS", help="Seconds in which a broker must answer."
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="Timeout for responses of the brokers, in seconds.",
     ),
 ]
 
@@ -57,16 +60,17 @@ _STYLES = {
 
 def doctor(
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="Brokers to ask first, host:port separated by commas.")
+        str | None,
+        typer.Option(help="Brokers for the first connection, as host:port separated by commas."),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="The topic that is to be written.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic of the write.")] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             "-o",
-            help="An option of the write, as kafka.security.protocol=SASL_SSL or "
-            "useTimestampColumn=true; may be given more than once.",
+            help="Option of the write, such as kafka.security.protocol=SASL_SSL or "
+            "useTimestampColumn=true; may be repeated.",
         ),
     ] = None,
     config: OptionsFile = None,
@@ -74,12 +78,12 @@ def doctor(
         bool | None,
         typer.Option(
             "--produce/--no-produce",
-            help="Write one record, which stays in the topic; or leave the last step out. Without "
-            "either the leader is asked whether it would take one, and nothing is written.",
+            help="Write one record, which remains in the topic, or skip the last step. By default, "
+            "the leader is asked whether it would accept a record, and nothing is written.",
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds that each step may take.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Timeout of each step, in seconds.")
     ] = SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -114,7 +118,7 @@ def _config(
     if topic is not None:
         given["topic"] = topic
     if BOOTSTRAP not in given:
-        raise ConfigError("no Kafka is named", hint="Add --bootstrap-servers host:port")
+        raise ConfigError("no brokers are given", hint="Add --bootstrap-servers host:port")
     return SinkConfig.parse(given)
 
 

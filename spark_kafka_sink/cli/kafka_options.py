@@ -66,13 +66,12 @@ GivenOptions = Annotated[
     typer.Option(
         "--option",
         "-o",
-        help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more than "
-        "once.",
+        help="Option of the write, such as kafka.security.protocol=SASL_SSL; may be repeated.",
     ),
 ]
 OptionsFile = Annotated[
     Path | None,
-    typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
+    typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
 ]
 
 
@@ -102,7 +101,7 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
         found = parse_properties(config.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"--config {config} can't be read: {reason}") from error
+        raise ConfigError(f"--config {config} cannot be read: {reason}") from error
     plain = {name.removeprefix(PREFIX): value for name, value in found.items()}
     return {_named(name, known): value for name, value in plain.items() if name not in SERIALIZERS}
 
@@ -130,11 +129,11 @@ def _named(name: str, known: Mapping[str, str]) -> str:
 def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals and (name.lower() in SINK_NAMES or is_kafka_option(name.removeprefix(PREFIX))):
-        raise ConfigError(f"--option {name} has no value", hint=f"Write it as {name}=value")
+        raise ConfigError(f"--option {name} has no value", hint=f"Use --option {name}=value")
     if not name or not equals or name.lower() in SINK_NAMES.keys() - known.keys():
         shown = shown_name(name) if equals else "…"
         raise ConfigError(
-            f"--option {shown} is not an option of Kafka's",
-            hint="Write it as kafka.name=value, for instance kafka.security.protocol=SASL_SSL",
+            f"--option {shown} is not a Kafka option",
+            hint="Use --option kafka.name=value, for example kafka.security.protocol=SASL_SSL",
         )
     return _named(name, known), value

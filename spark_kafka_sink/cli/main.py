@@ -30,16 +30,18 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.figures import compare
 from spark_kafka_sink.report.tables import print_advice, print_comparison, print_report
 
-_PLACE = "A delivery report, or a folder of those of micro-batches: a path, or a URI of pyarrow.fs."
+_PLACE = (
+    "Delivery report, or directory with the reports of micro-batches: a path or a pyarrow.fs URI."
+)
 
 
 def report(
     place: Annotated[str, typer.Argument(metavar="FILE|FOLDER", help=_PLACE)],
     other: Annotated[
-        str | None, typer.Argument(metavar="[FILE|FOLDER]", help="Another one, to compare with it.")
+        str | None, typer.Argument(metavar="[FILE|FOLDER]", help="Another report to compare with.")
     ] = None,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Say which settings held the write back.")
+        bool, typer.Option("--advise", help="Show which settings limited the write.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -94,7 +96,9 @@ def _print_version(wanted: bool) -> None:
 def kafkaprod(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """A columnar, idempotent Kafka sink for PySpark, and tools around it."""
@@ -118,15 +122,17 @@ app.command("report")(report)
 @app.command()
 def demo(
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="A Kafka to write to, instead of the embedded broker.")
+        str | None, typer.Option(help="Kafka brokers to write to, instead of the embedded broker.")
     ] = None,
-    topic: Annotated[str, typer.Option(help="Topic to write to; made if missing.")] = "flights",
+    topic: Annotated[str, typer.Option(help="Topic to write to; created if missing.")] = "flights",
     partitions: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="Partitions of the topic.")
+        int, typer.Option(min=1, metavar="NUMBER", help="Number of partitions of the topic.")
     ] = 4,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="NUMBER", help="Only so many flights, not all 336,776."),
+        typer.Option(
+            min=1, metavar="NUMBER", help="Maximum number of flights; default: all 336,776."
+        ),
     ] = None,
     option: GivenOptions = None,
     config: OptionsFile = None,

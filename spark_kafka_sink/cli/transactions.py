@@ -64,11 +64,11 @@ def transactions_table(overview: Overview) -> Table:
 
 def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     """Return the table of partitions whose read_committed readers are blocked by a transaction."""
-    table = Table(title=f"Partitions with readers held back: {len(partitions)}")
+    table = Table(title=f"Partitions with blocked readers: {len(partitions)}")
     table.add_column("partition")
     for name in ("readers stop at", "log ends at", "offsets waiting"):
         table.add_column(name, justify="right")
-    table.add_column("held back by", overflow="fold")
+    table.add_column("blocked by", overflow="fold")
     for each in partitions:
         table.add_row(
             f"{each.topic}-{each.partition}",
@@ -128,7 +128,7 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     table.add_column("partition")
     for name in ("records", "first offset", "last offset"):
         table.add_column(name, justify="right")
-    table.add_column("its marker says")
+    table.add_column("outcome")
     for each, fate in zip(task.partitions, fates, strict=True):
         first, last = each.first_offset, each.last_offset
         table.add_row(
@@ -145,15 +145,15 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
 
 
 _MEANING = {
-    Standing.DECIDED: "the next driver commits it, or `kafkaprod transactions commit` does",
-    Standing.UNDECIDED: "a driver that runs may still decide its batch",
-    Standing.ORPHAN: "nobody can decide it any more; the next driver aborts it, or "
-    "`kafkaprod transactions abort` does",
-    Standing.DRIVER: "a driver's own, for one append to the decision log",
+    Standing.DECIDED: "committed by the next driver, or with `kafkaprod transactions commit`",
+    Standing.UNDECIDED: "a running driver may still decide its batch",
+    Standing.ORPHAN: "can no longer be decided; aborted by the next driver, or with "
+    "`kafkaprod transactions abort`",
+    Standing.DRIVER: "used by a driver for one append to the decision log",
 }
 
 
-_MARKERS = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none is found)"}
+_MARKERS = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
 
 
 def _what_it_is(record: Record) -> str:
@@ -178,7 +178,7 @@ def _moment(at_ms: int) -> str:
 
 transactions = typer.Typer(
     no_args_is_help=True,
-    help="Look at the transactions of exactly once, and end them.",
+    help="List exactly-once transactions, and commit or abort them.",
 )
 
 
@@ -188,7 +188,7 @@ class TransactionArguments:
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="A Kafka to connect to; or name it in --option or --config.")
+        str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
     ] = None
     decision_log_topic: Annotated[str, typer.Option(help="decisionLogTopic of the write.")] = (
         DECISION_LOG_TOPIC
@@ -207,8 +207,8 @@ def list_open(where: TransactionArguments) -> None:
         known = overview.transactions or operator.records()
     if not known:
         typer.echo(
-            f"Nothing is known of the prefix {where.prefix}: no transaction is open, and the "
-            f"decision log {where.decision_log_topic} does not name it."
+            f"No transactions found for the prefix {where.prefix}: none is open, and the "
+            f"decision log {where.decision_log_topic} has no record of it."
         )
         return
     out = wide_console()
@@ -222,7 +222,7 @@ def list_open(where: TransactionArguments) -> None:
 def describe(
     where: TransactionArguments,
     transactional_id: Annotated[
-        str | None, typer.Argument(help="One transaction; without it the whole decision log.")
+        str | None, typer.Argument(help="Transactional id; default: the whole decision log.")
     ] = None,
 ) -> None:
     """Show the decision log, or details of one transaction."""
@@ -241,8 +241,9 @@ def commit(
         str | None,
         typer.Option(
             metavar="SCOPE",
-            help="Let this scope, such as orders/stream, go on behind its torn batch, or one that "
-            "comes with other rows: you have seen to what is lost. No driver of it may run.",
+            help="Let this scope, such as orders/stream, continue after its partially committed "
+            "batch, or after a batch repeated with different rows. Handle the lost rows first; "
+            "no driver of the scope may be running.",
         ),
     ] = None,
 ) -> None:
@@ -259,7 +260,7 @@ def commit(
         )
         typer.echo(f"{each.scope}: batch {each.batch} is committed, {written}{lost}")
     if not finished:
-        typer.echo("Nothing is decided that is not done.")
+        typer.echo("No decided transaction is incomplete.")
 
 
 @transactions.command()
@@ -267,13 +268,15 @@ def commit(
 def abort(
     where: TransactionArguments,
     transactional_ids: Annotated[
-        list[str] | None, typer.Argument(help="Transactions; without any all that may be aborted.")
+        list[str] | None,
+        typer.Argument(help="Transactional ids; default: all that may be aborted."),
     ] = None,
     undecided: Annotated[
         bool,
         typer.Option(
             "--undecided",
-            help="Also those that a driver may still decide; no query of the prefix may run.",
+            help="Also abort transactions that a driver may still decide; no query of the "
+            "prefix may be running.",
         ),
     ] = False,
 ) -> None:
@@ -286,7 +289,7 @@ def abort(
     for name, code in codes.items():
         typer.echo(f"{name}: {error_name(code) if code else 'aborted'}")
     if not codes:
-        typer.echo("Nothing is open that may be aborted.")
+        typer.echo("No open transaction may be aborted.")
     if any(codes.values()):
         raise typer.Exit(1)
 
@@ -299,7 +302,7 @@ def _operator(where: TransactionArguments) -> Iterator[TransactionOperator]:
         if where.bootstrap_servers is not None:
             given[BOOTSTRAP] = where.bootstrap_servers
         if BOOTSTRAP not in given:
-            raise ConfigError("no Kafka is named", hint="Add --bootstrap-servers host:port")
+            raise ConfigError("no brokers are given", hint="Add --bootstrap-servers host:port")
         parsed = SinkConfig.parse(
             {
                 **given,
@@ -328,7 +331,7 @@ def _describe(operator: TransactionOperator, name: str) -> None:
     if not open_now and not decided:
         raise TransactionError(
             f"{name} is neither open nor decided",
-            hint="`kafkaprod transactions list` shows those that are open",
+            hint="Run `kafkaprod transactions list` to show open transactions",
         )
     out = wide_console()
     for view in open_now:

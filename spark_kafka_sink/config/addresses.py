@@ -15,7 +15,7 @@ _ENTRY = re.compile(
     re.VERBOSE | re.ASCII,
 )
 SECURED = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-_HINT = "Give host:port, separated by commas, IPv6 hosts in brackets: [::1]:9092."
+_HINT = "Use host:port, separated by commas, with IPv6 addresses in brackets: [::1]:9092."
 
 
 def parse_addresses(text: str, key: str) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
     """
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     if not entries:
-        raise ConfigError(f"option {key} is required and names no broker", hint=_HINT)
+        raise ConfigError(f"option {key} is empty, but at least one broker is required", hint=_HINT)
     found: dict[str, None] = {}
     problems: list[str] = []
     for entry in entries:
@@ -35,7 +35,7 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
         except ValueError as error:
             problems.append(f"{_shown(entry)} ({error})")
     if problems:
-        raise ConfigError(f"option {key} has wrong addresses: {', '.join(problems)}", hint=_HINT)
+        raise ConfigError(f"option {key} has invalid addresses: {', '.join(problems)}", hint=_HINT)
     return tuple(found)
 
 
@@ -53,7 +53,7 @@ def _address(entry: str) -> str:
     if match is None:
         raise ValueError(_complaint(entry))
     if not 0 < int(match["port"]) < 65536:
-        raise ValueError("the port must be 1 to 65535")
+        raise ValueError("the port must be between 1 and 65535")
     return f"{_host(match)}:{int(match['port'])}"
 
 
@@ -63,16 +63,16 @@ def _host(match: re.Match[str]) -> str:
     try:
         ipaddress.IPv6Address(match["v6"])
     except ValueError:
-        raise ValueError("not an IPv6 address") from None
+        raise ValueError("invalid IPv6 address") from None
     return f"[{match['v6']}]"
 
 
 def _complaint(entry: str) -> str:
     host = entry.rpartition("://")[2]
     if "@" in host:
-        return "a user or password does not belong here"
+        return "an address cannot contain a user or password"
     if host.count(":") > 1 and not host.startswith("["):
-        return "an IPv6 host needs brackets"
+        return "IPv6 addresses need brackets"
     return "no port" if ":" not in host or host.endswith("]") else "not host:port"
 
 

@@ -79,9 +79,9 @@ class NamedOptions(dict[str, str]):
         if real in self and not _same(real, self[real], found):
             names = sorted((self._given[real], name))
             raise ConfigError(
-                f"options {PREFIX}{names[0]} and {PREFIX}{names[1]} mean the same and have "
+                f"options {PREFIX}{names[0]} and {PREFIX}{names[1]} are synonyms but have "
                 "different values",
-                hint="Leave one of them out.",
+                hint="Remove one of them.",
             )
         self[real] = found
         self._given[real] = name

@@ -80,7 +80,9 @@ def build_security(given: NamedOptions) -> SecurityConfig:
 @cache
 def warn_unused(option: str, protocol: str) -> None:
     """Warn once per process that the protocol does not use an option; the value is not shown."""
-    _logger.warning("Option %s has no effect as kafka.security.protocol is %s", option, protocol)
+    _logger.warning(
+        "Option %s has no effect because kafka.security.protocol is %s", option, protocol
+    )
 
 
 BOOTSTRAP = "bootstrap.servers"
@@ -178,9 +180,9 @@ def _check_protocol_of_addresses(text: str, protocol: SecurityProtocol) -> None:
     others = sorted(secured_protocols(text) - {protocol.value})
     if others:
         raise ConfigError(
-            f"option {PREFIX}{BOOTSTRAP} names the protocol {others[0]}, and "
+            f"option {PREFIX}{BOOTSTRAP} uses the protocol {others[0]}, but "
             f"{PREFIX}security.protocol is {protocol.value}",
-            hint=f"Set {PREFIX}security.protocol={others[0]}, or give host:port alone.",
+            hint=f"Set {PREFIX}security.protocol={others[0]}, or use host:port without a protocol.",
         )
 
 
@@ -198,8 +200,8 @@ def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> i
         raise wrong_value(option, str(asked), f"{PREFIX}{_LEVEL}")
     if name in own and special != general:
         raise ConfigError(
-            f"options {PREFIX}{_LEVEL} and {PREFIX}{name} mean the same and have different values",
-            hint="Leave one of them out.",
+            f"options {PREFIX}{_LEVEL} and {PREFIX}{name} are synonyms but have different values",
+            hint="Remove one of them.",
         )
     return general
 
@@ -214,8 +216,8 @@ def _partitioner(word: str, java_class: str) -> dict[str, Any]:
         return {"partitioner": Partitioner(java_class), "partitioner_function": None}
     if java_class:
         raise ConfigError(
-            f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both given",
-            hint="Leave one of them out.",
+            f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both set",
+            hint="Remove one of them.",
         )
     words = [choice.value for choice in LIBRDKAFKA_PARTITIONERS]
     if word in words:
@@ -258,10 +260,10 @@ def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
         check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
         if policy.dead_letter_topic == values["topic"]:
             raise ConfigError(
-                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which is "
-                "the topic that is written",
-                hint="Dead letters need a topic of their own: to those who read this one they "
-                "would be ordinary rows, and one whose value is left out a tombstone.",
+                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which "
+                "is also option topic",
+                hint="Use a separate topic for dead letters: in the same topic, consumers would "
+                "read them as ordinary records, and dead letters without a value as tombstones.",
             )
     return policy
 
@@ -289,6 +291,6 @@ def check_topic(topic: str, option: str = "topic") -> None:
     """
     if not is_topic_name(topic):
         raise ConfigError(
-            f"option {option} is {shown(topic)}, which is no name for a topic",
+            f"option {option} is {shown(topic)}, which is not a valid topic name",
             hint=TOPIC_NAMES,
         )

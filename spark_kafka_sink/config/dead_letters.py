@@ -37,27 +37,26 @@ DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
     _option(
         "errors.tolerance",
         Tolerance.NONE.value,
-        "What a row that can't be written does: fail the task (none), or go to the dead letter "
-        "topic while the others are written (all).",
+        "What to do with a row that cannot be written: fail the task (none), or write it to "
+        "the dead letter topic and continue (all).",
         *Tolerance,
     ),
     _option(
         "errors.deadletterqueue.topic.name",
         None,
-        "Topic for rows that can't be written; without it errors.tolerance=all drops them, "
-        "counted and logged.",
+        "Dead letter topic for rows that cannot be written; without it, errors.tolerance=all "
+        "drops them (counted and logged).",
     ),
     _option(
         "errors.deadletterqueue.context.headers.enable",
         True,
-        "Add headers that say what was wrong, named as Kafka Connect names them "
-        "(__connect.errors.*).",
+        "Add headers that describe the error, named as in Kafka Connect (__connect.errors.*).",
     ),
     _option(
         "errors.maxRatio",
         "1.0",
-        "Share of bad rows, 0 to 1, at which a task fails all the same, once it has seen 1,000 "
-        "rows; 1.0 fails a task in which every row is bad.",
+        "Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after "
+        "its first 1,000 rows; 1.0 fails a task only if every row is bad.",
     ),
 )
 
@@ -88,8 +87,8 @@ class DeadLetterPolicy:
         topic = values["errors.deadletterqueue.topic.name"] or None
         if topic is not None and tolerance is Tolerance.NONE:
             raise ConfigError(
-                "errors.deadletterqueue.topic.name is set, but errors.tolerance is none: no row "
-                "would ever get there",
+                "errors.deadletterqueue.topic.name is set, but errors.tolerance is none: the "
+                "dead letter topic would never be used",
                 hint='Add .option("errors.tolerance", "all").',
             )
         return cls(

@@ -25,12 +25,13 @@ MAX_BATCH_ID = 200
 """Maximum length in characters of a prefix, and of a batch id."""
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _NOT_ATOMIC = {
-    "twoPhaseCommit": "one transaction can't be torn, and needs no second phase",
-    "errors.deadletterqueue.topic.name": "each partition is written by one task, and dead letters "
-    "of two tasks would meet in one",
+    "twoPhaseCommit": "a single transaction cannot be partially committed and needs no second "
+    "phase",
+    "errors.deadletterqueue.topic.name": "only one task may write to a partition, but several "
+    "tasks could write dead letters to the same one",
 }
 """Options that atomicBatch excludes, and why."""
-_NEEDED = 'Add .option("deliveryGuarantee", "exactly-once"), or leave it out.'
+_NEEDED = 'Add .option("deliveryGuarantee", "exactly-once"), or remove this option.'
 
 
 class DeliveryGuarantee(StrEnum):
@@ -54,49 +55,53 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         name="deliveryGuarantee",
         kind=Kind.STRING,
         java=DeliveryGuarantee.AT_LEAST_ONCE.value,
-        doc="exactly-once: rows are written in transactions, and a read_committed reader finds "
-        "each batch once, whatever Spark runs again.",
+        doc="exactly-once: write rows in transactions; read_committed consumers see each batch "
+        "once, even if Spark retries tasks or batches.",
         choices=tuple(DeliveryGuarantee),
         importance=Importance.HIGH,
     ),
     _option(
         "transactionalIdPrefix",
         None,
-        "Begins every transactional id of a stream or job, and names it for good: required with "
-        "exactly-once, and used by one stream alone. Up to 200 letters, digits, '.', '_' and '-'.",
+        "Prefix of the transactional ids of this stream or job. Required with exactly-once; "
+        "keep it for the lifetime of the stream or job and use it for no other. Up to 200 "
+        "letters, digits, '.', '_' and '-'.",
         Importance.HIGH,
     ),
     _option(
         "batchId",
         None,
-        "Of a batch write with exactly-once: written once under this id, however often it is run; "
-        "the next time it writes nothing and says so.",
+        "Batch writes with exactly-once: id of the data written. A repeated write with the "
+        "same id writes nothing and logs a message.",
         Importance.MEDIUM,
     ),
     _option(
         "writeName",
         None,
-        "Tells writes with one transactionalIdPrefix and batchId apart that go to the same topic, "
-        "or whose rows name their topics. Writes with different values of topic need none.",
+        "Name that distinguishes writes with the same transactionalIdPrefix and batchId to the "
+        "same topic, or with a topic column. Writes with different values of topic do not need "
+        "it.",
     ),
     _option(
         "resetTransactionalState",
         "false",
-        "true: let a stream with a new checkpoint take its prefix over, in batch 0 alone; what was "
-        "decided under it before no longer counts. A number: let this one batch pass though the "
-        "decision log lacks those before it, as where it is lost.",
+        "true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; "
+        "earlier decisions of the prefix are discarded. A number: accept this batch although "
+        "the decision log has no decisions of the batches before it, for example because the "
+        "log was lost.",
     ),
     _option(
         "decisionLogTopic",
         DECISION_LOG_TOPIC,
-        "Compacted topic that keeps what was decided, created where it does not exist.",
+        "Compacted topic that stores the decisions; created if missing.",
     ),
     Option(
         name="decisionLogReplicationFactor",
         kind=Kind.INT,
         java=0,
         high=32_767,
-        doc="Replicas of that topic when it is created; 0: three, or as many as there are brokers.",
+        doc="Replication factor of the decision log topic if it is created; 0: three, or the "
+        "number of brokers if lower.",
         importance=Importance.LOW,
     ),
     Option(
@@ -104,22 +109,23 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         kind=Kind.LONG,
         java=-1,
         low=-1,
-        doc="Time after which that topic, when it is created, forgets a decision that nothing has "
-        "replaced: what is run again later is written again. -1: never.",
+        doc="Retention of decisions in the decision log topic if it is created: a batch repeated "
+        "after this time is written again. -1: unlimited.",
         importance=Importance.LOW,
     ),
     _option(
         "twoPhaseCommit",
         False,
-        "Transactions without a timeout (KIP-939), so that none can be lost behind a decision, on "
-        "brokers that allow them.",
+        "Use transactions without a timeout (KIP-939), so that no transaction can expire after "
+        "the decision; the brokers must allow them.",
     ),
     _option(
         "atomicBatch",
         False,
-        "One transaction for all tasks of a batch, which can't be torn: its rows become visible by "
-        "one decision of one broker. Each partition of the topics must be written by one task (see "
-        "spark_kafka_sink.repartition_by_kafka_partition), and no task can run a second time.",
+        "Use one transaction for all tasks of a batch: one decision of one broker makes all "
+        "rows visible, so the batch cannot be partially committed. Each topic partition must "
+        "be written by a single task (see spark_kafka_sink.repartition_by_kafka_partition), "
+        "and failed tasks cannot be retried.",
     ),
 )
 
@@ -177,9 +183,9 @@ class ExactlyOnceConfig:
         _check_atomic(values)
         if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
             raise ConfigError(
-                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} contradict each other: "
-                "such a transaction has no timeout",
-                hint="Leave one of them out.",
+                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} conflict: a two-phase "
+                "transaction has no timeout",
+                hint="Remove one of them.",
             )
         return cls(
             guarantee=DeliveryGuarantee.EXACTLY_ONCE,
@@ -209,7 +215,7 @@ def check_prefix(prefix: str | None) -> None:
     if not prefix:
         raise ConfigError(
             "option transactionalIdPrefix is required with deliveryGuarantee=exactly-once",
-            hint="Name the stream or the job for good; no other may use the name.",
+            hint="Choose a permanent name for the stream or job that no other stream or job uses.",
         )
     if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
         raise ConfigError(
@@ -232,16 +238,17 @@ def check_batch_id(batch_id: str | None) -> None:
     Raises:
         ConfigError: the id is empty, too long, or not printable.
     """
-    hint = "Use what names the rows for good, such as a date or the id of a scheduled run."
+    hint = "Use a permanent name of the data, such as a date or the id of a scheduled run."
     _check_name("batchId", batch_id, hint)
 
 
 def _check_write_name(name: str | None, batch_id: str | None) -> None:
-    _check_name("writeName", name, "Use what the write's rows are, such as late-orders.")
+    _check_name("writeName", name, "Use a description of the rows, such as late-orders.")
     if name is not None and batch_id is None:
         raise ConfigError(
-            "option writeName is set without batchId",
-            hint="It tells writes with one batchId apart: set that too, or leave it out.",
+            "option writeName requires batchId",
+            hint="It distinguishes writes with the same batchId: set batchId as well, or remove "
+            "writeName.",
         )
 
 
@@ -260,8 +267,8 @@ def _reset_of(value: str) -> str:
         return found
     if not found.isascii() or not found.isdecimal():
         raise ConfigError(
-            f"option resetTransactionalState is {value[:MAX_BATCH_ID]!r}; allowed: true, false or "
-            "the number of a batch"
+            f"option resetTransactionalState is {value[:MAX_BATCH_ID]!r}; allowed: true, false "
+            "or a batch number"
         )
     return str(int(found))
 
@@ -280,8 +287,8 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
     """Raise if the producer is not idempotent, as transactions require it to be."""
     if not producer["enable_idempotence"]:
         raise ConfigError(
-            "deliveryGuarantee=exactly-once needs an idempotent producer",
-            hint="Leave kafka.acks, kafka.retries and kafka.enable.idempotence out, or set "
+            "deliveryGuarantee=exactly-once requires an idempotent producer",
+            hint="Remove kafka.acks, kafka.retries and kafka.enable.idempotence, or set "
             "kafka.acks=all, kafka.retries above 0 and kafka.enable.idempotence=true.",
         )
 
@@ -293,20 +300,20 @@ def _check_atomic(values: Mapping[str, Any]) -> None:
     for other, reason in _NOT_ATOMIC.items():
         if values[other]:
             raise ConfigError(
-                f"options atomicBatch and {other} contradict each other: {reason}",
-                hint="Leave one of them out.",
+                f"options atomicBatch and {other} conflict: {reason}",
+                hint="Remove one of them.",
             )
 
 
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:
     if not is_topic_name(topic):
         raise ConfigError(
-            f"option decisionLogTopic is {shown(topic)}, which is no name for a topic",
+            f"option decisionLogTopic is {shown(topic)}, which is not a valid topic name",
             hint=TOPIC_NAMES,
         )
     for other in ("topic", "errors.deadletterqueue.topic.name"):
         if values[other] == topic:
             raise ConfigError(
-                f"option decisionLogTopic is {topic}, which is {other} too",
-                hint="Decisions need a topic of their own.",
+                f"option decisionLogTopic is {topic}, which is also {other}",
+                hint="Use a separate topic for decisions.",
             )

@@ -345,8 +345,8 @@ def warn_unknown(name: str) -> None:
 @cache
 def warn_of_source_option(name: str) -> None:
     """Warn once per process that an option belongs to Spark's Kafka source."""
-    instead = "; the topic to write to is option topic" if name in SOURCE_TOPICS else ""
-    _logger.warning("Option %s is for reading and has no effect%s", name, instead)
+    instead = "; use option topic for the topic to write to" if name in SOURCE_TOPICS else ""
+    _logger.warning("Option %s applies to reading and has no effect%s", name, instead)
 
 
 def _hint(name: str) -> str:
@@ -365,13 +365,14 @@ def _use(name: str) -> str | None:
 def _refuse_unsafe(name: str) -> None:
     if name in CALLBACKS:
         raise ConfigError(
-            f"option {PREFIX}{name} is not supported: no option can hold what a program in C sets",
-            hint=_use(name) or "Leave it out.",
+            f"option {PREFIX}{name} is not supported: it takes a pointer or callback of a C "
+            "program",
+            hint=_use(name) or "Remove it.",
         )
     if name in SERIALIZERS:
         raise ConfigError(
             f"option {PREFIX}{name} is not allowed",
-            hint="Keys and values are written as they are: cast the columns to string or binary.",
+            hint="Keys and values are written unchanged: cast the columns to string or binary.",
         )
     if name in REFUSED_SECURITY_KEYS:
         raise ConfigError(
@@ -380,8 +381,7 @@ def _refuse_unsafe(name: str) -> None:
     if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS:
         raise ConfigError(
             f"option {PREFIX}{shown_name(name)} is not supported by this version",
-            hint=_use(name)
-            or "It is refused because ignoring it would not be safe. Remove it to go without.",
+            hint=_use(name) or "Ignoring it would be unsafe. Remove it to write without it.",
         )
 
 
@@ -411,4 +411,4 @@ def _like_kafka(name: str) -> str:
     """Return the hint for a name that starts with `kafka`, but not with `kafka.`."""
     known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), RECOGNISED, _LOOSELY)
     example = f" Did you mean {PREFIX}{known}?" if known else ""
-    return f"Kafka's options begin with {PREFIX!r}, and have dots as in Java.{example}"
+    return f"Kafka options start with {PREFIX!r} and use Java's names with dots.{example}"

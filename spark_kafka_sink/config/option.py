@@ -97,7 +97,7 @@ def _flag(option: Option, text: str, key: str) -> bool:
 _WORDS = {
     "boolean": "true or false",
     "list": "host:port,host:port",
-    "password": "any text, env:NAME or file:PATH",
+    "password": "text, env:NAME or file:PATH",
 }
 PREFIX = "kafka."
 """Prefix of the producer's options."""

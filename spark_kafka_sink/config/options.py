@@ -47,58 +47,60 @@ _DELIVERY = (
     _text(
         "acks",
         "all",
-        "Which replicas must hold a batch before it counts as delivered: all in-sync ones, the "
-        "leader alone (1), or none (0: counted as sent, never as delivered).",
+        "Acknowledgments required before a batch counts as delivered: all in-sync replicas "
+        "(all), the leader only (1), or none (0: records count as sent, never as delivered).",
         choices=("all", "-1", "0", "1"),
         importance=LOW,
     ),
     _flag(
         "enable.idempotence",
         True,
-        "Number the batches so that the broker drops what a retry sends twice and keeps the order.",
+        "Use an idempotent producer: brokers drop duplicates of retried batches and keep the "
+        "order.",
         importance=LOW,
     ),
     _int(
         "retries",
         2147483647,
-        "How often a batch is sent again after a passing error.",
+        "Maximum number of retries of a batch after a retriable error.",
         importance=HIGH,
     ),
     _int(
         "delivery.timeout.ms",
         120_000,
-        "Time from handing a record over until its delivery has succeeded or failed. It begins "
-        "again while its broker acknowledges records before it, or asks for pauses (a quota).",
+        "Maximum time to deliver a record after it was appended. The timeout restarts while "
+        "the broker acknowledges earlier records of the partition or throttles the client "
+        "because of a quota.",
     ),
-    _int("request.timeout.ms", 30_000, "Time to wait for the answer to one request."),
+    _int("request.timeout.ms", 30_000, "Maximum time to wait for the response to a request."),
     _long(
         "retry.backoff.ms",
         100,
-        "Pause before the first retry; it doubles with each one.",
+        "Wait before the first retry; doubled after each retry.",
         importance=LOW,
     ),
-    _long("retry.backoff.max.ms", 1_000, "Longest pause between two retries.", importance=LOW),
+    _long("retry.backoff.max.ms", 1_000, "Maximum wait between two retries.", importance=LOW),
     _int(
         "max.in.flight.requests.per.connection",
         5,
-        "Requests under way to one broker; at most 5 with idempotence.",
+        "Maximum number of requests in flight to a broker; at most 5 with idempotence.",
         low=1,
         importance=LOW,
     ),
     _flag(
         "enable.gapless.guarantee",
         False,
-        "librdkafka's: a batch that fails for good ends the write instead of leaving a gap; one "
-        "that timed out may leave one.",
+        "librdkafka option: fail the write if a batch fails permanently, so that no gap is "
+        "left in a partition; a batch that timed out may still leave one.",
         importance=LOW,
         of_java=False,
     ),
     _int(
         TRANSACTION_TIMEOUT,
         60_000,
-        "With exactly-once: time from a task's first row to the driver's decision, after which the "
-        "broker aborts the transaction; at least 60000 unless atomicBatch is set. 0: the longest "
-        "that the broker allows, its transaction.max.timeout.ms.",
+        "With exactly-once: maximum time from the first row of a task to the driver's "
+        "decision; the broker then aborts the transaction. At least 60000 unless atomicBatch "
+        "is set. 0: the broker's maximum (transaction.max.timeout.ms).",
         bulk=0,
         importance=LOW,
     ),
@@ -108,20 +110,20 @@ _BATCHING = (
     _int(
         "batch.size",
         16_384,
-        "Uncompressed bytes at which a batch is closed and sent.",
+        "Uncompressed size at which a batch is closed and sent.",
         bulk=1_048_576,
     ),
     _int(
         "batch.num.messages",
         MAX_INT,
-        "librdkafka's: records at which a batch is closed and sent.",
+        "librdkafka option: number of records at which a batch is closed and sent.",
         low=1,
         of_java=False,
     ),
     _long(
         "linger.ms",
         5,
-        "Time a batch may wait for more records; decimals are allowed, as in 0.5.",
+        "Maximum time that a batch waits for more records; may be a decimal, such as 0.5.",
         bulk=50,
         batch_write=BATCH_WRITE_LINGER_MS,
         fractional=True,
@@ -129,21 +131,22 @@ _BATCHING = (
     _long(
         "buffer.memory",
         33_554_432,
-        "Bytes of records held in memory, compressed copies and requests under way included.",
+        "Memory for buffered records, including compressed copies and requests in flight.",
         bulk=67_108_864,
         importance=HIGH,
     ),
     _long(
         "max.block.ms",
         60_000,
-        "Time to wait for room in the buffer while none is freed, or for the first metadata of a "
-        "topic; pauses that brokers ask for (a quota) do not count.",
+        "Maximum time to wait for buffer memory while none is freed, or for the first metadata "
+        "of a topic; time throttled by a quota does not count.",
     ),
     _int(
         "max.request.size",
         1_048_576,
-        "Largest record, in bytes, and largest request of several batches, 4 MiB if this is not "
-        "set and enable.idempotence is true; one batch goes alone whatever its size.",
+        "Maximum size of a record, and of a request with several batches (4 MiB for requests "
+        "if the option is not set and enable.idempotence is true). A larger batch is sent in "
+        "its own request.",
     ),
 )
 
@@ -151,14 +154,16 @@ _COMPRESSION = (
     _text(
         "compression.type",
         "none",
-        "Codec of the batches; one that it makes larger is sent uncompressed.",
+        "Compression codec of the batches; a batch that the codec would enlarge is sent "
+        "uncompressed.",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         importance=HIGH,
     ),
     _int(
         "compression.level",
         -1,
-        "librdkafka's: level of whichever codec, numbered as there; -1: the options below say it.",
+        "librdkafka option: compression level of the codec in use, in librdkafka's numbering; "
+        "-1: use the option of the codec below.",
         low=-131_072,
         high=22,
         of_java=False,
@@ -166,7 +171,7 @@ _COMPRESSION = (
     _int(
         "compression.gzip.level",
         -1,
-        "Level with gzip; -1 is zlib's own default.",
+        "gzip level; -1: zlib's default.",
         low=1,
         high=9,
         also=-1,
@@ -174,14 +179,15 @@ _COMPRESSION = (
     _int(
         "compression.lz4.level",
         9,
-        "Level with lz4; 9 is the fast compressor, as in Java, any other the slower, smaller one.",
+        "lz4 level; 9: the fast compressor, as in Java; any other level: the slower high "
+        "compression.",
         low=1,
         high=17,
     ),
     _int(
         "compression.zstd.level",
         3,
-        "Level with zstd; the higher, the slower and smaller.",
+        "zstd level; higher levels are slower and compress better.",
         low=-131_072,
         high=22,
     ),
@@ -191,63 +197,68 @@ _ROUTING = (
     _text(
         "partitioner.class",
         Partitioner.DEFAULT.value,
-        "How rows without a partition are spread; empty for murmur2 of the key, sticky without.",
+        "Partitioner class for rows without a partition; empty: murmur2 hash of the key, "
+        "sticky partitions for rows without a key.",
         choices=tuple(choice.value for choice in JAVA_PARTITIONERS),
         hints={
-            "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "Leave the option "
-            "out: it is the default.",
+            "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "Remove the option: "
+            "this is the default.",
             "org.apache.kafka.clients.producer.UniformStickyPartitioner": "Use "
             "kafka.partitioner.ignore.keys=true instead.",
-            "": "Classes in Java can't be used: write a function in Python, and name it with "
+            "": "Java classes cannot be loaded: write a Python function and set "
             "kafka.partitioner=module:function.",
         },
     ),
     _text(
         "partitioner",
         "",
-        "librdkafka's partitioner: random, consistent, consistent_random, murmur2, murmur2_random, "
-        "fnv1a or fnv1a_random; or module:function, called once per chunk and topic with (key, "
-        "value, partition_count), the columns as Arrow binary arrays (key None without one), to "
-        "return int32 partitions, -1 to leave one as for rows without a key.",
+        "librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, "
+        "fnv1a or fnv1a_random; or module:function, a Python function called once per chunk "
+        "and topic with (key, value, partition_count). Key and value are Arrow binary arrays "
+        "(key is None without a key column); it returns int32 partitions, -1 for a partition "
+        "chosen as for rows without a key.",
         of_java=False,
     ),
-    _flag("partitioner.ignore.keys", False, "Spread rows as if they had no key."),
+    _flag("partitioner.ignore.keys", False, "Ignore keys when choosing partitions."),
     _flag(
         "partitioner.adaptive.partitioning.enable",
         True,
-        "Give rows without a key the less often to a partition, the more batches wait for it; "
-        "false: each partition with a leader is as likely, also one that stalls.",
+        "Send fewer rows without a key to partitions with more queued batches; false: choose "
+        "all partitions that have a leader equally often, even stalled ones.",
         importance=LOW,
     ),
     _long(
         "partitioner.availability.timeout.ms",
         0,
-        "Time after which a broker that owes an answer gets no rows without a key; 0 for never.",
+        "Time without a response after which a broker's partitions get no rows without a key; "
+        "0: never.",
         importance=LOW,
     ),
     _flag(
         "allow.auto.create.topics",
         True,
-        "Let the broker create a topic it does not know.",
+        "Let the broker create missing topics.",
         of_java=False,
     ),
     _long(
         "metadata.max.age.ms",
         300_000,
-        "Age at which leaders and partitions are asked anew.",
+        "Age at which metadata (leaders, partitions) is refreshed.",
         importance=LOW,
     ),
     _text(
         "metadata.recovery.strategy",
         "rebootstrap",
-        "What to do when no known broker can be asked: begin anew from bootstrap.servers, or not.",
+        "What to do if no known broker is reachable: start again from bootstrap.servers "
+        "(rebootstrap), or keep trying the known brokers (none).",
         choices=("rebootstrap", "none"),
         importance=LOW,
     ),
     _long(
         "metadata.recovery.rebootstrap.trigger.ms",
         300_000,
-        "Time without metadata after which all known brokers are forgotten.",
+        "Time without a metadata response after which the client starts again from "
+        "bootstrap.servers.",
         importance=LOW,
     ),
 )
@@ -258,45 +269,47 @@ _CONNECTION = (
         kind=Kind.LIST,
         java=None,
         importance=HIGH,
-        doc="Brokers to ask first, host:port separated by commas. Required.",
+        doc="Brokers for the first connection, as host:port separated by commas. Required.",
     ),
     _text(
         "client.id",
         "",
-        "Name under which the brokers log, count and limit this client. If not set, tasks have "
-        "kafkaprod-APPLICATION, or kafkaprod-APPLICATION-QUERY in a query with a name, by "
-        "spark.app.name and queryName; the driver has kafkaprod-admin.",
+        "Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION "
+        "for tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and "
+        "queryName); kafkaprod-admin for the driver.",
     ),
     _long(
         "reconnect.backoff.ms",
         50,
-        "Pause before connecting to a broker again; it doubles.",
+        "Wait before reconnecting to a broker; doubled after each attempt.",
         importance=LOW,
     ),
     _long(
         "reconnect.backoff.max.ms",
         1_000,
-        "Longest pause between two connection attempts.",
+        "Maximum wait between two connection attempts.",
         importance=LOW,
     ),
     _long(
         "connections.max.idle.ms",
         540_000,
-        "Idle time after which a connection is closed; -1 for never.",
+        "Idle time after which a connection is closed; -1: never.",
         low=-1,
     ),
-    _long("socket.connection.setup.timeout.ms", 10_000, "Time to wait for a connection."),
+    _long(
+        "socket.connection.setup.timeout.ms", 10_000, "Maximum time to establish a TCP connection."
+    ),
     _int(
         "send.buffer.bytes",
         131_072,
-        "Socket's send buffer; -1 lets the system tune it.",
+        "Size of the socket's send buffer; -1: the system's default.",
         bulk=-1,
         low=-1,
     ),
     _int(
         "receive.buffer.bytes",
         32_768,
-        "Socket's receive buffer; -1 lets the system tune it.",
+        "Size of the socket's receive buffer; -1: the system's default.",
         bulk=-1,
         low=-1,
     ),
@@ -306,8 +319,8 @@ _INSIGHT = (
     _int(
         "statistics.interval.ms",
         0,
-        "Time between two statistics lines (JSON, logger spark_kafka_sink.statistics, or files at "
-        "statisticsPath); 0 for none.",
+        "Interval between two statistics lines (JSON, to the logger "
+        "spark_kafka_sink.statistics, or to files at statisticsPath); 0: none.",
         high=86_400_000,
         importance=LOW,
         of_java=False,
@@ -315,8 +328,8 @@ _INSIGHT = (
     _text(
         "debug",
         "",
-        "Contexts to log event by event, with commas between: broker, metadata, topic, queue, msg, "
-        "protocol, eos, security, all. librdkafka's other names are accepted.",
+        "Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, "
+        "protocol, eos, security, all. librdkafka's other contexts are accepted.",
         importance=LOW,
         of_java=False,
     ),
@@ -333,74 +346,78 @@ PRODUCER_OPTIONS: tuple[Option, ...] = (
 """Options given as `kafka.<name>`."""
 
 SINK_OPTIONS: tuple[Option, ...] = (
-    _text("topic", None, "Topic of every row; it wins over a topic column.", importance=HIGH),
+    _text(
+        "topic", None, "Topic of every row; takes precedence over a topic column.", importance=HIGH
+    ),
     _flag(
         "includeHeaders",
         False,
-        "Accepted as Spark's own format does; a headers column is written either way.",
+        'Accepted for compatibility with format("kafka"); a headers column is always written.',
     ),
     _flag(
         "useTimestampColumn",
         False,
-        "Write the timestamp column as the records' time; otherwise it is ignored.",
+        "Write the timestamp column as record timestamps; by default the column is ignored.",
     ),
     _text(
         "reportPath",
         None,
-        "Where the driver writes the delivery report as JSON: a path or a URI pyarrow.fs knows.",
+        "File to which the driver writes the delivery report as JSON: a path or a URI that "
+        "pyarrow.fs supports.",
     ),
     _text(
         "statisticsPath",
         None,
-        "Folder to which each task writes its statistics as JSON lines, in librdkafka's structure: "
-        "a path or a URI pyarrow.fs knows. Without kafka.statistics.interval.ms, one line a task.",
+        "Directory to which each task writes its statistics as JSON lines, in librdkafka's "
+        "structure: a path or a URI that pyarrow.fs supports. Without "
+        "kafka.statistics.interval.ms: one line per task.",
     ),
     _text(
         "report.tasks",
         ReportTasks.SLOWEST.value,
-        "Tasks that the delivery report has a line of: the ten slowest, all up to 10,000, or none.",
+        "Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none.",
         choices=tuple(ReportTasks),
     ),
     _text(
         "summary",
         Summary.AUTO.value,
-        "What the driver logs of each write: nothing, a line, or all; auto is all of a batch write "
-        "and of what fails, and a line of a micro-batch.",
+        "What the driver logs for each write: nothing, one line, or everything; auto: "
+        "everything for batch writes and failures, one line for a micro-batch.",
         choices=tuple(Summary),
     ),
     _text(
         "profile",
         Profile.NONE.value,
-        "Defaults for a purpose, from conf/; options set beside it win.",
+        "Set of defaults from conf/; explicitly set options take precedence.",
         choices=tuple(Profile),
     ),
     _text(
         "preflight",
         Preflight.WARN.value,
-        "Let the driver connect and look at the topic before any task. warn: log what is wrong and "
-        "go on; fail: end the write where every task would fail; off: no check.",
+        "Connect and check the topic on the driver before any task. warn: log problems and "
+        "continue; fail: fail the write if every task would fail; off: no check.",
         choices=tuple(Preflight),
     ),
     _flag(
         "dryRun",
         False,
-        "Of a batch write: read all rows and make the batches, send none, and report what would go "
-        "where, with the ratio and the cost of each codec.",
+        "Batch writes: read all rows and build the batches without sending them, and report "
+        "the destinations with the ratio and cost of each codec.",
     ),
     _text(
         "metrics.prometheus.textfile",
         None,
-        "File for node_exporter's textfile collector; the driver writes it after each write.",
+        "File for node_exporter's textfile collector, updated by the driver after each write.",
     ),
     _text(
         "metrics.prometheus.pushgateway",
         None,
-        "Pushgateway, host:port or a URL, that the driver pushes to after each write.",
+        "Pushgateway (host:port or URL) to which the driver pushes metrics after each write.",
     ),
     _flag(
         "metrics.opentelemetry",
         False,
-        "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
+        "Record metrics on the driver after each write with OpenTelemetry's global meter provider.",
     ),
     *TOPIC_CREATION_OPTIONS,
     *EXACTLY_ONCE_OPTIONS,

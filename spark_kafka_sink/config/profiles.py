@@ -40,8 +40,8 @@ def find(name: str) -> Traversable:
         if place.is_file():
             return place
     raise ConfigError(
-        f"the file {FOLDER}/{name} is not where the package should have it",
-        hint="Install the package again, or set its options one by one.",
+        f"the file {FOLDER}/{name} is missing from the installed package",
+        hint="Reinstall the package, or set the options of the profile individually.",
     )
 
 
@@ -84,12 +84,12 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _pair(line: str) -> tuple[str, str]:
     match = _PAIR.match(line)
     if match is None:
-        raise TypeError("every line has a name, an empty one at least")
+        raise TypeError("every line matches with a name, possibly empty")
     name = _ESCAPE.sub(_unescaped, match["name"])
     if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
         raise ConfigError(
             f"the value of {name[:100]} has a \\u that is not followed by four hexadecimal digits",
-            hint="In this file a backslash is written twice.",
+            hint="Write each backslash twice in this file.",
         )
     return name, _ESCAPE.sub(_unescaped, match["value"])
 

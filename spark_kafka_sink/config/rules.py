@@ -47,16 +47,16 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
         # Java checks this even if acks would disable an implicit idempotence.
         raise ConfigError(
-            f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above {MAX_IN_FLIGHT_IDEMPOTENT}, "
-            "the most that an idempotent producer may have",
-            hint=f"Lower it, or set kafka.{IDEMPOTENCE}=false, which may reorder and repeat.",
+            f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
+            f"{MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",
+            hint=f"Lower it, or set kafka.{IDEMPOTENCE}=false, which allows duplicates and "
+            "reordering.",
         )
     reasons = _against_idempotence(values)
     if reasons and IDEMPOTENCE in given:
         raise ConfigError(
-            f"option kafka.{IDEMPOTENCE} is true, which {' and '.join(reasons)} contradict"
-            f"{'s' if len(reasons) == 1 else ''}",
-            hint=f"Use acks=all and retries above 0, or leave kafka.{IDEMPOTENCE} out.",
+            f"option kafka.{IDEMPOTENCE} is true, which conflicts with {' and '.join(reasons)}",
+            hint=f"Set acks=all and retries above 0, or remove kafka.{IDEMPOTENCE}.",
         )
     return {IDEMPOTENCE: not reasons}
 
@@ -66,8 +66,8 @@ def _gapless(values: Values, given: frozenset[str]) -> Changes:
     del given
     if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
         raise ConfigError(
-            "option kafka.enable.gapless.guarantee is true without idempotence",
-            hint=f"Use acks=all, retries above 0 and kafka.{IDEMPOTENCE}=true with it.",
+            "option kafka.enable.gapless.guarantee requires idempotence",
+            hint=f"Set acks=all, retries above 0 and kafka.{IDEMPOTENCE}=true.",
         )
     return {}
 
@@ -143,9 +143,9 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
     batch, buffer = values["batch.size"], values["buffer.memory"]
     if buffer < SMALLEST_BATCH:
         raise ConfigError(
-            f"option kafka.buffer.memory is {buffer}: no record fits, as a batch of one empty "
-            f"record has {SMALLEST_BATCH} bytes",
-            hint="Give the size in bytes, or leave the option out.",
+            f"option kafka.buffer.memory is {buffer}, but the smallest batch (one empty record) "
+            f"needs {SMALLEST_BATCH} bytes",
+            hint="Set the size in bytes, or remove the option.",
         )
     if batch <= buffer:
         return {}

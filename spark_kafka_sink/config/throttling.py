@@ -37,67 +37,69 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
     _percent(
         "bufferShare",
         50,
-        "Percent of kafka.buffer.memory that one broker may hold where there are others, and one "
-        "partition half of it; rows without a key then go elsewhere, others wait. 100: no limit.",
+        "Maximum percentage of kafka.buffer.memory for one broker if the topic has several, "
+        "and half of it for one partition; at the limit, rows without a key go to other "
+        "brokers and other rows wait. 100: no limit.",
         low=1,
     ),
-    _count("rateLimit.recordsPerSecond", 0, "Records a second that one task writes; 0: no limit."),
+    _count("rateLimit.recordsPerSecond", 0, "Maximum records per second of a task; 0: no limit."),
     _count(
         "rateLimit.bytesPerSecond",
         0,
-        "Uncompressed bytes a second that one task writes; 0: no limit. After a quota's pause or a "
-        "storm of retries, a task goes on at a sixteenth of its limits, or of what it wrote before "
-        "where it has none, and at twice as much every second.",
+        "Maximum uncompressed bytes per second of a task; 0: no limit. After throttling by a "
+        "quota or many retries, a task continues at a sixteenth of its limits (without limits: "
+        "of its previous rate) and doubles the rate every second.",
     ),
     _count(
         "rateLimit.job.recordsPerSecond",
         0,
-        "Records a second that the whole job writes, in equal shares; 0: no limit.",
+        "Maximum records per second of the whole job, divided equally; 0: no limit.",
     ),
     _count(
         "rateLimit.job.bytesPerSecond",
         0,
-        "Uncompressed bytes a second that the whole job writes, in equal shares; 0: no limit.",
+        "Maximum uncompressed bytes per second of the whole job, divided equally; 0: no limit.",
     ),
     _count(
         "rateLimit.job.tasks",
         0,
-        "Tasks that run at once: what a rateLimit.job limit is divided by, and required with one, "
-        "as Spark does not tell a task.",
+        "Number of tasks that run at the same time, by which rateLimit.job limits are divided. "
+        "Required with such a limit because Spark does not provide it to tasks.",
     ),
     _percent(
         "errors.breaker.retryPercent",
         0,
-        "Percent of answers that are errors to be retried at which the circuit breaker of a "
+        "Percentage of responses with retriable errors at which the circuit breaker of a "
         "partition or broker opens; 0: never.",
     ),
     _count(
         "errors.breaker.failures",
         0,
-        "Batches failed for good at which the breaker of a partition opens: those of a topic that "
-        "may not be written, which a task outlives with errors.tolerance=all. 0: never.",
+        "Number of permanently failed batches at which the breaker of a partition opens, for "
+        "example if writing to the topic is not authorized and errors.tolerance=all is set; 0: "
+        "never.",
     ),
     _percent(
         "errors.breaker.job.retryPercent",
         0,
-        "The same percent over all partitions, at which the task stops early; 0: never.",
+        "The same percentage over all partitions, at which the task fails early; 0: never.",
     ),
     _count(
         "errors.breaker.job.failures",
         0,
-        "The same number over all partitions, at which the task stops early; 0: never.",
+        "The same number over all partitions, at which the task fails early; 0: never.",
     ),
     _count(
         "errors.breaker.minBatches",
         20,
-        "Answers below which no percent counts.",
+        "Minimum number of responses before percentages are evaluated.",
         low=1,
     ),
-    _count("errors.breaker.windowMs", 30_000, "Time over which breakers count.", low=1_000),
+    _count("errors.breaker.windowMs", 30_000, "Time window of the circuit breakers.", low=1_000),
     _count(
         "errors.breaker.openMs",
         5_000,
-        "Time that the breaker of a partition or broker stays open before one batch tries again.",
+        "Time that the breaker of a partition or broker stays open before one batch is tried.",
         low=1,
     ),
 )
@@ -191,9 +193,9 @@ def _rate(values: Mapping[str, Any], name: str) -> float:
     )
     if job and not tasks:
         raise ConfigError(
-            f"option rateLimit.job.{name} needs rateLimit.job.tasks",
-            hint="Set it to the number of tasks that run at once: the cores that Spark has for "
-            "the job, or the DataFrame's partitions where they are fewer.",
+            f"option rateLimit.job.{name} requires rateLimit.job.tasks",
+            hint="Set it to the number of tasks that run at the same time: the cores of the "
+            "job, or the partitions of the DataFrame if there are fewer.",
         )
     given = [rate for rate in (own, job / tasks if job else 0) if rate]
     return float(min(given, default=0.0))

@@ -69,14 +69,14 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
         name=CREATE,
         kind=Kind.BOOLEAN,
         java=False,
-        doc="Let the driver create the topic where it does not exist, before any task; settings "
-        "of it, such as `retention.ms`, are given with `topic.config.` before their names.",
+        doc="Create the topic on the driver before any task if it is missing; prefix its configs "
+        "with `topic.config.`, for example `topic.config.retention.ms`.",
     ),
     Option(
         name=PARTITIONS,
         kind=Kind.INT,
         java=0,
-        doc="Partitions of a topic that is created; 0: as many as the brokers give.",
+        doc="Number of partitions if the topic is created; 0: the brokers' default.",
         importance=Importance.LOW,
     ),
     Option(
@@ -84,7 +84,7 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
         kind=Kind.INT,
         java=0,
         high=32_767,
-        doc="Replicas of a topic that is created; 0: as many as the brokers give.",
+        doc="Replication factor if the topic is created; 0: the brokers' default.",
         importance=Importance.LOW,
     ),
 )
@@ -122,14 +122,14 @@ class TopicCreation:
             if about:
                 raise ConfigError(
                     f"option {about[0]} is set, but {CREATE} is false",
-                    hint=f'Add .option("{CREATE}", "true"), or leave it out.',
+                    hint=f'Add .option("{CREATE}", "true"), or remove this option.',
                 )
             return cls()
         if values["topic"] is None:
             raise ConfigError(
-                f"{CREATE}=true, and no topic is named: those of a column are not known before "
+                f"{CREATE}=true requires option topic: topics of a column are not known before "
                 "the tasks run",
-                hint='Add .option("topic", ...), or create the topics beforehand.',
+                hint='Add .option("topic", ...), or create the topics before the write.',
             )
         return cls(
             create=True,
@@ -162,7 +162,6 @@ def _refuse_unit(name: str, value: str) -> None:
     unit = unit_of(name) if name in TOPIC_SETTINGS else None
     if unit is not None and not is_number(value):
         raise ConfigError(
-            f"option {CONFIG_PREFIX}{name} is {shown(value)}; allowed: a whole number, in "
-            f"{unit.words}",
+            f"option {CONFIG_PREFIX}{name} is {shown(value)}; allowed: an integer, in {unit.words}",
             hint=unit.hint(value),
         )

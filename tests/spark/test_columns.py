@@ -72,7 +72,7 @@ FLAWED = {
     ),
     "a name with a slash": (
         "'a/b' AS topic, NULL AS headers, NULL AS timestamp",
-        "'a/b', which is no name for a topic, first in row 1",
+        "'a/b', which is not a valid topic name, first in row 1",
         "INVALID_TOPIC",
     ),
     "an empty name": (

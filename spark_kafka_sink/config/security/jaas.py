@@ -91,10 +91,10 @@ _AMAZON = "software.amazon.msk.auth.iam"
 class LoginHandler(Enum):
     """How OAUTHBEARER gets its token."""
 
-    ISSUER = "an issuer, or a file"
-    UNSECURED = "made by the client"
+    ISSUER = "an issuer or a file"
+    UNSECURED = "created by the client"
     MSK_IAM = "signed with AWS's credentials"
-    STRIMZI = "an issuer, or given, by Strimzi's names"
+    STRIMZI = "an issuer or a given token, with Strimzi's names"
 
 
 _LOGIN_HANDLERS = {
@@ -161,10 +161,10 @@ def _refuse_assertions(values: SecurityValues) -> None:
     option = "sasl.oauthbearer.jwt.retriever.class"
     if known_class(values.text(option) or "", _ASSERTIONS) is not None:
         raise ConfigError(
-            f"option {values.name(option)} asks for client assertions (jwt-bearer), which are not "
-            "supported",
-            hint="Log in with kafka.sasl.oauthbearer.client.credentials.client.id and .secret; or "
-            "have a token written to a file, which is read anew at each login: "
+            f"option {values.name(option)} requires client assertions (jwt-bearer), which are "
+            "not supported",
+            hint="Use kafka.sasl.oauthbearer.client.credentials.client.id and .secret, or a token "
+            "in a file, which is read at each login: "
             "kafka.sasl.oauthbearer.token.endpoint.url=file:///path.",
         )
 
@@ -176,8 +176,8 @@ def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | N
     found = known_class(name, known)
     if found is None:
         raise ConfigError(
-            f"option {values.name(option)} is {shown(name)}, a Java class that is not known here",
-            hint=did_you_mean_class(name, known) or f"Known are {', '.join(known)}.",
+            f"option {values.name(option)} is {shown(name)}, an unsupported Java class",
+            hint=did_you_mean_class(name, known) or f"Supported: {', '.join(known)}.",
         )
     return found
 
@@ -257,15 +257,17 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
     entries = list(reader.entries())
     if len(entries) != 1:
         raise reader.problem(
-            f"has {len(entries)} login modules and must have one" if entries else "is empty"
+            f"has {len(entries)} login modules, but exactly one is required"
+            if entries
+            else "is empty"
         )
     name, options = entries[0]
     module = known_class(name, [each.value for each in LoginModule])
     if module is None:
         meant = did_you_mean_class(name, [each.value for each in LoginModule])
         raise ConfigError(
-            f"option {option} has a login module that is not known",
-            hint=meant or f"Known are {', '.join(each.value for each in LoginModule)}.",
+            f"option {option} has an unknown login module",
+            hint=meant or f"Supported: {', '.join(each.value for each in LoginModule)}.",
         )
     return JaasEntry(LoginModule(module), JaasOptions(options, option))
 
@@ -281,43 +283,48 @@ class _Reader:
         """Yield the class and options of each login module."""
         for token in self._tokens:
             if token.kind is not TokenKind.WORD or not token.text:
-                raise self.problem("does not begin with the class of a login module")
+                raise self.problem("does not start with the class of a login module")
             self._flag(next(self._tokens, None))
             yield token.text, dict(self._options())
 
     def problem(self, what: str, hint: str = "") -> ConfigError:
         """Return the error for a text that has another form."""
         return ConfigError(
-            f"option {self._option} {what}", hint=hint or f"Write it as {FORM} It ends with ;"
+            f"option {self._option} {what}",
+            hint=hint or f"Use the form {FORM} (ending with a semicolon).",
         )
 
     def _flag(self, token: Token | None) -> None:
         if token == Token(TokenKind.SIGN, "{"):
-            raise self.problem("is a section of a JAAS file, as KafkaClient { ... };", _SECTION)
+            raise self.problem(
+                "is a section of a JAAS file, such as KafkaClient { ... };", _SECTION
+            )
         if token is None or token.kind is not TokenKind.WORD or token.text.lower() not in FLAGS:
             raise self.problem(f"has none of {', '.join(FLAGS)} after its login module")
 
     def _options(self) -> Iterator[tuple[str, str]]:
         """Yield names and values up to the semicolon."""
-        for count, token in enumerate(self._tokens):
+        for number, token in enumerate(self._tokens, 1):
             if token == Token(TokenKind.SIGN, ";"):
                 return
-            place = "the first name" if count == 0 else f"name {count + 1}"
             if token.kind is not TokenKind.WORD:
-                raise self.problem(f"has no name where {place} in it should be", _QUOTING)
+                raise self.problem(f"has no name for its option {number}", _QUOTING)
             sign, value = next(self._tokens, None), next(self._tokens, None)
             if sign != Token(TokenKind.SIGN, "=") or value is None:
-                raise self.problem(f"has no =value after {place} in it", _QUOTING)
+                raise self.problem(f"has no =value for its option {number}", _QUOTING)
             if value.kind is not TokenKind.WORD:
-                raise self.problem(f"has a value after {place} in it that needs quotes", _QUOTING)
+                raise self.problem(
+                    f"has a value for its option {number} that must be quoted", _QUOTING
+                )
             yield token.text, value.text
         raise self.problem("does not end with a semicolon", _QUOTING)
 
 
 _SECTION = (
-    "Java takes such a file by -Djava.security.auth.login.config alone. Here goes what stands "
-    f"between the braces: {FORM}"
+    "Java reads such a file only with -Djava.security.auth.login.config. Set the text between "
+    f"the braces: {FORM}"
 )
 _QUOTING = (
-    f'Put each value in double quotes and a backslash before " and \\ in it: {FORM} It ends with ;'
+    f'Put each value in double quotes and escape " and \\ in it with a backslash: {FORM} '
+    "(ending with a semicolon)."
 )

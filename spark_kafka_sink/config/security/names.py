@@ -68,14 +68,12 @@ IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 
 _ASSERTION = (
-    "client assertions (jwt-bearer) are not supported: log in with client id and secret, or have a "
-    "token written to a file and set kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
+    "client assertions (jwt-bearer) are not supported: use client id and secret, or a token in "
+    "a file with kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
 )
-_PROGRAM = "no option can hold what a program in C sets"
-_ENGINE = "keys in an OpenSSL engine or provider can't be used; give PEM, PKCS12 or JKS"
-_UNSECURED = (
-    "tokens that nobody signed are asked for with unsecuredLoginStringClaim_sub in sasl.jaas.config"
-)
+_PROGRAM = "it takes a pointer or callback of a C program"
+_ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"
+_UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas.config"
 
 REFUSED_SECURITY_KEYS: Mapping[str, str] = {
     "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
@@ -95,12 +93,13 @@ REFUSED_SECURITY_KEYS: Mapping[str, str] = {
     "sasl.oauthbearer.assertion.template.file": _ASSERTION,
     "sasl.oauthbearer.config": _UNSECURED,
     "sasl.oauthbearer.metadata.authentication.type": (
-        "tokens of a cloud's metadata service can't be fetched; write one to a file and set "
-        "kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
+        "tokens of a cloud metadata service cannot be fetched; write the token to a file and "
+        "set kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
     ),
     "ssl.certificate.verify_cb": _PROGRAM,
-    "ssl.crl.location": "revocation lists are not read, and going without would be less safe",
-    "ssl.engine.factory.class": "a Java class can't be loaded; the ssl.* options say the rest",
+    "ssl.crl.location": "certificate revocation lists are not supported, and ignoring them "
+    "would be unsafe",
+    "ssl.engine.factory.class": "Java classes cannot be loaded; use the ssl.* options",
     "ssl.engine.id": _ENGINE,
     "ssl.engine.location": _ENGINE,
     "ssl.providers": _ENGINE,
@@ -126,12 +125,12 @@ _PEM_PLACES = frozenset(
     }
 )
 _BELONGS = {
-    SecretKind.PRIVATE_KEY: "A private key belongs into kafka.ssl.keystore.key, and an option that "
-    "ends with location takes the path of its file.",
-    SecretKind.PEM: "Certificates belong into kafka.ssl.truststore.certificates, or the client's "
-    "own into kafka.ssl.keystore.certificate.chain; an option that ends with location takes the "
-    "path of their file.",
-    SecretKind.LOGIN: "A login belongs into kafka.sasl.jaas.config.",
+    SecretKind.PRIVATE_KEY: "Set a private key with kafka.ssl.keystore.key; options that "
+    "end with location take the path of a file.",
+    SecretKind.PEM: "Set trusted certificates with kafka.ssl.truststore.certificates, and the "
+    "client's with kafka.ssl.keystore.certificate.chain; options that end with location take the "
+    "path of a file.",
+    SecretKind.LOGIN: "Set a login with kafka.sasl.jaas.config.",
 }
 
 
@@ -150,7 +149,7 @@ def refuse_misplaced(option: str, key: str, text: str) -> None:
     if kind is None or kind not in _BELONGS:
         return
     if option not in (frozenset({_LOGIN_PLACE}) if kind is SecretKind.LOGIN else _PEM_PLACES):
-        raise ConfigError(f"option {key} holds {described(text)}", hint=_BELONGS[kind])
+        raise ConfigError(f"option {key} contains {described(text)}", hint=_BELONGS[kind])
 
 
 def refuse_secret_name(key: str) -> None:
@@ -161,6 +160,6 @@ def refuse_secret_name(key: str) -> None:
     """
     if secret_kind(key) in _BELONGS:
         raise ConfigError(
-            f"the name of an option is {described(key)}",
-            hint="Are name and value the wrong way round? The name comes first.",
+            f"an option name contains {described(key)}",
+            hint="Name and value may be swapped: the name comes first.",
         )

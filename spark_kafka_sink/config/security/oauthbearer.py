@@ -54,9 +54,9 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
     given = values.first_given(("https.ca.location", "https.ca.pem"))
     if (shown and given) or (values.given("https.ca.pem") and given == "https.ca.location"):
         raise ConfigError(
-            "the issuer's certificate authorities are given in two places",
-            hint="Leave one out: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* options in "
-            f"{options.place}.",
+            "the issuer's certificate authorities are set in two places",
+            hint="Remove all but one: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* "
+            f"options in {options.place}.",
         )
     if shown:
         own = options.beginning("") | options.beginning(_STRIMZI)
@@ -97,7 +97,7 @@ def unsecured_token_login(
     principal = options.text(_PRINCIPAL) or "sub"
     if not str(claims.get(principal, "")).strip():
         raise ConfigError(
-            f"{options.place} has no claim {principal}, which says who the client is",
+            f"{options.place} lacks the claim {principal}, the name of the client",
             hint=f'Add {_STRING}{principal}="name"; such a token is for development alone. '
             "For an issuer's set kafka.sasl.oauthbearer.token.endpoint.url.",
         )
@@ -161,7 +161,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
         return unsecured_token_login(options, extensions)
     if url is None:
         raise ConfigError(
-            f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which needs a token",
+            f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which requires a token",
             hint=f"Set {values.name(_URL)} to the issuer's URL, or to file:///path of a token.",
         )
     return _from_issuer(values, options, url, extensions)
@@ -173,7 +173,7 @@ def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
         if options.text(name) is not None:
             raise ConfigError(
                 f"{options.name(name)} is not supported",
-                hint="Give oauth.client.id and oauth.client.secret, or oauth.access.token.",
+                hint="Set oauth.client.id and oauth.client.secret, or oauth.access.token.",
             )
     path = options.text(_STRIMZI_FILE)
     if path is not None:
@@ -211,13 +211,13 @@ def _check_url(url: str, option: str) -> None:
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"option {option} is no URL of an issuer",
-            hint="It begins with https://, or with file:/// for a file that holds a token.",
+            f"option {option} is not a URL of an OAuth issuer",
+            hint="Use https://..., or file:///path for a file that contains a token.",
         )
     if has_credentials(url):
         raise ConfigError(
-            f"option {option} holds credentials",
-            hint=f"Give them as kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
+            f"option {option} contains credentials",
+            hint=f"Set them with kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
         )
     if parts.scheme.lower() == "http" and not _is_loopback(parts.hostname):
         warn_unencrypted(option, parts.hostname)
@@ -235,7 +235,8 @@ def _is_loopback(host: str) -> bool:
 def warn_unencrypted(option: str, host: str) -> None:
     """Warn once per process that the secret is sent to an issuer unencrypted."""
     _LOG.warning(
-        "Option %s begins with http://: client id, secret and tokens go to and from %s unencrypted",
+        "Option %s starts with http://: client id, secret and tokens are exchanged unencrypted "
+        "with %s",
         option,
         host,
     )
@@ -247,7 +248,7 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
     found = next((place for place in places if place is not None and place.source), None)
     if found is None:
         raise ConfigError(
-            f"option {values.name(_URL)} names an issuer, which needs {values.name(option)}",
+            f"option {values.name(_URL)} is set, which requires {values.name(option)}",
             hint=f"Set it, or {options.name(jaas[0])}; env:NAME and file:PATH keep it out of the "
             "options.",
         )
@@ -264,7 +265,7 @@ def _extensions(values: SecurityValues, options: JaasOptions) -> Extensions:
     for name, value in found.items():
         if name == "auth" or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ConfigError(
-                f"{options.place} or {values.name(option)} has a SASL extension that can't be sent",
-                hint="Names are of letters, but not auth; values of printable ASCII, not empty.",
+                f"{options.place} or {values.name(option)} has an invalid SASL extension",
+                hint="Use names of letters, except auth, and non-empty values of printable ASCII.",
             )
     return tuple(sorted(found.items()))

@@ -34,7 +34,7 @@ _PROTOCOL = (
     _text(
         "security.protocol",
         "PLAINTEXT",
-        "How connections are secured: TLS (SSL), a login (SASL_PLAINTEXT), both (SASL_SSL).",
+        "Security protocol: PLAINTEXT, TLS (SSL), login (SASL_PLAINTEXT), or both (SASL_SSL).",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     ),
 )
@@ -43,85 +43,88 @@ _TLS = (
     _text(
         "ssl.truststore.location",
         None,
-        "File of the certificate authorities to believe; without one, the system's.",
+        "File with the trusted certificate authorities; default: the system's.",
         importance=HIGH,
     ),
-    _secret("ssl.truststore.password", "Password of that file; not for PEM.", importance=HIGH),
+    _secret("ssl.truststore.password", "Password of this file; not for PEM.", importance=HIGH),
     _text("ssl.truststore.type", "JKS", "Its format.", choices=("JKS", "PKCS12", "PEM")),
     _secret(
         "ssl.truststore.certificates",
-        "The certificates themselves as PEM, instead of a file.",
+        "Trusted certificates as PEM text, instead of a file.",
         importance=HIGH,
     ),
     _text(
         "ssl.ca.location",
         None,
-        "librdkafka's: a PEM file of certificate authorities; probe: the system's.",
+        "librdkafka option: PEM file with the trusted certificate authorities; probe: the "
+        "system's.",
         of_java=False,
     ),
     _text(
         "ssl.keystore.location",
         None,
-        "File of the client's own certificate and key, for mutual TLS.",
+        "File with the client's certificate and key, for mutual TLS.",
         importance=HIGH,
     ),
     _secret(
         "ssl.keystore.password",
-        "Password of that file; not for PEM.",
+        "Password of this file; not for PEM.",
         importance=HIGH,
     ),
     _text("ssl.keystore.type", "JKS", "Its format.", choices=("JKS", "PKCS12", "PEM")),
     _secret(
         "ssl.keystore.certificate.chain",
-        "The client's certificate chain as PEM, instead of a file.",
+        "The client's certificate chain as PEM text, instead of a file.",
         importance=HIGH,
     ),
-    _secret("ssl.keystore.key", "Its private key as PEM, PKCS#8.", importance=HIGH),
+    _secret("ssl.keystore.key", "The client's private key as PEM text (PKCS#8).", importance=HIGH),
     _secret(
         "ssl.key.password",
-        "Password of the private key; of a JKS or PKCS12 file where it is not the file's own.",
+        "Password of the private key; for JKS and PKCS12 only if it differs from the file's "
+        "password.",
         importance=HIGH,
     ),
     _text(
         "ssl.certificate.location",
         None,
-        "librdkafka's: a PEM file of the client's certificate chain.",
+        "librdkafka option: PEM file with the client's certificate chain.",
         of_java=False,
     ),
     _text(
         "ssl.key.location",
         None,
-        "librdkafka's: a PEM file of its private key.",
+        "librdkafka option: PEM file with the client's private key.",
         of_java=False,
     ),
     _text(
         "ssl.endpoint.identification.algorithm",
         "https",
-        "The broker's certificate must name the host (https), or need not (empty, or none).",
+        "Verify that the broker's certificate matches the host name (https), or not (empty or "
+        "none).",
         choices=("https", "none", ""),
         importance=LOW,
     ),
     _text(
         "ssl.enabled.protocols",
         "TLSv1.2,TLSv1.3",
-        "Versions of TLS to offer, with commas between; older ones are left out.",
+        "TLS versions to offer, separated by commas; versions before TLSv1.2 are ignored.",
     ),
     _text(
         "ssl.protocol",
         "TLSv1.3",
-        "Taken as Java's and without effect: ssl.enabled.protocols says the versions.",
+        "Accepted for compatibility with Java, without effect: use ssl.enabled.protocols.",
         choices=("TLS", "TLSv1.2", "TLSv1.3"),
     ),
     _text(
         "ssl.cipher.suites",
         "",
-        "Cipher suites to offer, by IANA's or OpenSSL's names; empty for the library's choice.",
+        "Cipher suites to offer, with IANA or OpenSSL names; empty: OpenSSL's default.",
         importance=LOW,
     ),
     _flag(
         "enable.ssl.certificate.verification",
         True,
-        "librdkafka's; false is refused: anybody could then be the broker.",
+        "librdkafka option; false is refused because any server could then impersonate the broker.",
         of_java=False,
     ),
 )
@@ -130,7 +133,7 @@ _SASL = (
     _text(
         "sasl.mechanism",
         "GSSAPI",
-        "How the client says who it is.",
+        "SASL mechanism.",
         choices=(
             "GSSAPI",
             "PLAIN",
@@ -142,47 +145,50 @@ _SASL = (
     ),
     _secret(
         "sasl.jaas.config",
-        'Java\'s login: `LoginModule required name="value" ...;`. The whole text, and each secret '
-        "in it, may be env:NAME or file:PATH.",
+        'JAAS login as in Java: `LoginModule required name="value" ...;`. The whole text, and '
+        "each secret in it, may be env:NAME or file:PATH.",
     ),
-    _secret("sasl.username", "librdkafka's: the user of PLAIN and SCRAM.", of_java=False),
-    _secret("sasl.password", "librdkafka's: the user's password.", of_java=False),
+    _secret("sasl.username", "librdkafka option: user name for PLAIN and SCRAM.", of_java=False),
+    _secret("sasl.password", "librdkafka option: password of the user.", of_java=False),
     _text(
         "sasl.login.callback.handler.class",
         None,
-        "How OAUTHBEARER gets its token; Java's own classes and Amazon's are known by name.",
+        "Login callback handler class; Kafka's OAUTHBEARER handlers and Amazon's handler are "
+        "supported.",
     ),
     _text(
         "sasl.client.callback.handler.class",
         None,
-        "Java's own class and Amazon's are known by name.",
+        "Client callback handler class; Kafka's and Amazon's classes are supported.",
     ),
-    _text("sasl.login.class", None, "Java's own classes are known by name."),
+    _text("sasl.login.class", None, "Login class; Kafka's classes are supported."),
 )
 
 _TOKENS = (
     _text(
         "sasl.oauthbearer.token.endpoint.url",
         None,
-        "The issuer's URL of tokens; file:///path reads a token from a file at each login.",
+        "Token endpoint URL of the OAuth issuer; file:///path reads a token from a file at "
+        "each login.",
     ),
-    _secret("sasl.oauthbearer.client.credentials.client.id", "The client's id at the issuer."),
-    _secret("sasl.oauthbearer.client.credentials.client.secret", "The client's secret there."),
-    _text("sasl.oauthbearer.scope", None, "Scope of the token that is asked for."),
+    _secret("sasl.oauthbearer.client.credentials.client.id", "OAuth client id."),
+    _secret("sasl.oauthbearer.client.credentials.client.secret", "OAuth client secret."),
+    _text("sasl.oauthbearer.scope", None, "Scope of the requested token."),
     _flag(
         "sasl.oauthbearer.header.urlencode",
         False,
-        "URL-encode id and secret in the request's header (RFC 6749).",
+        "URL-encode client id and secret in the authorization header (RFC 6749).",
     ),
     _text(
         "sasl.oauthbearer.jwt.retriever.class",
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "Default-, ClientCredentials- and FileJwtRetriever of Java's are known by name.",
+        "Java's token retriever class; DefaultJwtRetriever, ClientCredentialsJwtRetriever and "
+        "FileJwtRetriever are supported.",
     ),
     _text(
         "sasl.oauthbearer.method",
         "default",
-        "librdkafka's; oidc: ask the issuer by client id and secret.",
+        "librdkafka option; oidc: request tokens from the issuer with client id and secret.",
         choices=("default", "oidc"),
         of_java=False,
     ),
@@ -196,63 +202,68 @@ _TOKENS = (
     _text(
         "sasl.oauthbearer.extensions",
         None,
-        "librdkafka's: SASL extensions as name=value,name=value.",
+        "librdkafka option: SASL extensions as name=value,name=value.",
         of_java=False,
     ),
     _text(
         "https.ca.location",
         None,
-        "librdkafka's: a PEM file of the authorities to believe of the issuer; probe: the "
-        "system's. Java's place for it is sasl.jaas.config: ssl.truststore.location=\"...\".",
+        "librdkafka option: PEM file with the certificate authorities trusted for the issuer; "
+        "probe: the system's. Java's equivalent is ssl.truststore.location=\"...\" in "
+        "sasl.jaas.config.",
         of_java=False,
     ),
-    _secret("https.ca.pem", "librdkafka's: the same as PEM text.", of_java=False),
+    _secret(
+        "https.ca.pem",
+        "librdkafka option: the certificate authorities trusted for the issuer as PEM text.",
+        of_java=False,
+    ),
     _number(
         "sasl.login.connect.timeout.ms",
         None,
-        "Time to wait for a connection to the issuer; 10,000 where it is not set.",
+        "Connection timeout for requests to the issuer; default: 10,000.",
     ),
     _number(
         "sasl.login.read.timeout.ms",
         None,
-        "Time to wait for the issuer's answer; 10,000 where it is not set.",
+        "Read timeout for responses of the issuer; default: 10,000.",
     ),
     Option(
         name="sasl.login.retry.backoff.ms",
         kind=Kind.LONG,
         java=100,
         importance=LOW,
-        doc="Pause before the issuer is asked again; it doubles.",
+        doc="Wait before the first retry of a request to the issuer; doubled after each retry.",
     ),
     Option(
         name="sasl.login.retry.backoff.max.ms",
         kind=Kind.LONG,
         java=10_000,
         importance=LOW,
-        doc="Longest such pause, and all of them together, as in Java.",
+        doc="Maximum wait between retries, and maximum total wait, as in Java.",
     ),
     _text(
         "sasl.login.refresh.window.factor",
         "0.8",
-        "Part of a token's lifetime, 0.5 to 1.0, after which a new one is fetched.",
+        "Fraction of a token's lifetime, 0.5 to 1.0, after which it is refreshed.",
         importance=LOW,
     ),
     _text(
         "sasl.login.refresh.window.jitter",
         "0.05",
-        "Largest random addition to that part, 0.0 to 0.25.",
+        "Maximum random addition to that fraction, 0.0 to 0.25.",
         importance=LOW,
     ),
     _number(
         "sasl.login.refresh.min.period.seconds",
         60,
-        "Least age at which a token is replaced.",
+        "Minimum time between two refreshes of a token.",
         high=900,
     ),
     _number(
         "sasl.login.refresh.buffer.seconds",
         300,
-        "Time before its end by which a token is replaced.",
+        "Time before a token's expiry at which it is refreshed at the latest.",
         high=3600,
     ),
 )
@@ -261,15 +272,21 @@ _KERBEROS = (
     _text(
         "sasl.kerberos.service.name",
         None,
-        "First part of the brokers' principals, most often kafka; or serviceName in the login.",
+        "Service name: first part of the brokers' Kerberos principals, usually kafka. Or set "
+        "serviceName in sasl.jaas.config.",
     ),
     _text(
         "sasl.kerberos.principal",
         None,
-        "librdkafka's: the client's principal.",
+        "librdkafka option: Kerberos principal of the client.",
         of_java=False,
     ),
-    _text("sasl.kerberos.keytab", None, "librdkafka's: path of its keytab.", of_java=False),
+    _text(
+        "sasl.kerberos.keytab",
+        None,
+        "librdkafka option: path of the client's keytab.",
+        of_java=False,
+    ),
 )
 
 SECURITY_OPTIONS: tuple[Option, ...] = (*_PROTOCOL, *_TLS, *_SASL, *_TOKENS, *_KERBEROS)

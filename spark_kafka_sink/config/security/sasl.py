@@ -53,7 +53,7 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
     keytab = (keytab or "").removeprefix("file:") or values.text("sasl.kerberos.keytab")
     if uses_keytab and keytab is None:
         raise ConfigError(
-            f"useKeyTab=true in {options.place} is without keyTab",
+            f"useKeyTab=true in {options.place} requires keyTab",
             hint='Add keyTab="/path/of/the.keytab", or useTicketCache=true instead.',
         )
     return KerberosLogin(
@@ -69,17 +69,18 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     own, jaas = values.text(_SERVICE), options.text("serviceName")
     if own is not None and jaas is not None and own != jaas:
         raise ConfigError(
-            f"option {values.name(_SERVICE)} is {shown(own)}, and serviceName in {options.place} "
-            "is another one",
-            hint="Leave one of them out.",
+            f"option {values.name(_SERVICE)} is {shown(own)}, but serviceName in "
+            f"{options.place} is different",
+            hint="Remove one of them.",
         )
     found = own or jaas
     if found is None:
         raise ConfigError(
-            f"option {values.name('sasl.mechanism')} is GSSAPI, which needs {values.name(_SERVICE)}"
+            f"option {values.name('sasl.mechanism')} is GSSAPI, which requires "
+            f"{values.name(_SERVICE)}"
             + ("" if values.given("sasl.mechanism") else "; GSSAPI is Java's default mechanism"),
-            hint=f"Set {values.name(_SERVICE)} to the first part of the brokers' principals, most "
-            f"often kafka; or {values.name('sasl.mechanism')} to another mechanism.",
+            hint=f"Set {values.name(_SERVICE)} to the first part of the brokers' principals, "
+            f"usually kafka, or set {values.name('sasl.mechanism')} to another mechanism.",
         )
     return found
 
@@ -103,8 +104,8 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
         if options.text(name) is not None:
             raise ConfigError(
                 f"{options.name(name)} is not supported",
-                hint="Give credentials by AWS's default chain (environment, profile, instance), "
-                "and a role to take on by awsRoleArn.",
+                hint="Use AWS's default credential chain (environment, profile, instance), and "
+                "awsRoleArn for a role to assume.",
             )
     return MskIamLogin(
         profile=options.text("awsProfileName"),
@@ -191,7 +192,7 @@ def warn_misspelt(module: LoginModule, options: JaasOptions) -> None:
 @cache
 def warn_option(place: str, name: str) -> None:
     """Warn once per process that an option is unknown, showing only the name it probably means."""
-    _logger.warning("%s has an unknown option, without effect: did you mean %s?", place, name)
+    _logger.warning("%s has an unknown option, which is ignored: did you mean %s?", place, name)
 
 
 _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
@@ -272,10 +273,10 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
         return
     if mechanism is Mechanism.PLAIN and entry.module is LoginModule.SCRAM:
         raise ConfigError(
-            f"option {values.name('sasl.mechanism')} is PLAIN, which sends the password itself, "
-            f"and {entry.options.place} has {entry.module.short}, whose login only proves it",
-            hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512; or, to "
-            f"send the password as Java would here, use {wanted[0].value}.",
+            f"option {values.name('sasl.mechanism')} is PLAIN, which sends the password, but "
+            f"{entry.options.place} uses {entry.module.short}, which never sends it",
+            hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512, or use "
+            f"{wanted[0].value} to send the password as Java would.",
         )
     fitting = [each.value for each, modules in _MODULES.items() if entry.module in modules]
     default = "" if values.given("sasl.mechanism") else ", Java's default,"
@@ -291,8 +292,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
 def warn_plain_module(place: str, mechanism: str) -> None:
     """Warn once per process that the login module's name does not match the mechanism."""
     _logger.warning(
-        "%s has PlainLoginModule; the login is by %s all the same, as with Java's clients: use "
-        "ScramLoginModule",
+        "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use ScramLoginModule",
         place,
         mechanism,
     )
@@ -307,7 +307,7 @@ def _needed(
     if own is not None and jaas is not None and own.source != jaas.source:
         raise ConfigError(
             f"option {values.name(option)} and {jaas.option} have different values",
-            hint="Leave one of them out.",
+            hint="Remove one of them.",
         )
     found = own if own is not None and own.source else jaas
     if found is None:
@@ -316,7 +316,7 @@ def _needed(
         if name in misspelt(module, options):
             typo = f"{options.place} has an unknown option: did you mean {name}? "
         raise ConfigError(
-            f"option {values.name('sasl.mechanism')} is {mechanism.value}, which needs a {name}",
+            f"option {values.name('sasl.mechanism')} is {mechanism.value}, which requires a {name}",
             hint=f"{typo}Set {values.name(option)}, or {options.name(name)}:"
             f' {module.value} required username="..." password="...";',
         )

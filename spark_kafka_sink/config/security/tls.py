@@ -38,9 +38,9 @@ def tls_config(values: SecurityValues) -> TlsConfig:
     if not values.flag("enable.ssl.certificate.verification"):
         raise ConfigError(
             f"option {values.name('enable.ssl.certificate.verification')} is false, which would "
-            "let anybody be the broker",
-            hint="Name the broker's certificate authority: kafka.ssl.truststore.location, or "
-            "kafka.ssl.truststore.certificates as PEM.",
+            "let any server impersonate the broker",
+            hint="Set the broker's certificate authority: kafka.ssl.truststore.location, or "
+            "kafka.ssl.truststore.certificates for PEM text.",
         )
     identification = values.text("ssl.endpoint.identification.algorithm")
     if values.given("ssl.endpoint.identification.algorithm") and identification in (None, "none"):
@@ -99,9 +99,9 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
         raise _no_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
     if kind is not StoreType.PEM and password is None:
         raise ConfigError(
-            f"option {values.name('ssl.keystore.location')} names a {kind.value} file, which needs "
-            f"{values.name('ssl.keystore.password')}",
-            hint="A PEM file needs none: set kafka.ssl.keystore.type=PEM for it.",
+            f"option {values.name('ssl.keystore.location')} names a {kind.value} file, which "
+            f"requires {values.name('ssl.keystore.password')}",
+            hint="If it is a PEM file, set kafka.ssl.keystore.type=PEM; PEM needs no password.",
         )
     return KeyStore(
         type=kind,
@@ -161,9 +161,8 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
     found = tuple(version for version in TlsVersion if version.value in names)
     if not found:
         raise ConfigError(
-            f"option {values.name(option)} leaves no version of TLS that is safe: "
-            f"{', '.join(names)}",
-            hint="Add TLSv1.2 or TLSv1.3; the broker must have one of them too.",
+            f"option {values.name(option)} contains no secure TLS version: {', '.join(names)}",
+            hint="Add TLSv1.2 or TLSv1.3; the broker must also support one of them.",
         )
     for name in names:
         if name in OLD_VERSIONS:
@@ -174,7 +173,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
 @cache
 def warn_old_version(option: str, version: str) -> None:
     """Warn once per process that an insecure version of TLS is not offered."""
-    _logger.warning("Option %s: %s is not safe and not offered", option, version)
+    _logger.warning("Option %s: %s is insecure and not offered", option, version)
 
 
 def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
@@ -186,29 +185,29 @@ def _at_most_one(values: SecurityValues, *options: str) -> None:
     given = [values.name(option) for option in options if values.given(option)]
     if len(given) > 1:
         raise ConfigError(
-            f"options {' and '.join(given)} are given together",
-            hint="They say the same in two ways: leave one of them out.",
+            f"options {' and '.join(given)} are mutually exclusive",
+            hint="They set the same thing: remove one of them.",
         )
 
 
 def _needs_pem(values: SecurityValues, held: Secret, store_type: str) -> ConfigError:
     return ConfigError(
-        f"option {held.option} holds PEM, but {values.name(store_type)} is "
+        f"option {held.option} contains PEM text, but {values.name(store_type)} is "
         f"{values.text(store_type)}",
         hint=f"Set {values.name(store_type)}=PEM.",
     )
 
 
 def _no_password(values: SecurityValues, option: str, other: str | None = None) -> ConfigError:
-    instead = "" if other is None else f" A key that is encrypted has {other}."
+    instead = "" if other is None else f" For an encrypted key use {other}."
     return ConfigError(
-        f"option {values.name(option)} is given, and PEM has no such password",
-        hint=f"Leave it out.{instead}",
+        f"option {values.name(option)} is set, but PEM files have no such password",
+        hint=f"Remove it.{instead}",
     )
 
 
 def _without(values: SecurityValues, option: str, missing: str) -> ConfigError:
     return ConfigError(
-        f"option {values.name(option)} is given without {values.name(missing)}",
+        f"option {values.name(option)} is set without {values.name(missing)}",
         hint="Set both or neither.",
     )

@@ -109,10 +109,10 @@ class SecurityValues:
             return text
         if scheme[1].lower() != "file":
             raise ConfigError(
-                f"option {self.name(option)} names a file on {scheme[1]}:, where OpenSSL can't "
+                f"option {self.name(option)} names a file on {scheme[1]}:, where OpenSSL cannot "
                 "read it",
-                hint="Give a path on the local disk, or ship the file with spark.files and give "
-                "its name alone.",
+                hint="Use a local path, or distribute the file with spark.files and use its file "
+                "name only.",
             )
         return re.sub("^/+", "/", text[len("file:") :])
 

@@ -98,7 +98,7 @@ def test_every_option_of_the_broker_is_on_the_command_line() -> None:
 def test_a_config_that_is_none(text: str) -> None:
     done = run("broker", "--topic-config", text)
     assert done.returncode == 1
-    assert "Write it as topic:name=value" in done.stderr
+    assert "Use topic:name=value" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_can_not_be_is_said(options: list[str], said: str) -> None:
 def test_a_topic_that_is_none() -> None:
     done = run("broker", "--topic", "a:many")
     assert done.returncode == 1
-    assert "Write it as name:partitions" in done.stderr
+    assert "Use name:partitions" in done.stderr
 
 
 def test_a_report_is_shown(tmp_path: Path) -> None:

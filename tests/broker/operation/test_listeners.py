@@ -103,13 +103,13 @@ def _split(address: str) -> tuple[str, int]:
     [
         ({"host": "0.0.0.0"}, "can't be announced"),
         ({"host": "::"}, "can't be announced"),
-        ({"advertised_listeners": "kafka"}, "wrong addresses"),
+        ({"advertised_listeners": "kafka"}, "invalid addresses"),
         (
             {"advertised_listeners": "SSL://kafka:9092"},
             "has SSL, but the broker's protocol is PLAINTEXT",
         ),
         ({"advertised_listeners": "kafka:9092", "nodes": 2}, "1 addresses for 2 nodes"),
-        ({"advertised_listeners": ""}, "names no broker"),
+        ({"advertised_listeners": ""}, "is empty"),
     ],
 )
 def test_addresses_that_can_not_be(options: dict[str, Any], said: str) -> None:

@@ -90,15 +90,15 @@ def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str])
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--sasl-user", "alice=secret-42"], "--sasl-user alice has no reference to a password"),
+        (["--sasl-user", "alice=secret-42"], "--sasl-user alice has no password reference"),
         (["--sasl-user", "alice=env:NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE, which is not set"),
         (["--sasl-mechanism", "GSSAPI"], "sasl_mechanisms has the unknown GSSAPI"),
         (["--client-certificates", "required"], "but there is no TLS"),
         (["--tls", "--client-certificates", "maybe"], "Set required, requested or none"),
-        (["--tls-certificate", "x.crt"], "Give --tls-certificate, --tls-key and --tls-ca"),
+        (["--tls-certificate", "x.crt"], "Set --tls-certificate, --tls-key and --tls-ca"),
         (["--scram-iterations", "1000"], "Kafka's minimum is 4096"),
         (["--deny", "alice:Write:x"], "alice:Write:x is not a denial"),
-        (["--oauthbearer-jwks", "/nowhere"], "can't be read"),
+        (["--oauthbearer-jwks", "/nowhere"], "cannot be read"),
     ],
 )
 def test_what_can_not_be_is_said(options: list[str], reason: str) -> None:

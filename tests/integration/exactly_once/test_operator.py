@@ -59,10 +59,10 @@ def name_of(result: TaskResult) -> str:
 
 
 def test_where_nothing_is_open_nothing_is_done(query: Writes) -> None:
-    assert f"Nothing is known of the prefix {query.scope.prefix}" in output(query, "list")
+    assert f"No transactions found for the prefix {query.scope.prefix}" in output(query, "list")
     assert "Decision log: 0 scopes" in output(query, "describe")
-    assert output(query, "commit") == "Nothing is decided that is not done.\n"
-    assert output(query, "abort") == "Nothing is open that may be aborted.\n"
+    assert output(query, "commit") == "No decided transaction is incomplete.\n"
+    assert output(query, "abort") == "No open transaction may be aborted.\n"
 
 
 def test_a_batch_that_runs_is_shown_and_left_alone(query: Writes) -> None:
@@ -70,8 +70,8 @@ def test_a_batch_that_runs_is_shown_and_left_alone(query: Writes) -> None:
     listed = output(query, "list")
     assert "Open transactions: 3" in listed
     assert listed.count("undecided") == 3
-    assert f"Partitions with readers held back: {PARTITIONS}" in listed
-    assert output(query, "abort") == "Nothing is open that may be aborted.\n"
+    assert f"Partitions with blocked readers: {PARTITIONS}" in listed
+    assert output(query, "abort") == "No open transaction may be aborted.\n"
     refused = invoke(query, "abort", name_of(results[0]))
     assert refused.exit_code == 1
     assert "is undecided. A running driver may still commit it" in refused.output
@@ -86,12 +86,12 @@ def test_what_is_decided_is_committed_by_hand(query: Writes) -> None:
     query.settle()
     assert output(query, "list").count("decided") == 3
     described = output(query, "describe", name_of(results[0]))
-    assert "decided: the next driver commits it" in described
+    assert "decided: committed by the next driver" in described
     assert f"{query.topic}-3" in described
     refused = invoke(query, "abort", "--undecided", name_of(results[0]))
     assert refused.exit_code == 1
-    assert "Aborting it would lose its rows" in refused.output
-    assert output(query, "abort", "--undecided") == "Nothing is open that may be aborted.\n"
+    assert "To abort it would lose its rows" in refused.output
+    assert output(query, "abort", "--undecided") == "No open transaction may be aborted.\n"
     assert "batch 0 is committed, 3 transactions with 60 records" in output(query, "commit")
     assert query.visible() == rows_of("0")
     query.committer.commit("1", query.tasks("1"))

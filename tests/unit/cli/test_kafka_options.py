@@ -51,25 +51,25 @@ def test_the_serializers_of_a_producers_file_are_left_out(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])
 def test_what_is_no_option_is_a_sentence(text: str) -> None:
-    assert "is not an option of Kafka's. Write it as kafka.name=value" in failure(None, text)
+    assert "is not a Kafka option. Use --option kafka.name=value" in failure(None, text)
 
 
 def test_a_secret_in_the_wrong_place_is_not_shown() -> None:
-    assert "--option … is not an option" in failure(None, "sentinel")
+    assert "--option … is not a Kafka option" in failure(None, "sentinel")
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
-    assert f"{tmp_path} can't be read: Is a directory" in failure(tmp_path)
+    assert f"{tmp_path} cannot be read: Is a directory" in failure(tmp_path)
     file = tmp_path / "f"
     file.write_bytes(b"a=\xff")
-    assert "can't be read: it is not UTF-8" in failure(file)
+    assert "cannot be read: it is not UTF-8" in failure(file)
     file.write_text("p=sentinel\\user")
     assert "the value of p has a \\u that is not followed" in failure(file)
 
 
 @pytest.mark.parametrize("name", ["acks", "kafka.sasl.password", "ssl.key.password"])
 def test_a_name_without_a_value_is_repeated_where_it_is_one(name: str) -> None:
-    assert f"--option {name} has no value. Write it as {name}=value" in failure(None, name)
+    assert f"--option {name} has no value. Use --option {name}=value" in failure(None, name)
 
 
 @pytest.mark.parametrize(

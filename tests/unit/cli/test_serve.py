@@ -18,5 +18,5 @@ def test_a_password_that_is_nowhere_is_not_a_matter_of_executors() -> None:
 
 
 def test_a_certificate_is_written_only_where_there_is_tls() -> None:
-    with pytest.raises(ConfigError, match="--ca-file is given without --tls"):
+    with pytest.raises(ConfigError, match="--ca-file requires --tls"):
         serve({"nodes": 1}, "ca.crt")

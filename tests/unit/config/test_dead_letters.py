@@ -46,7 +46,7 @@ def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have() -> None:
 
 def test_dead_letters_don_t_go_among_the_rows() -> None:
     """Without its value an oversized row would be a tombstone there."""
-    with pytest.raises(ConfigError, match="is the topic that is written"):
+    with pytest.raises(ConfigError, match="which is also option topic"):
         SinkConfig.parse(
             {
                 **SERVERS,

@@ -128,10 +128,13 @@ def test_options_of_spark_are_passed_over(name: str, caplog: pytest.LogCaptureFi
     [
         (
             "subscribe",
-            "Option subscribe is for reading and has no effect; the topic to write to is ",
+            "Option subscribe applies to reading and has no effect; use option topic for",
         ),
-        ("startingOffsets", "Option startingoffsets is for reading and has no effect"),
-        ("maxOffsetsPerTrigger", "Option maxoffsetspertrigger is for reading and has no effect"),
+        ("startingOffsets", "Option startingoffsets applies to reading and has no effect"),
+        (
+            "maxOffsetsPerTrigger",
+            "Option maxoffsetspertrigger applies to reading and has no effect",
+        ),
         ("mergeSchema", "Option mergeschema is unknown and has no effect"),
         ("foo", "Option foo is unknown and has no effect"),
         ("x" * 200, "Option (a text of 200 characters) is unknown and has no effect"),
@@ -175,4 +178,4 @@ def test_a_name_without_the_dot_after_kafka_is_unknown(given: str, meant: str) -
     with pytest.raises(ConfigError, match=f"unknown option {given.lower()}") as raised:
         SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", given: "x"})
     assert meant in str(raised.value)
-    assert "begin with 'kafka.'" in str(raised.value)
+    assert "start with 'kafka.'" in str(raised.value)

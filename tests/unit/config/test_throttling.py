@@ -62,7 +62,7 @@ def test_the_lower_one_of_two_rates_holds() -> None:
 @pytest.mark.parametrize("name", ["recordsPerSecond", "bytesPerSecond"])
 def test_a_jobs_rate_needs_the_number_of_tasks(name: str) -> None:
     text = failure(**{f"rateLimit__job__{name}": 9})
-    assert f"rateLimit.job.{name} needs rateLimit.job.tasks" in text
+    assert f"rateLimit.job.{name} requires rateLimit.job.tasks" in text
 
 
 def test_the_breakers_options() -> None:
@@ -119,10 +119,10 @@ def test_neither_a_partitioner_nor_a_function(name: str) -> None:
 def test_one_partitioner_at_a_time() -> None:
     java = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     text = failure(kafka__partitioner="fnv1a", kafka__partitioner__class=java)
-    assert "partitioner and kafka.partitioner.class are both given" in text
+    assert "partitioner and kafka.partitioner.class are both set" in text
 
 
 def test_gapless_needs_idempotence() -> None:
     assert parse(kafka__enable__gapless__guarantee="true").producer.enable_gapless_guarantee
     text = failure(kafka__enable__gapless__guarantee="true", kafka__acks="1")
-    assert "enable.gapless.guarantee is true without idempotence" in text
+    assert "enable.gapless.guarantee requires idempotence" in text

@@ -42,7 +42,7 @@ def test_settings_of_the_topic() -> None:
     [
         ({"topic": "t", "topic__partitions": "8"}, "option topic.partitions is set"),
         ({"topic": "t", "topic__config__a": "1"}, "option topic.config.a is set"),
-        ({"topic__create": "true"}, "no topic is named"),
+        ({"topic__create": "true"}, "requires option topic"),
         ({"topic": "t", "topic__creat": "true"}, "Did you mean topic.create"),
     ],
 )
@@ -64,14 +64,14 @@ def test_a_setting_that_resembles_one_is_a_typo_and_a_vendors_own_is_not() -> No
 @pytest.mark.parametrize(
     ("name", "text", "says", "hint"),
     [
-        ("retention.ms", "1h", "a whole number, in milliseconds", "Write 3600000 for 1h."),
+        ("retention.ms", "1h", "an integer, in milliseconds", "Write 3600000 for 1h."),
         (
             "segment.bytes",
             "64MB",
-            "a whole number, in bytes",
+            "an integer, in bytes",
             "Write 67108864 for 64MB: sizes are powers of 1,024, as in Spark.",
         ),
-        ("retention.ms", "soon", "a whole number, in milliseconds", None),
+        ("retention.ms", "soon", "an integer, in milliseconds", None),
     ],
 )
 def test_a_setting_of_the_topic_with_a_unit_is_told_the_number(

@@ -134,7 +134,7 @@ def test_no_error_shows_a_password_that_is_no_path(option: str) -> None:
 def test_the_error_says_where_a_key_belongs() -> None:
     error = error_of({"kafka.security.protocol": "SSL", "kafka.ssl.key.location": KEY})
     assert str(error) == (
-        f"option kafka.ssl.key.location holds a text of {len(KEY)} characters that looks like a "
-        "private key. A private key belongs into kafka.ssl.keystore.key, and an option that ends "
-        "with location takes the path of its file."
+        f"option kafka.ssl.key.location contains a text of {len(KEY)} characters that looks like a "
+        "private key. Set a private key with kafka.ssl.keystore.key; options that end with "
+        "location take the path of a file."
     )

@@ -184,15 +184,15 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
     [
         (
             {"ssl.truststore.certificates": PEM, "ssl.truststore.location": "/ca.jks"},
-            "kafka.ssl.truststore.location and kafka.ssl.truststore.certificates are given",
+            "ssl.truststore.location and kafka.ssl.truststore.certificates are mutually exclusive",
         ),
         (
             {"ssl.truststore.certificates": PEM, "ssl.truststore.type": "JKS"},
-            "kafka.ssl.truststore.certificates holds PEM, but kafka.ssl.truststore.type is JKS",
+            "certificates contains PEM text, but kafka.ssl.truststore.type is JKS",
         ),
         (
             {"ssl.truststore.certificates": PEM, "ssl.truststore.password": "sentinel"},
-            "kafka.ssl.truststore.password is given, and PEM has no such password",
+            "kafka.ssl.truststore.password is set, but PEM files have no such password",
         ),
         (
             {
@@ -200,11 +200,11 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.password": "sentinel",
             },
-            "kafka.ssl.truststore.password is given, and PEM has no such password",
+            "kafka.ssl.truststore.password is set, but PEM files have no such password",
         ),
         (
             {"ssl.truststore.password": "sentinel"},
-            "kafka.ssl.truststore.password is given without kafka.ssl.truststore.location",
+            "kafka.ssl.truststore.password is set without kafka.ssl.truststore.location",
         ),
         (
             {"ssl.truststore.type": "BCFKS"},
@@ -212,23 +212,23 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         ),
         (
             {"ssl.ca.location": "/a", "ssl.ca.pem": PEM},
-            "kafka.ssl.ca.pem and kafka.ssl.ca.location are given together",
+            "kafka.ssl.ca.pem and kafka.ssl.ca.location are mutually exclusive",
         ),
         (
             {"ssl.ca.pem": PEM, "ssl.truststore.certificates": KEY},
-            "kafka.ssl.ca.pem and kafka.ssl.truststore.certificates mean the same",
+            "kafka.ssl.ca.pem and kafka.ssl.truststore.certificates are synonyms",
         ),
         (
             {"ssl.keystore.certificate.chain": PEM},
-            "kafka.ssl.keystore.certificate.chain is given without kafka.ssl.keystore.key",
+            "kafka.ssl.keystore.certificate.chain is set without kafka.ssl.keystore.key",
         ),
         (
             {"ssl.keystore.key": KEY},
-            "kafka.ssl.keystore.key is given without kafka.ssl.keystore.certificate.chain",
+            "kafka.ssl.keystore.key is set without kafka.ssl.keystore.certificate.chain",
         ),
         (
             {"ssl.key.location": "/k", "ssl.key.pem": KEY},
-            "kafka.ssl.key.pem and kafka.ssl.key.location are given together",
+            "kafka.ssl.key.pem and kafka.ssl.key.location are mutually exclusive",
         ),
         (
             {
@@ -236,7 +236,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
                 "ssl.keystore.certificate.chain": PEM,
                 "ssl.keystore.location": "/me.pem",
             },
-            "kafka.ssl.keystore.location and kafka.ssl.keystore.key are given together",
+            "kafka.ssl.keystore.location and kafka.ssl.keystore.key are mutually exclusive",
         ),
         (
             {
@@ -244,7 +244,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
                 "ssl.keystore.certificate.chain": PEM,
                 "ssl.keystore.type": "JKS",
             },
-            "kafka.ssl.keystore.key holds PEM, but kafka.ssl.keystore.type is JKS",
+            "kafka.ssl.keystore.key contains PEM text, but kafka.ssl.keystore.type is JKS",
         ),
         (
             {
@@ -252,7 +252,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
                 "ssl.keystore.certificate.chain": PEM,
                 "ssl.keystore.password": "sentinel",
             },
-            "Leave it out. A key that is encrypted has kafka.ssl.key.password",
+            "Remove it. For an encrypted key use kafka.ssl.key.password",
         ),
         (
             {
@@ -260,24 +260,27 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.password": "sentinel",
             },
-            "kafka.ssl.keystore.password is given, and PEM has no such password",
+            "kafka.ssl.keystore.password is set, but PEM files have no such password",
         ),
         (
             {"ssl.keystore.password": "sentinel"},
-            "kafka.ssl.keystore.password is given without kafka.ssl.keystore.location",
+            "kafka.ssl.keystore.password is set without kafka.ssl.keystore.location",
         ),
         (
             {"ssl.keystore.location": "/me.jks"},
-            "kafka.ssl.keystore.location names a JKS file, which needs kafka.ssl.keystore.password",
+            (
+                "kafka.ssl.keystore.location names a JKS file, which requires "
+                "kafka.ssl.keystore.password"
+            ),
         ),
         (
             {"enable.ssl.certificate.verification": "false"},
-            "kafka.enable.ssl.certificate.verification is false, which would let anybody be",
+            "kafka.enable.ssl.certificate.verification is false, which would let any server",
         ),
         *(
             (
                 {option: "dbfs:/stores/a"},
-                f"kafka.{option} names a file on dbfs:, where OpenSSL can't",
+                f"kafka.{option} names a file on dbfs:, where OpenSSL cannot",
             )
             for option in ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location")
         ),
@@ -288,7 +291,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         ),
         (
             {"ssl.enabled.protocols": "TLSv1.1,TLSv1"},
-            "kafka.ssl.enabled.protocols leaves no version of TLS that is safe: TLSv1.1, TLSv1",
+            "kafka.ssl.enabled.protocols contains no secure TLS version: TLSv1.1, TLSv1",
         ),
     ],
 )
@@ -323,7 +326,7 @@ def test_an_old_version_beside_a_good_one_is_left_out_with_a_warning(
     with caplog.at_level(logging.WARNING):
         parse({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"})
     assert [record.getMessage() for record in caplog.records] == [
-        "Option kafka.ssl.enabled.protocols: TLSv1.1 is not safe and not offered"
+        "Option kafka.ssl.enabled.protocols: TLSv1.1 is insecure and not offered"
     ]
 
 

@@ -248,18 +248,18 @@ def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("options", "jaas", "says"),
     [
-        ({}, None, f"OAUTHBEARER, which needs a token. Set kafka.{URL}"),
-        ({"sasl.oauthbearer.method": "oidc"}, None, "which needs a token"),
-        ({URL: "issuer.example"}, None, f"option kafka.{URL} is no URL of an issuer"),
-        ({URL: "ftp://issuer"}, None, "is no URL of an issuer"),
-        ({URL: "https://me:sentinel@issuer/t"}, None, f"option kafka.{URL} holds credentials"),
-        (ISSUER, None, "names an issuer, which needs kafka.sasl.oauthbearer.client.credentials"),
+        ({}, None, f"OAUTHBEARER, which requires a token. Set kafka.{URL}"),
+        ({"sasl.oauthbearer.method": "oidc"}, None, "which requires a token"),
+        ({URL: "issuer.example"}, None, f"option kafka.{URL} is not a URL of an OAuth issuer"),
+        ({URL: "ftp://issuer"}, None, "is not a URL of an OAuth issuer"),
+        ({URL: "https://me:sentinel@issuer/t"}, None, f"option kafka.{URL} contains credentials"),
+        (ISSUER, None, "is set, which requires kafka.sasl.oauthbearer.client.credentials"),
         (ISSUER, 'clientId="me"', "credentials.client.secret. Set it, or clientSecret in"),
-        ({}, 'unsecuredLoginListClaim_scope="|a"', f"{JAAS} has no claim sub"),
+        ({}, 'unsecuredLoginListClaim_scope="|a"', f"{JAAS} lacks the claim sub"),
         (
             {HANDLER: f"{COMMON}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"},
             None,
-            f"{JAAS} has no claim sub",
+            f"{JAAS} lacks the claim sub",
         ),
         (
             {},
@@ -269,31 +269,35 @@ def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
         (
             ISSUER | CLIENT,
             'extension_auth="sentinel"',
-            "has a SASL extension that can't be sent",
+            "has an invalid SASL extension",
         ),
-        (ISSUER | CLIENT, 'extension_a1="sentinel"', "has a SASL extension that can't be sent"),
+        (ISSUER | CLIENT, 'extension_a1="sentinel"', "has an invalid SASL extension"),
         ({}, 'oauth.refresh.token="sentinel"', f"oauth.refresh.token in {JAAS} is not supported"),
         (
             ISSUER | CLIENT | {"https.ca.location": "/ca"},
             'ssl.truststore.location="/ca"',
-            "certificate authorities are given in two places",
+            "certificate authorities are set in two places",
         ),
         (
             ISSUER | CLIENT,
             'ssl.truststore.certificates="sentinel" ssl.truststore.type="JKS"',
-            f"ssl.truststore.certificates in {JAAS} holds PEM, but ssl.truststore.type in",
+            f"ssl.truststore.certificates in {JAAS} contains PEM text, but ssl.truststore.type in",
         ),
-        ({HANDLER: "com.example.Mine"}, None, f"kafka.{HANDLER} is 'com.example.Mine', a Java"),
-        ({"sasl.login.class": "com.example.Mine"}, None, "a Java class that is not known here"),
+        (
+            {HANDLER: "com.example.Mine"},
+            None,
+            f"kafka.{HANDLER} is 'com.example.Mine', an unsupported Java",
+        ),
+        ({"sasl.login.class": "com.example.Mine"}, None, "an unsupported Java class"),
         (
             {"sasl.client.callback.handler.class": "com.example.Mine"},
             None,
-            "a Java class that is not known here",
+            "an unsupported Java class",
         ),
         (
             {"sasl.oauthbearer.jwt.retriever.class": "com.example.OtherJwtRetriever"},
             None,
-            "a Java class that is not known here",
+            "an unsupported Java class",
         ),
     ],
 )
@@ -318,7 +322,7 @@ def test_a_secret_that_goes_unencrypted_is_warned_of_once(
         login({**CLIENT, URL: url})
     (record,) = warnings.records
     text = record.getMessage()
-    assert f"kafka.{URL} begins with http://" in text
+    assert f"kafka.{URL} starts with http://" in text
     assert "x=y" not in text
     assert "sentinel" not in text
 
@@ -345,7 +349,7 @@ def test_client_assertions_are_told_what_works_instead() -> None:
     said = failure(
         {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever", **ISSUER}
     )
-    assert "asks for client assertions (jwt-bearer), which are not supported" in said
+    assert "requires client assertions (jwt-bearer), which are not supported" in said
     assert "client.credentials.client.id and .secret" in said
     assert "token.endpoint.url=file:///path" in said
     said = failure({"sasl.oauthbearer.assertion.private.key.file": "/key.pem", **ISSUER})

@@ -128,7 +128,7 @@ def test_a_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
 )
 def test_a_misspelt_option_of_the_login_module(options: str, meant: str) -> None:
     said = failure("PLAIN", f"{PLAIN} {options};")
-    assert f"needs a {meant}. {JAAS} has an unknown option: did you mean {meant}? Set" in said
+    assert f"requires a {meant}. {JAAS} has an unknown option: did you mean {meant}? Set" in said
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,15 @@ def test_what_java_would_ignore_is_told(
     sasl.warn_option.cache_clear()
     login(mechanism, jaas)
     told = [record.getMessage() for record in caplog.records]
-    start = f"{JAAS} has an unknown option, without effect: did you mean"
+    start = f"{JAAS} has an unknown option, which is ignored: did you mean"
     assert told == [f"{start} {name}?" for name in meant]
 
 
 def test_plain_with_scrams_login_module_would_send_what_was_to_be_proven() -> None:
     said = failure("PLAIN", f"{SCRAM} {USER};")
-    assert "PLAIN, which sends the password itself" in said
-    assert "ScramLoginModule, whose login only proves it" in said
-    assert "SCRAM-SHA-256 or SCRAM-SHA-512; or" in said
+    assert "PLAIN, which sends the password" in said
+    assert "ScramLoginModule, which never sends it" in said
+    assert "SCRAM-SHA-256 or SCRAM-SHA-512, or" in said
     assert "sentinel" not in said
 
 
@@ -165,7 +165,7 @@ def test_scram_with_plains_login_module_works_as_in_java(
 ) -> None:
     warn_plain_module.cache_clear()
     assert login(mechanism, f"{PLAIN} {USER};") == login(mechanism, f"{SCRAM} {USER};")
-    assert f"the login is by {mechanism} all the same" in caplog.text
+    assert f"the login uses {mechanism}" in caplog.text
 
 
 @pytest.mark.parametrize(("text", "token"), [("true", True), ("TRUE", True), ("yes", False)])
@@ -186,11 +186,16 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "jaas", "options", "says"),
     [
-        ("SCRAM-SHA-256", "", {}, "kafka.sasl.mechanism is SCRAM-SHA-256, which needs a username"),
-        ("PLAIN", "", {"sasl__username": "a"}, "is PLAIN, which needs a password"),
-        ("PLAIN", f'{PLAIN} username="a";', {}, "is PLAIN, which needs a password"),
-        ("PLAIN", f'{PLAIN} username="a" password="";', {}, "which needs a password"),
-        ("PLAIN", "", {"sasl__username": "", "sasl__password": "x"}, "which needs a username"),
+        (
+            "SCRAM-SHA-256",
+            "",
+            {},
+            "kafka.sasl.mechanism is SCRAM-SHA-256, which requires a username",
+        ),
+        ("PLAIN", "", {"sasl__username": "a"}, "is PLAIN, which requires a password"),
+        ("PLAIN", f'{PLAIN} username="a";', {}, "is PLAIN, which requires a password"),
+        ("PLAIN", f'{PLAIN} username="a" password="";', {}, "which requires a password"),
+        ("PLAIN", "", {"sasl__username": "", "sasl__password": "x"}, "which requires a username"),
         (
             "PLAIN",
             f"{PLAIN} {USER};",
@@ -203,7 +208,7 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
             {},
             f"kafka.sasl.mechanism is GSSAPI, Java's default, and {JAAS} has PlainLoginModule",
         ),
-        ("", "", {}, "needs kafka.sasl.kerberos.service.name; GSSAPI is Java's default"),
+        ("", "", {}, "requires kafka.sasl.kerberos.service.name; GSSAPI is Java's default"),
         ("PLAIN", "sentinel", {}, f"{JAAS} has none of required"),
         ("scram-sha-256", "", {}, "allowed: GSSAPI, PLAIN, SCRAM-SHA-256"),
         (
@@ -222,13 +227,13 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
             "GSSAPI",
             f"{KERBEROS} useKeyTab=true;",
             {"sasl__kerberos__service__name": "kafka"},
-            f"useKeyTab=true in {JAAS} is without keyTab",
+            f"useKeyTab=true in {JAAS} requires keyTab",
         ),
         (
             "GSSAPI",
             f'{KERBEROS} serviceName="kafka";',
             {"sasl__kerberos__service__name": "broker"},
-            "kafka.sasl.kerberos.service.name is 'broker', and serviceName in",
+            "kafka.sasl.kerberos.service.name is 'broker', but serviceName in",
         ),
         (
             "AWS_MSK_IAM",
@@ -323,7 +328,7 @@ def test_a_jaas_config_that_only_executors_have_is_left_to_them(
 def test_a_jaas_config_in_a_file_is_checked_where_the_driver_has_it(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     file.write_text(f"{SCRAM} {USER};")
-    assert "has ScramLoginModule" in failure("PLAIN", f"file:{file}")
+    assert "uses ScramLoginModule" in failure("PLAIN", f"file:{file}")
 
 
 def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +346,7 @@ def test_options_that_the_protocol_does_not_use_are_named_in_a_warning(
         found = security({"security.protocol": "PLAINTEXT", **given})
     assert found == SecurityConfig()
     assert [record.getMessage() for record in caplog.records] == [
-        f"Option kafka.{name} has no effect as kafka.security.protocol is PLAINTEXT"
+        f"Option kafka.{name} has no effect because kafka.security.protocol is PLAINTEXT"
         for name in ("sasl.password", "ssl.ca.location")
     ]
 
@@ -372,7 +377,7 @@ def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: st
         "kafka.bootstrap.servers": "SASL_SSL://broker:9092",
         "kafka.security.protocol": protocol,
     }
-    with pytest.raises(ConfigError, match="names the protocol SASL_SSL, and") as e:
+    with pytest.raises(ConfigError, match="uses the protocol SASL_SSL, but") as e:
         ProducerConfig.parse(options)
     assert "Set kafka.security.protocol=SASL_SSL" in str(e.value)
     login = {
