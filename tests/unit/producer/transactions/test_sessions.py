@@ -202,7 +202,7 @@ def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
     with world(cluster(2), transaction=settings) as one:
         one.cluster.coordinator.trouble[api].append(Trouble(error=53))
         one.send([b"v"])
-        with pytest.raises(AuthorizationError, match="id that begins with prefix- is") as caught:
+        with pytest.raises(AuthorizationError, match="id that starts with prefix- is") as caught:
             one.finish()
     assert "--transactional-id prefix- --resource-pattern-type prefixed" in str(caught.value)
 
