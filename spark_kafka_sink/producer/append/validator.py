@@ -66,7 +66,7 @@ class TopicMetadata:
         self._state = state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
-        """Deadline of each topic that was unknown when `expect` was called."""
+        """Deadline of each topic that was unknown to `expect`."""
         self._next_refresh_at = 0.0
         self._missing_topics: set[str] = set()
         """Topics that `find` waited for without success; it waits for each topic once."""
@@ -85,8 +85,13 @@ class TopicMetadata:
                 raise self._missing_error(name, cluster)
         return tuple(cluster.topics[name] for name in names)
 
-    def expect(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
-        """Return the topics known now without waiting; an unknown one has no partitions.
+    def known(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """Return the topics as they are known now; an unknown one has no partitions."""
+        topics = self._client.metadata.cluster.topics
+        return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+
+    def expect(self, names: tuple[str, ...]) -> None:
+        """Start max.block.ms of topics that are unknown; wait only if it has already passed.
 
         Raises:
             KafkaProdError: as `lookup`, once max.block.ms has passed.
@@ -94,13 +99,13 @@ class TopicMetadata:
         self.want(names)
         cluster = self._client.metadata.cluster
         missing = tuple(name for name in names if name not in cluster.topics)
-        if missing:
-            deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
-            for name in missing:
-                self._awaited.setdefault(name, deadline)
-            if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
-                self.await_expected()
-        return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+        if not missing:
+            return
+        deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
+        for name in missing:
+            self._awaited.setdefault(name, deadline)
+        if self._remaining_s(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
+            self.await_expected()
 
     def partition_count(self, name: str) -> int:
         """Return the known partition count; 0 for an unknown topic."""
@@ -108,7 +113,7 @@ class TopicMetadata:
         return 0 if info is None else info.partition_count
 
     def await_expected(self) -> None:
-        """Wait for every topic that was unknown in `expect`; raise as `lookup` does."""
+        """Wait for every topic that was unknown to `expect`; raise as `lookup` does."""
         if self._awaited:
             self.lookup(tuple(self._awaited))
             self._awaited.clear()
@@ -138,19 +143,22 @@ class TopicMetadata:
             UnknownTopicError: a topic is temporarily unusable, for example without a leader.
             BrokerUnavailableError: no broker answered.
         """
-        cluster = self._await(
-            names, self._has_result_for_each, _RETRY_TIMEOUT_S if self._missing_topics else None
-        )
+        cluster = self._await_each(names)
         found: list[TopicInfo | RowError] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
             if info is None:
                 raise self._missing_error(name, cluster)
             found.append(info)
-        self._missing_topics.difference_update(names)
-        each = zip(names, found, strict=True)
-        self._missing_topics.update(name for name, info in each if isinstance(info, RowError))
         return tuple(found)
+
+    def _await_each(self, names: tuple[str, ...]) -> Cluster:
+        """Wait until each topic is known or rejected; record those that are missing."""
+        limit = _RETRY_TIMEOUT_S if self._missing_topics else None
+        cluster = self._await(names, self._has_result_for_each, limit)
+        missing = {name for name in names if name not in cluster.topics}
+        self._missing_topics = self._missing_topics.difference(names) | missing
+        return cluster
 
     def _await(
         self,
@@ -326,7 +334,9 @@ class RowValidator:
     def _resolve_topics(self, rows: Rows) -> tuple[TopicInfo, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self._partitioner.may_choose_later(rows):
-            return self._topics.expect(rows.topics)
+            topics = self._topics.known(rows.topics)
+            self._topics.expect(rows.topics)  # last: includes topics that disappear in between
+            return topics
         topics = self._topics.lookup(rows.topics)
         if out_of_range(rows, topics) is not None and self._topics.update():
             topics = self._topics.lookup(rows.topics)

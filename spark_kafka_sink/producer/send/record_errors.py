@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.protocol.produce_response import PartitionResponse
 
@@ -179,10 +180,6 @@ class Remedy(Enum):
     """The refused records are known: they become dead letters, the others are retried."""
     HALVE = auto()
     """The refused records are unknown: halves are retried until each bad record is alone."""
-    SHRINK = auto()
-    """A dead letter that is too large omits one more part of its row."""
-    RESTAMP = auto()
-    """A dead letter whose timestamp the broker refuses gets the current time."""
 
 
 class RecordErrorHandler:
@@ -196,20 +193,18 @@ class RecordErrorHandler:
         self._context = context
         self._clock = context.clock
 
-    def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy:
+    def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
-        There is none for a dead letter that is itself refused, except for its size or timestamp,
-        nor for an ambiguous batch, whose records may have been appended before they were refused.
+        For a dead letter that is itself refused, this is the batch to send instead if its size or
+        timestamp is the reason, else no remedy. There is none for an ambiguous batch, whose records
+        may have been appended before they were refused.
         """
         letters, fault = self._context.dead_letters, Fault.of(response)
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
-            if response.code == ErrorCode.invalid_timestamp:
-                return Remedy.RESTAMP if self.restamped(batch, response) else Remedy.NONE
-            shrinks = response.code in RECORDS_TOO_LARGE and self.shrunk(batch)
-            return Remedy.SHRINK if shrinks else Remedy.NONE
+            return self._corrected(batch, response, letters) or Remedy.NONE
         if fault is Fault.TOPIC or batch.records == 1 or _refused_indexes(batch, response):
             return Remedy.SET_ASIDE
         return Remedy.HALVE
@@ -262,18 +257,20 @@ class RecordErrorHandler:
             recompress(letter, batch.codec, self._config.compression_level)
         return letters
 
-    def shrunk(self, batch: ProducerBatch) -> ProducerBatch | None:
-        """Return a single dead letter with one more part omitted; None if that is impossible."""
-        if self._context.dead_letters is None or batch.records > 1:
+    def _corrected(
+        self, batch: ProducerBatch, response: PartitionResponse, letters: DeadLetterTopic
+    ) -> ProducerBatch | None:
+        """Return refused dead letters with the cause removed; None if that is impossible."""
+        if response.code == ErrorCode.invalid_timestamp:
+            return self._restamped(batch, response)
+        if response.code not in RECORDS_TOO_LARGE or batch.records > 1:
             return None
-        record = self._context.dead_letters.smaller(records_of(batch)[0])
-        if record is None:
-            return None
-        return self._replacement(batch, [record])
+        record = letters.smaller(records_of(batch)[0])
+        return None if record is None else self._replacement(batch, [record])
 
-    def restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
+    def _restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
         """Return dead letters with the current time if theirs is refused; None if already done."""
-        if self._context.dead_letters is None or batch.restamped:
+        if batch.restamped:
             return None
         records = records_of(batch)
         wrong = _refused_indexes(batch, response) or set(range(len(records)))

@@ -284,26 +284,31 @@ class ResponseHandler:
         decision: Decision,
     ) -> None:
         """Set refused records aside if errors are tolerated; else fail the batch."""
-        remedy = self._record_errors.remedy(batch, response)
-        if decision.action is Action.FATAL:
-            remedy = Remedy.NONE
+        remedy: Remedy | ProducerBatch = Remedy.NONE
+        if decision.action is not Action.FATAL:
+            remedy = self._record_errors.remedy(batch, response)
         if remedy is not Remedy.NONE:
             self._report.refused(error_name(response.code))
-        if remedy is Remedy.SET_ASIDE:
-            self._set_aside(state, batch, response)
-            return
-        if remedy is Remedy.HALVE:
-            self._split(state, batch, half(batch.raw_size))
-            return
-        if remedy is Remedy.SHRINK and (piece := self._record_errors.shrunk(batch)):
-            self._replace(state, batch, [piece])
-            return
-        if remedy is Remedy.RESTAMP and (piece := self._record_errors.restamped(batch, response)):
-            self._replace(state, batch, [piece])
-            return
+        match remedy:
+            case Remedy.SET_ASIDE:
+                self._set_aside(state, batch, response)
+            case Remedy.HALVE:
+                self._split(state, batch, half(batch.raw_size))
+            case Remedy.NONE:
+                self._fail(state, batch, response, decision.status)
+            case replacement:
+                self._replace(state, batch, [replacement])
+
+    def _fail(
+        self,
+        state: PartitionState,
+        batch: ProducerBatch,
+        response: PartitionResponse,
+        status: DeliveryStatus,
+    ) -> None:
         error = batch_error(batch, response, self._session.acls)
         state.remove(batch)
-        self._completion.fail(batch, decision.status, error_name(response.code))
+        self._completion.fail(batch, status, error_name(response.code))
         self._completion.fail_session(error)
 
     def _set_aside(
