@@ -9,26 +9,22 @@ until the result is final. Source: ``AdminApiDriver``, ``AdminApiHandler``,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_kafka_sink.admin.blocking_client import Call
+from spark_kafka_sink.admin.blocking_client import BlockingClient, Call, CallOutcome
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
-from spark_kafka_sink.protocol.messages import encode_request
+from spark_kafka_sink.protocol.messages import Values, encode_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.protocol.messages import Values
     from spark_kafka_sink.protocol.versions import ApiKey
 
 K = TypeVar("K", bound=Hashable)

@@ -24,9 +24,9 @@ from spark_kafka_sink.admin.api_driver import (
     leader_action,
     only,
 )
-from spark_kafka_sink.admin.blocking_client import denied, on_topic
+from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.admin.transaction_admin import EndTxnHandler
+from spark_kafka_sink.admin.transaction_admin import EndTxnHandler, TransactionAdmin
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
@@ -38,7 +38,7 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
-from spark_kafka_sink.protocol.transactions import add_partitions
+from spark_kafka_sink.protocol.transactions import OpenTransaction, add_partitions
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
@@ -50,10 +50,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.protocol.messages import Values
-    from spark_kafka_sink.protocol.transactions import OpenTransaction
 
     KeyValue = tuple[bytes, bytes | None]
     """A key, and its value; None is a tombstone."""

@@ -16,12 +16,12 @@ from collections import deque
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.client_pool import ClientPool
 from spark_kafka_sink.client.metadata import Metadata
-from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.client.request import Completion, Request
 from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.protocol.transactions import TransactionVersion
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from random import Random
     from types import TracebackType
-    from typing import Self
 
     from typing_extensions import Buffer
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
     from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster import Cluster, Node
-    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.protocol.versions import ApiKey

@@ -25,7 +25,7 @@ from spark_kafka_sink.admin.api_driver import (
     KeyResult,
     leader_action,
 )
-from spark_kafka_sink.admin.blocking_client import denied, on_topic
+from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
 from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.admin.topic_admin import (
     CONSUMER,
@@ -38,11 +38,11 @@ from spark_kafka_sink.admin.topic_admin import (
 )
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import TopicPartition
-from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
+from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, UnknownTopicError
 from spark_kafka_sink.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records import record_batch
-from spark_kafka_sink.records.decoder import read_marker, read_records
+from spark_kafka_sink.records.decoder import EndTransactionMarker, read_marker, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.security.acl import Operation
 
@@ -51,10 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.admin.api_driver import V
-    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.protocol.messages import Values
-    from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 
 TOPIC_IDS = 13

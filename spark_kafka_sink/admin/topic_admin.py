@@ -6,7 +6,7 @@ A topic description contains partitions, replicas, and the operations that this 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
@@ -23,9 +23,9 @@ from spark_kafka_sink.admin.api_driver import (
     LeaderHandler,
     only,
 )
-from spark_kafka_sink.admin.blocking_client import denied, on_topic
+from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
 from spark_kafka_sink.client.cluster import TopicPartition
-from spark_kafka_sink.common.errors import ConfigError, ProtocolError
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import (
     CONNECTION_LOST,
     INVALID_TOPIC_SETTINGS,
@@ -36,10 +36,6 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome
-    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.protocol.messages import Values
 
 CLEANUP: Final = "cleanup.policy"

@@ -26,7 +26,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
-from spark_kafka_sink.broker.request_shapes import id_of
+from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape, id_of
 from spark_kafka_sink.broker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-    from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.protocol.messages import Values
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
 from spark_kafka_sink.broker.security.acl import parse_denial
-from spark_kafka_sink.broker.security.oauthbearer import validate_unsecured
+from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import (
     MIN_SCRAM_ITERATIONS,
     SecuritySettings,
@@ -25,8 +25,6 @@ from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
 
 _ANY = frozenset({"", "0.0.0.0", "::"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from spark_kafka_sink.common.extras import import_extra
-from spark_kafka_sink.records.decoder import read_marker, read_records
+from spark_kafka_sink.records.decoder import Record, read_marker, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from spark_kafka_sink.records.decoder import Record
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _COLUMNS: Final[list[tuple[str, pa.DataType]]] = [

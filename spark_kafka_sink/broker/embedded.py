@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.config import BrokerConfig, reachable
+from spark_kafka_sink.broker.config import BrokerConfig, BrokerOptions, reachable
 from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.runtime import BrokerRuntime
@@ -20,10 +20,8 @@ from spark_kafka_sink.common.text import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
-    from typing import Self, Unpack
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
-    from spark_kafka_sink.broker.config import BrokerOptions
     from spark_kafka_sink.broker.partition.partition import Partition
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
-from spark_kafka_sink.broker.config import LOG, advertised
-from spark_kafka_sink.broker.faults import FaultInjector
+from spark_kafka_sink.broker.config import LOG, BrokerConfig, advertised
+from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
 from spark_kafka_sink.broker.net.server import LoopSockets, Server
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.nodes import NodeSockets
-    from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.faults import Faults
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend

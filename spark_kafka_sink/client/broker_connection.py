@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.channel.connection_failures import CLOSED, Circumstances
-from spark_kafka_sink.client.channel.resolver import ThreadResolver, literal
-from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, TcpTransport
+from spark_kafka_sink.client.channel.resolver import Address, Resolver, ThreadResolver, literal
+from spark_kafka_sink.client.channel.transport import MAX_BUFFERS, State, TcpTransport, Transport
 from spark_kafka_sink.client.connection import Connection, CorrelationError
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.config.security.model import SecurityConfig
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.channel.authenticator import SaslLogin
     from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
-    from spark_kafka_sink.client.channel.resolver import Address, Resolver
-    from spark_kafka_sink.client.channel.transport import Transport
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.request import InFlightRequest, Request
     from spark_kafka_sink.config.model import ProducerConfig

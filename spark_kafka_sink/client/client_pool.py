@@ -11,11 +11,10 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from spark_kafka_sink.security.credentials import credentials_stamp
+from spark_kafka_sink.security.credentials import Stamp, credentials_stamp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.security.credentials import Stamp
 
 
 class Reusable(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.channel.authenticator import Authenticator
+from spark_kafka_sink.client.channel.authenticator import Authenticator, SaslLogin, Step
 from spark_kafka_sink.client.channel.transport import NEXT_STATES, State
 from spark_kafka_sink.client.request import InFlightRequest, Request
 from spark_kafka_sink.common.errors import ProtocolError
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from spark_kafka_sink.client.channel.authenticator import SaslLogin, Step
 
 _SOFTWARE = {
     "client_software_name": "spark-kafka-sink",

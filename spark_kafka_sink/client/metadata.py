@@ -23,9 +23,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import Cluster, Node
+from spark_kafka_sink.client.cluster import Cluster, Node, TopicInfo, TopicPartition
 from spark_kafka_sink.client.outages import Outages
-from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.client.request import Completion, Request
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
-    from spark_kafka_sink.client.cluster import TopicInfo, TopicPartition
     from spark_kafka_sink.client.network import Network
-    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
 
 

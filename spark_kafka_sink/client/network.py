@@ -13,24 +13,22 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.broker_connection import BrokerConnection, ConnectionMetrics, Dialer
-from spark_kafka_sink.client.channel.authenticator import LoginThreads
+from spark_kafka_sink.client.channel.authenticator import LoginSteps, LoginThreads, StepResult
 from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures, diagnose
 from spark_kafka_sink.client.channel.transport import OPENING, State
 from spark_kafka_sink.client.outages import OutageLog
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
-from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID
+from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
     from spark_kafka_sink.client.broker_connection import Connect
-    from spark_kafka_sink.client.channel.authenticator import LoginSteps, StepResult
     from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
-    from spark_kafka_sink.config.model import ProducerConfig
 
 _TIMEOUT_MESSAGES = {
     State.LOADING_STORES: "timeout while reading the truststore or the keystore: does the file "

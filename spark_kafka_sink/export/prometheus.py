@@ -15,13 +15,12 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from spark_kafka_sink.export.java_names import MetricKind, java_metrics
-from spark_kafka_sink.metrics.histogram import step_top
+from spark_kafka_sink.metrics.histogram import Histogram, step_top
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.metrics.histogram import Histogram
 
 JOB = "kafkaprod"
 _PREFIXES = {(): "kafka_producer", ("topic",): "kafka_producer_topic"}

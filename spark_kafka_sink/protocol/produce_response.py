@@ -27,13 +27,11 @@ from spark_kafka_sink.protocol.codec import (
     string_length,
     write_uvarint,
 )
-from spark_kafka_sink.protocol.messages import read_response
+from spark_kafka_sink.protocol.messages import Values, read_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from spark_kafka_sink.protocol.messages import Values
 
 
 TopicKey: TypeAlias = str | UUID

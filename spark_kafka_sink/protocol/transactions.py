@@ -17,13 +17,12 @@ from datetime import timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.protocol.versions import ApiKey, Features, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spark_kafka_sink.protocol.messages import Values
-    from spark_kafka_sink.protocol.versions import Features, VersionRange
 
 
 class TransactionState(StrEnum):

@@ -11,7 +11,7 @@ Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.columns import REGISTER_SIZE, VarintBytes, binary_array
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     import pyarrow as pa
     from numpy.typing import NDArray
 

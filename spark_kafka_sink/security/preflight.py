@@ -7,11 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.model import (
-    ClientCredentialsLogin,
-    JaasLogin,
-    PasswordLogin,
-)
+from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin, PasswordLogin
 from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.security.credentials import (
     SETTLING_S,
@@ -25,12 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.config.security.model import (
-        Login,
-        SaslConfig,
-        SecurityConfig,
-        TlsConfig,
-    )
+    from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
 
 MAX_KEPT = 8
 """Number of configurations remembered as passed; the least recently used one is dropped first."""

@@ -16,7 +16,7 @@ from zlib import crc32
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeStates, NodeStatus
+from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets, NodeStates, NodeStatus
 from spark_kafka_sink.broker.cluster.replica_manager import Reassignments, ReplicaManager
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics, TopicStore
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -30,7 +30,6 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.cluster.topics import TopicError, Topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.broker.cluster.elections import Elections
     from spark_kafka_sink.broker.cluster.nodes import NodeStates
-    from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition, Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 

@@ -19,16 +19,14 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.partition import Partition, Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.storage.log_storage import LogConfig
-from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
+from spark_kafka_sink.broker.storage.log_storage import LogConfig, StorageBackend
+from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
-    from spark_kafka_sink.broker.topic_config import Layer
 
 
 @dataclass(frozen=True, slots=True)

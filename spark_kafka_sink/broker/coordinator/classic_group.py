@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -22,8 +22,6 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.storage.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from spark_kafka_sink.protocol.messages import Values
 
 

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.request_context import Handler, RequestContext
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.broker.handlers.request_context import Answer
     from spark_kafka_sink.protocol.messages import Values
-    from spark_kafka_sink.protocol.versions import VersionRange
 
 NAMED_VERSION = 3
 LEVEL_0_VERSION = 4

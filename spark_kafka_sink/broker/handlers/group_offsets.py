@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.classic_group import CommittedOffset
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, CommittedOffset
 from spark_kafka_sink.broker.handlers.consumer_groups import check_coordinator, may_commit
 from spark_kafka_sink.broker.request_shapes import id_of, name_of, unknown_topic
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from uuid import UUID
 
-    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
     from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
     from spark_kafka_sink.protocol.messages import Values
 

@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext, readable_end
-from spark_kafka_sink.broker.partition.unified_log import TimedOffset
+from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.protocol.messages import Values
 
 

@@ -18,14 +18,12 @@ from spark_kafka_sink.broker.handlers import (
     topics,
     transactions,
 )
-from spark_kafka_sink.broker.handlers.request_context import Handler
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from spark_kafka_sink.broker.handlers.request_context import Answer, RequestContext
 
 
 def _serve(

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.broker.handlers.registry import handlers_of
-from spark_kafka_sink.broker.handlers.request_context import REASON, RequestContext
-from spark_kafka_sink.broker.net.connection import ResponseChannel
+from spark_kafka_sink.broker.handlers.request_context import REASON, Handler, RequestContext
+from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
 from spark_kafka_sink.broker.security.acl import ANONYMOUS
-from spark_kafka_sink.broker.security.authenticator import Moment
+from spark_kafka_sink.broker.security.authenticator import Moment, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
+from spark_kafka_sink.protocol.messages import Values, read_request_header, read_request_start
 from spark_kafka_sink.protocol.produce_request import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.handlers.request_context import Handler
-    from spark_kafka_sink.broker.net.connection import Connection, Network
-    from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.protocol.messages import Values
 
 
 _WITHOUT_STORAGE_ACCESS: Final = frozenset(

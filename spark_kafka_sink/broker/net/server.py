@@ -14,7 +14,7 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.net.connection import Network
+from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
 from spark_kafka_sink.broker.net.dispatcher import Dispatcher, expects_no_response
 from spark_kafka_sink.common.errors import ProtocolError
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.cluster.nodes import NodeSockets
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.connection import Connection, ResponseChannel
     from spark_kafka_sink.broker.net.dispatcher import RequestHandler, RequestInjector
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.state_lock import StateLock

@@ -23,7 +23,7 @@ from spark_kafka_sink.broker.partition.producer_state import (
 )
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Stamp, UnifiedLog
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.records.decoder import control_batch, read_marker
+from spark_kafka_sink.records.decoder import EndTransactionMarker, control_batch, read_marker
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import TopicConfig
-    from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 
 LOG = logging.getLogger(__name__)

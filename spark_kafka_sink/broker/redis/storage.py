@@ -15,7 +15,7 @@ from spark_kafka_sink.broker.redis.connection import (
     RedisFailedError,
     RedisLocation,
 )
-from spark_kafka_sink.broker.redis.entries import write_fields
+from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import (
     BatchEntry,
     OffsetSpan,
@@ -24,7 +24,7 @@ from spark_kafka_sink.broker.redis.streams import (
     StreamKeys,
     add_command,
 )
-from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.journal import Journal, Key
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.broker.redis.connection import Command
-    from spark_kafka_sink.broker.redis.entries import EntryIds
     from spark_kafka_sink.broker.state_lock import StateLock
-    from spark_kafka_sink.broker.storage.journal import Key
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from spark_kafka_sink.broker.redis.connection import RedisFailedError
-from spark_kafka_sink.broker.redis.entries import read_columns
+from spark_kafka_sink.broker.redis.entries import EntryIds, read_columns
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.broker.redis.connection import Command, RedisConnection, RedisValue
-    from spark_kafka_sink.broker.redis.entries import EntryIds
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 

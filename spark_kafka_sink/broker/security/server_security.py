@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.acl import Denials, denial_of
+from spark_kafka_sink.broker.security.acl import Denial, Denials, denial_of
 from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator, SaslServers
-from spark_kafka_sink.broker.security.certificates import LIFETIME, ServerTls
+from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.plain_and_scram import (
     HASHES,
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from spark_kafka_sink.broker.security.acl import Denial
     from spark_kafka_sink.broker.security.authenticator import SaslServer
-    from spark_kafka_sink.broker.security.certificates import Certificate
     from spark_kafka_sink.broker.security.settings import SecuritySettings
 
 

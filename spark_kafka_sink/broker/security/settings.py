@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -12,8 +12,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spark_kafka_sink.broker.security.acl import Denial
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 

@@ -11,16 +11,13 @@ import os
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, FileHandles, scan
 from spark_kafka_sink.broker.storage.journal import Journal, open_locked
-from spark_kafka_sink.broker.storage.log_storage import StorageBackend
+from spark_kafka_sink.broker.storage.log_storage import LogConfig, OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.broker.storage.log_storage import LogConfig, OnBatch
 
 LOG = logging.getLogger(__name__)
 CLEAN_MARK: Final = ".kafka_cleanshutdown"

@@ -21,15 +21,13 @@ from collections import OrderedDict
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.log_storage import BatchFacts, BatchTable
+from spark_kafka_sink.broker.storage.log_storage import BatchFacts, BatchTable, OnBatch
 from spark_kafka_sink.broker.storage.segmented_storage import LogSegment
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from spark_kafka_sink.broker.storage.log_storage import OnBatch
 
 
 MIN_FILES: Final = 8

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.topic_config import TopicConfig
 

@@ -15,32 +15,21 @@ not supported. Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError, ProtocolError
 from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.messages import encode_request
-from spark_kafka_sink.protocol.versions import (
-    CLIENT_VERSIONS,
-    ApiKey,
-    VersionRange,
-    negotiate,
-)
-from spark_kafka_sink.security.sasl.exchange import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from spark_kafka_sink.security.sasl.exchange import SaslExchange
-
+from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
+from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
 
 MAX_THREADS = 64
 """Maximum number of threads: if nothing responds, each connection attempt leaves one behind."""

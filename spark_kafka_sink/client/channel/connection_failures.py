@@ -22,13 +22,11 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TlsError,
 )
-from spark_kafka_sink.config.security.model import SecurityProtocol
+from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.protocol.frame import OtherProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from spark_kafka_sink.config.security.model import SecurityConfig
 
 
 CLOSED = "the broker closed the connection"

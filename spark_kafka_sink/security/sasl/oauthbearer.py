@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.security.sasl.exchange import decoded
-from spark_kafka_sink.security.tokens.token import (
-    PROCESS_WIDE,
-    TokenCache,
-    object_in,
-    text_under,
-)
+from spark_kafka_sink.security.tokens.token import PROCESS_WIDE, TokenCache, object_in, text_under
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import RefreshPolicy

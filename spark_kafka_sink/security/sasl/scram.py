@@ -13,17 +13,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
 from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.sasl.exchange import decoded
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import PasswordLogin
-
 
 KEPT = 32
 """Number of salted passwords kept in a process; each user has one per salt."""

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_name
-from spark_kafka_sink.config.security.model import TlsVersion
+from spark_kafka_sink.config.security.model import TlsConfig, TlsVersion, TrustStore
 from spark_kafka_sink.security.credentials import SETTLING_S, Stamps, change_follows, stamps_of
 from spark_kafka_sink.security.tls import stores
 from spark_kafka_sink.security.tls.stores import TRUSTSTORE_LOCATION, client_identity, files_of
@@ -36,8 +36,6 @@ from spark_kafka_sink.security.tls.verification import WEAKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from spark_kafka_sink.config.security.model import TlsConfig, TrustStore
 
 
 TLS_1_3_SUITES = frozenset(

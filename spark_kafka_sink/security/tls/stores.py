@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file
-from spark_kafka_sink.config.security.model import KeyStore, StoreType, TrustStore
+from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.security.credentials import utf8_text
 from spark_kafka_sink.security.tls import jks
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
     from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.config.security.model import TlsConfig
 
 
 _JCEKS = b"\xce\xce\xce\xce"

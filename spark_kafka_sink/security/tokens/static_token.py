@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.security.tokens.token import Token, token_of
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.security.model import TokenLogin, UnsecuredTokenLogin
 
 

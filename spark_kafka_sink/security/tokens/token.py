@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.security.model import RefreshPolicy
 
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote_plus, unquote_plus
 
 from authlib.integrations.requests_client import OAuth2Session
-from requests import RequestException, Response
+from requests import RequestException, Response, Session
 from requests.adapters import HTTPAdapter
 
-from spark_kafka_sink.common.clock import SystemClock, within
+from spark_kafka_sink.common.clock import Clock, SystemClock, within
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.secret import redacted
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.config.security.model import TlsConfig
-from spark_kafka_sink.security.credentials import credentials_stamp, revealed
+from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
+from spark_kafka_sink.security.credentials import Stamp, credentials_stamp, revealed
 from spark_kafka_sink.security.tls.context import ContextCache
 from spark_kafka_sink.security.tokens.token import (
     Token,
@@ -37,12 +37,6 @@ from spark_kafka_sink.security.tokens.token import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from requests import Session
-
-    from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.config.security.model import ClientCredentialsLogin
-    from spark_kafka_sink.security.credentials import Stamp
 
 
 MASK = "***"
