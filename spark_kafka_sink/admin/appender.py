@@ -30,7 +30,7 @@ from spark_kafka_sink.admin.transaction_admin import EndTxnHandler, TransactionA
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
-from spark_kafka_sink.protocol import produce_request
+from spark_kafka_sink.protocol import produce
 from spark_kafka_sink.protocol.error_codes import (
     COORDINATOR_ERRORS,
     FENCED,
@@ -135,18 +135,16 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
     def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        head = produce_request.ProduceHead(
+        head = produce.ProduceHead(
             version=version,
             transactional_id=self._producer.transactional_id if self._producer else None,
             acks=self._acks,
             timeout_ms=self._client.config.request_timeout_ms,
         )
         size = sum(memoryview(part).nbytes for part in self._batch)
-        data = produce_request.PartitionData(keys[0].partition, self._batch, size)
+        data = produce.PartitionData(keys[0].partition, self._batch, size)
         topic = self._topic(keys[0])
-        return produce_request.produce_body(
-            head, [produce_request.TopicData(topic.name, topic.topic_id, [data])]
-        )
+        return produce.produce_body(head, [produce.TopicData(topic.name, topic.topic_id, [data])])
 
     def results(
         self, keys: Sequence[TopicPartition], outcome: CallOutcome

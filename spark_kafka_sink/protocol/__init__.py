@@ -10,7 +10,6 @@ In reading order:
 - `codec`: messages to bytes and back, with every length checked
 - `versions`: API keys, the versions this client supports, and finalized features
 - `messages`: request and response headers, and messages built from plain values
-- `produce_request`: Produce requests, read and written without copying records
-- `produce_response`: Produce responses, read and written
+- `produce`: Produce requests and responses, read and written without copying records
 - `transactions`: transaction states, protocol versions and requests
 """

@@ -36,7 +36,7 @@ from spark_kafka_sink.protocol.messages import (
     response_header,
     response_parts,
 )
-from spark_kafka_sink.protocol.produce_response import plain_produce_response
+from spark_kafka_sink.protocol.produce import plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from spark_kafka_sink.broker.security.authenticator import Moment, SaslServerAut
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import Values, read_request_header, read_request_start
-from spark_kafka_sink.protocol.produce_request import plain_produce_request
+from spark_kafka_sink.protocol.produce import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.protocol.produce_response import PartitionResponse
+    from spark_kafka_sink.protocol.produce import PartitionResponse
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _ENDED = (

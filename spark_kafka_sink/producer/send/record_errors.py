@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import RowNumbers
-    from spark_kafka_sink.protocol.produce_response import PartitionResponse
+    from spark_kafka_sink.protocol.produce import PartitionResponse
 
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))

@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy, split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.produce_response import TOPIC_IDS, PartitionResponse
+from spark_kafka_sink.protocol.produce import TOPIC_IDS, PartitionResponse
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         PartitionState,
         PartitionStates,
     )
-    from spark_kafka_sink.protocol.produce_response import ProduceResponse, TopicKey
+    from spark_kafka_sink.protocol.produce import ProduceResponse, TopicKey
     from spark_kafka_sink.records.decoder import Record
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)

@@ -33,13 +33,13 @@ from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.produce_request import (
+from spark_kafka_sink.protocol.produce import (
     PartitionData,
     ProduceHead,
     TopicData,
     produce_body,
+    produce_response_reader,
 )
-from spark_kafka_sink.protocol.produce_response import produce_response_reader
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 

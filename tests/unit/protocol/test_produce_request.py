@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode, encode, milliseconds
 from spark_kafka_sink.protocol.messages import build
-from spark_kafka_sink.protocol.produce_request import plain_produce_request
+from spark_kafka_sink.protocol.produce import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.unit.protocol.entities import entities
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol import produce_response
+from spark_kafka_sink.protocol import produce
 from spark_kafka_sink.protocol.codec import encode, optional_timestamp
 from spark_kafka_sink.protocol.messages import build, read_response, response_header
-from spark_kafka_sink.protocol.produce_response import (
+from spark_kafka_sink.protocol.produce import (
     PartitionResponse,
     ProduceResponse,
     from_message,
@@ -100,7 +100,7 @@ def test_plain_answers_do_without_the_codec(
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": time}
     topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}
     frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
-    monkeypatch.delattr(produce_response, "read_response")
+    monkeypatch.delattr(produce, "read_response")
     key = UUID(int=5) if version >= 13 else "t"
     expected = PartitionResponse(code=0, base_offset=7, append_time=time_ms)
     assert produce_response_reader(version)(frame) == ProduceResponse({(key, 1): expected})

@@ -1,18 +1,22 @@
-"""Read and write Produce responses.
+"""Read and write Produce requests and responses without copying records.
 
+- `produce_body` (client side) writes the framing around batches that are never copied.
 - `produce_response_reader` (client side) reads a response into a `ProduceResponse`.
+- `plain_produce_request` (broker side) reads a request for one partition without transactional id.
 - `plain_produce_response` (broker side) writes a response.
 
-Both handle plain responses, which contain only offsets and error codes, without the generic reader
-or writer: with small batches that would take longer than processing the response or appending to
-the log. Responses that name records, leaders or endpoints are rare and handled by `codec`, and so
-are invalid ones, for its error messages. Source: ``ProduceResponse.json``, versions 3 to 13.
+Plain responses contain only offsets and error codes. With small batches, the generic reader and
+writer would take longer than the append to the log or the handling of the response. The results
+equal those of `codec`, which handles all other requests and responses, including invalid ones.
+
+Sources: ``ProduceRequest.json`` and ``ProduceResponse.json``: versions 3 to 13, flexible since 9,
+topic ids since 13 (KIP-516).
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -23,15 +27,20 @@ from spark_kafka_sink.protocol.codec import (
     Reader,
     compact_length,
     long_length,
+    milliseconds,
+    shape_of,
     sized_reader,
     string_length,
+    uuid,
     write_uvarint,
 )
 from spark_kafka_sink.protocol.messages import Values, read_response
-from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Buffer
 
 
 TopicKey: TypeAlias = str | UUID
@@ -44,9 +53,175 @@ TOPIC_IDS: Final = 13
 _CORRELATION_ID: Final = 4
 """Size in bytes of the correlation id, which precedes the header's tags or the body."""
 _NO_TIME: Final = -1
+_INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _TOPIC_ID: Final = struct.Struct(">16s")
 _NO_ID: Final = UUID(int=0)
+
+
+class _RequestLayout(NamedTuple):
+    """A version's layout of a request without transactional id, for one topic and partition.
+
+    `head`: length of the transactional id, acks, timeout and topic count. `partition`: partition
+    count and the index of the first partition. `size` reads the size of the records. `tail`: the
+    bytes after the records. `null_id` and `one` are the encodings of a null id and a count of 1.
+    """
+
+    head: struct.Struct
+    null_id: int
+    one: int
+    topic: Reader
+    partition: struct.Struct
+    size: Reader
+    tail: bytes
+
+
+class _Types(NamedTuple):
+    """The message classes of a version; `key` is the field that identifies the topic."""
+
+    request: Any
+    topic: Any
+    partition: Any
+    key: str
+
+
+def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | None:
+    """Read the body of a plain request; return None if it is not plain or is invalid."""
+    try:
+        return _read_request(version, frame, at)
+    except (*BAD_BYTES, ProtocolError):
+        return None
+
+
+def _read_request(version: int, frame: memoryview, at: int) -> Any | None:
+    layout = _request_layout(version)
+    id_length, acks, timeout, topics = layout.head.unpack_from(frame, at)
+    if id_length != layout.null_id or topics != layout.one:
+        return None
+    topic, at = layout.topic(frame, at + layout.head.size)
+    partitions, index = layout.partition.unpack_from(frame, at)
+    size, at = layout.size(frame, at + layout.partition.size)
+    end = at + size
+    if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != layout.tail:
+        return None
+    types = _types(version)
+    data = types.partition(index=index, records=frame[at:end])
+    return types.request(
+        acks=acks,
+        timeout=milliseconds(timeout),
+        topic_data=(types.topic(**{types.key: topic}, partition_data=(data,)),),
+    )
+
+
+def _optional_topic_id(frame: memoryview, at: int) -> tuple[object, int]:
+    return uuid(_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
+
+
+@cache
+def _request_layout(version: int) -> _RequestLayout:
+    if version < _FLEXIBLE:
+        return _RequestLayout(
+            head=struct.Struct(">hhii"),
+            null_id=-1,
+            one=1,
+            topic=sized_reader(string_length, text=True, nullable=False),
+            partition=struct.Struct(">ii"),
+            size=long_length,
+            tail=b"",
+        )
+    name = sized_reader(compact_length, text=True, nullable=False)
+    return _RequestLayout(
+        head=struct.Struct(">BhiB"),
+        null_id=0,
+        one=1 + 1,  # Compact lengths are one higher, so that 0 means null.
+        topic=_optional_topic_id if version >= TOPIC_IDS else name,
+        partition=struct.Struct(">Bi"),
+        size=compact_length,
+        tail=bytes(3),  # Empty tags of partition, topic and request.
+    )
+
+
+@cache
+def _types(version: int) -> _Types:
+    request = request_type(ApiKey.PRODUCE, version)
+    topic = _entity_of(request, "topic_data")
+    return _Types(
+        request=request,
+        topic=topic,
+        partition=_entity_of(topic, "partition_data"),
+        key="topic_id" if version >= TOPIC_IDS else "name",
+    )
+
+
+def _entity_of(entity_type: Any, name: str) -> Any:
+    return next(shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name)
+
+
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_NO_TAGS = b"\x00"
+
+
+class PartitionData(NamedTuple):
+    """One batch for one partition: its bytes in `parts`, with a total of `size` bytes."""
+
+    partition: int
+    parts: Sequence[Buffer]
+    size: int
+
+
+class TopicData(NamedTuple):
+    """The batches of one topic; `topic_id` is required since version 13."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionData]
+
+
+class ProduceHead(NamedTuple):
+    """The fields of a Produce request before its topics; `acks` as on the wire (-1 for all)."""
+
+    version: int
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+
+
+def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]:
+    """Return the request's body as buffers: framing as bytes, batches without a copy."""
+    flexible = head.version >= _FLEXIBLE
+    framing = bytearray(_string(head.transactional_id, flexible=flexible))
+    framing += _ACKS_TIMEOUT.pack(head.acks, head.timeout_ms)
+    framing += _length(len(topics), flexible=flexible)
+    buffers: list[Buffer] = []
+    for topic in topics:
+        framing += _topic_key(head.version, topic.name, topic.topic_id)
+        framing += _length(len(topic.partitions), flexible=flexible)
+        for data in topic.partitions:
+            framing += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
+            buffers += [bytes(framing), *data.parts]
+            framing = bytearray(_NO_TAGS if flexible else b"")
+        framing += _NO_TAGS if flexible else b""
+    framing += _NO_TAGS if flexible else b""
+    return [*buffers, bytes(framing)] if framing else buffers
+
+
+def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
+    if version < TOPIC_IDS:
+        return _string(name, flexible=version >= _FLEXIBLE)
+    if topic_id is None:
+        raise ProtocolError(f"Produce {version} requires the topic id", topic=name)
+    return topic_id.bytes
+
+
+def _string(text: str | None, *, flexible: bool) -> bytes:
+    raw = None if text is None else text.encode()
+    if flexible:
+        return write_uvarint(0) if raw is None else write_uvarint(len(raw) + 1) + raw
+    return _INT16.pack(-1) if raw is None else _INT16.pack(len(raw)) + raw
+
+
+def _length(count: int, *, flexible: bool) -> bytes:
+    return write_uvarint(count + 1) if flexible else _INT32.pack(count)
 
 
 class PartitionResponse(NamedTuple):
@@ -80,7 +255,7 @@ class ProduceResponse:
 @cache
 def produce_response_reader(version: int) -> Callable[[memoryview], ProduceResponse]:
     """Return the reader of a frame of this version; it raises ProtocolError like `codec`."""
-    return partial(_read, version)
+    return partial(_read_response, version)
 
 
 def from_message(message: Any) -> ProduceResponse:
@@ -114,9 +289,9 @@ def _from_message(answer: Any) -> PartitionResponse:
     )
 
 
-def _read(version: int, frame: memoryview) -> ProduceResponse:
+def _read_response(version: int, frame: memoryview) -> ProduceResponse:
     try:
-        plain = _read_plain(_layout(version), frame)
+        plain = _read_plain(_response_layout(version), frame)
     except (*BAD_BYTES, ProtocolError):
         plain = None
     if plain is not None:
@@ -124,7 +299,7 @@ def _read(version: int, frame: memoryview) -> ProduceResponse:
     return from_message(read_response(response_type(ApiKey.PRODUCE, version), frame)[1])
 
 
-class _Layout(NamedTuple):
+class _ResponseLayout(NamedTuple):
     """A version's layout of a plain response, which contains only offsets and error codes.
 
     `head`: the bytes between correlation id and body. `partition`: index, error code, base offset,
@@ -140,7 +315,7 @@ class _Layout(NamedTuple):
     tags: bytes
 
 
-def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
+def _read_plain(layout: _ResponseLayout, frame: memoryview) -> ProduceResponse | None:
     """Read a plain response; return None if `codec` must read it."""
     _, length, topic_key, answer, plain_tail, tags = layout
     unpack, size = answer.unpack_from, answer.size
@@ -174,11 +349,11 @@ def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
 
 
 @cache
-def _layout(version: int) -> _Layout:
+def _response_layout(version: int) -> _ResponseLayout:
     start = "" if version < _STARTS_FROM else "8x"
     if version < _FLEXIBLE:
         plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
-        return _Layout(
+        return _ResponseLayout(
             head=b"",
             length=long_length,
             topic=sized_reader(string_length, text=True, nullable=False),
@@ -187,7 +362,7 @@ def _layout(version: int) -> _Layout:
             tags=b"",
         )
     name = sized_reader(compact_length, text=True, nullable=False)
-    return _Layout(
+    return _ResponseLayout(
         head=b"\0",
         length=compact_length,
         topic=_topic_id if version >= TOPIC_IDS else name,
@@ -201,11 +376,9 @@ def _topic_id(frame: memoryview, at: int) -> tuple[UUID, int]:
     return UUID(bytes=_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
 
 
-_TOPIC_IDS = 13
 _PARTITION = struct.Struct(">ihqq")
 """Index, error code, base offset, log append time in milliseconds."""
 _START = struct.Struct(">q")
-_INT16 = struct.Struct(">h")
 
 
 def plain_produce_response(version: int, values: Values) -> bytes | None:
@@ -213,18 +386,20 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
     if values.get("node_endpoints"):
         return None
     flexible = version >= _FLEXIBLE
-    body = bytearray(_count(len(values["responses"]), flexible=flexible))
+    layout = _response_layout(version)
+    body = bytearray(_length(len(values["responses"]), flexible=flexible))
     for topic in values["responses"]:
-        body += _topic(version, topic)
-        body += _count(len(topic["partition_responses"]), flexible=flexible)
+        topic_id = topic.get("topic_id") or _NO_ID
+        body += _topic_key(version, topic.get("name"), topic_id)
+        body += _length(len(topic["partition_responses"]), flexible=flexible)
         for partition in topic["partition_responses"]:
             if _has_details(partition):
                 return None
-            body += _partition(version, partition)
-        body += b"\0" if flexible else b""
+            body += _partition(version, partition) + layout.plain_tail
+        body += layout.tags
     throttled = values.get("throttle_time")
     body += _INT32.pack(0 if throttled is None else round(throttled.total_seconds() * 1000))
-    body += b"\0" if flexible else b""
+    body += layout.tags
     return bytes(body)
 
 
@@ -234,25 +409,10 @@ def _has_details(answer: Values) -> bool:
     )
 
 
-def _topic(version: int, topic: Values) -> bytes:
-    if version >= _TOPIC_IDS:
-        found = topic.get("topic_id")
-        return bytes(16) if found is None else bytes(found.bytes)
-    name = topic["name"].encode()
-    size = write_uvarint(len(name) + 1) if version >= _FLEXIBLE else _INT16.pack(len(name))
-    return bytes(size + name)
-
-
 def _partition(version: int, answer: Values) -> bytes:
     appended: Any = answer.get("log_append_time")
     time = _NO_TIME if appended is None else round(appended.timestamp() * 1000)
     data = _PARTITION.pack(answer["index"], answer["error_code"], answer["base_offset"], time)
     if version >= _STARTS_FROM:
         data += _START.pack(answer.get("log_start_offset", -1))
-    if version >= _FLEXIBLE:
-        return data + b"\x01\0\0"  # No record errors, no message, empty tags.
-    return data + b"\0\0\0\0\xff\xff" if version >= _ERRORS_FROM else data
-
-
-def _count(items: int, *, flexible: bool) -> bytes:
-    return write_uvarint(items + 1) if flexible else _INT32.pack(items)
+    return data
