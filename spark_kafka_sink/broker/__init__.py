@@ -10,9 +10,9 @@ All state belongs to the event loop's thread, or with Redis to the thread that h
 
 In reading order:
 
-- `embedded`: `EmbeddedBroker`, the class that tests and demos use
+- `embedded`: `EmbeddedBroker`, the class that tests and demos use, and `BrokerRuntime`, which
+  creates and connects the state, sockets and threads
 - `config`: `BrokerConfig`, all settings of a broker, and its listener addresses
-- `runtime`: `BrokerRuntime`, which creates and connects the state, sockets and threads
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: fault injection: faults, their text form, and their effect on requests
 - `authorization`: operations that each API requires, and responses without what is denied

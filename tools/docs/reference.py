@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults import Effect
-from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import KafkaProdError

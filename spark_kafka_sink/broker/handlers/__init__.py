@@ -5,14 +5,14 @@ named as in the newest version of the response. Each module docstring lists the 
 behaviors served.
 
 To add an API, define its function in the module of its subject, and add it to `_SERVED` in
-`registry` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces everything
-in `_SERVED`.
+`api_versions` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces
+everything in `_SERVED`.
 
 In reading order:
 
 - `request_context`: `RequestContext`, `Handler`, `Answer`, and the loops over the parts of requests
-- `registry`: all handlers by API key, also limited to the versions of a Kafka release
-- `api_versions`: ApiVersions, and SASL requests outside of authentication
+- `api_versions`: all handlers by API key, also limited to the versions of a Kafka release;
+  ApiVersions, and SASL requests outside of authentication
 - `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,
   and authorized operations
 - `produce`: Produce, including requests that wait for acks=all

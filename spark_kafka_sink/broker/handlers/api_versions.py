@@ -1,4 +1,6 @@
-"""ApiVersions, and SaslHandshake and SaslAuthenticate outside of authentication.
+"""The APIs that the broker serves; ApiVersions; SASL requests outside of authentication.
+
+Register new handlers in `_SERVED`.
 
 ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker serves.
 
@@ -15,17 +17,32 @@ authenticated, and fail with ILLEGAL_SASL_STATE, as in KafkaApis.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.handlers import (
+    configs,
+    consumer_groups,
+    fetch,
+    group_offsets,
+    list_offsets,
+    metadata,
+    produce,
+    reassignments,
+    topics,
+    transactions,
+)
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.protocol.messages import Values
+
 
 NAMED_VERSION = 3
 LEVEL_0_VERSION = 4
@@ -92,3 +109,80 @@ def sasl_authenticate(_: RequestContext) -> Answer:
         "error_code": ErrorCode.illegal_sasl_state,
         "error_message": "SaslAuthenticate request received after successful authentication",
     }
+
+
+def _serve(
+    api: ApiKey, lowest: int, highest: int, handle: Callable[[RequestContext], Answer]
+) -> Handler:
+    return Handler(api, VersionRange(lowest, highest), handle)
+
+
+_API_VERSIONS = VersionRange(0, 4)
+_SERVED = [
+    Handler(ApiKey.PRODUCE, VersionRange(3, 13), produce.produce, announced=VersionRange(0, 13)),
+    _serve(ApiKey.FETCH, 4, 17, fetch.fetch),
+    _serve(ApiKey.LIST_OFFSETS, 1, 10, list_offsets.list_offsets),
+    _serve(ApiKey.METADATA, 0, 13, metadata.metadata),
+    _serve(ApiKey.OFFSET_COMMIT, 2, 10, group_offsets.offset_commit),
+    _serve(ApiKey.OFFSET_FETCH, 1, 10, group_offsets.offset_fetch),
+    _serve(ApiKey.FIND_COORDINATOR, 0, 6, metadata.find_coordinator),
+    _serve(ApiKey.JOIN_GROUP, 0, 9, consumer_groups.join_group),
+    _serve(ApiKey.HEARTBEAT, 0, 4, consumer_groups.heartbeat),
+    _serve(ApiKey.LEAVE_GROUP, 0, 5, consumer_groups.leave_group),
+    _serve(ApiKey.SYNC_GROUP, 0, 5, consumer_groups.sync_group),
+    _serve(ApiKey.DESCRIBE_GROUPS, 0, 6, consumer_groups.describe_groups),
+    _serve(ApiKey.LIST_GROUPS, 0, 5, consumer_groups.list_groups),
+    _serve(ApiKey.SASL_HANDSHAKE, 0, 1, sasl_handshake),
+    _serve(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl_authenticate),
+    _serve(ApiKey.CREATE_TOPICS, 2, 7, topics.create_topics),
+    _serve(ApiKey.DELETE_TOPICS, 1, 6, topics.delete_topics),
+    _serve(ApiKey.INIT_PRODUCER_ID, 0, 5, transactions.init_producer_id),
+    _serve(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, transactions.add_partitions_to_txn),
+    _serve(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, transactions.add_offsets_to_txn),
+    _serve(ApiKey.END_TXN, 0, 5, transactions.end_txn),
+    _serve(ApiKey.WRITE_TXN_MARKERS, 1, 2, transactions.write_txn_markers),
+    _serve(ApiKey.TXN_OFFSET_COMMIT, 0, 5, transactions.txn_offset_commit),
+    _serve(ApiKey.DESCRIBE_PRODUCERS, 0, 0, transactions.describe_producers),
+    _serve(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, transactions.describe_transactions),
+    _serve(ApiKey.LIST_TRANSACTIONS, 0, 2, transactions.list_transactions),
+    _serve(ApiKey.DESCRIBE_CONFIGS, 1, 4, configs.describe_configs),
+    _serve(ApiKey.DELETE_GROUPS, 0, 2, consumer_groups.delete_groups),
+    _serve(ApiKey.DESCRIBE_CLUSTER, 0, 2, metadata.describe_cluster),
+    _serve(ApiKey.CREATE_PARTITIONS, 0, 3, topics.create_partitions),
+    _serve(ApiKey.DELETE_RECORDS, 0, 2, topics.delete_records),
+    _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, metadata.describe_log_dirs),
+    _serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, metadata.describe_topic_partitions),
+    _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, configs.incremental_alter_configs),
+    _serve(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, list_offsets.offset_for_leader_epoch),
+    _serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, reassignments.alter_partition_reassignments),
+    _serve(ApiKey.ELECT_LEADERS, 0, 2, reassignments.elect_leaders),
+    _serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, reassignments.list_partition_reassignments),
+    _serve(ApiKey.OFFSET_DELETE, 0, 0, group_offsets.offset_delete),
+    _serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, consumer_groups.consumer_group_heartbeat),
+    _serve(ApiKey.ALTER_CONFIGS, 0, 2, configs.alter_configs),
+    _serve(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, configs.list_config_resources),
+]
+
+HANDLERS: dict[int, Handler] = {
+    int(handler.api): handler for handler in (*_SERVED, api_versions(_SERVED, _API_VERSIONS))
+}
+"""All handlers, by API key."""
+
+
+def handlers_of(release: str | None) -> Mapping[int, Handler]:
+    """Return the handlers of a broker that imitates a release of Kafka, or all for None."""
+    if release is None:
+        return HANDLERS
+    spans = releases()[release]
+    limited = [_limited(handler, spans.get(handler.api)) for handler in _SERVED]
+    served = [handler for handler in limited if handler is not None]
+    announcing = api_versions(served, spans[ApiKey.API_VERSIONS])
+    return {int(handler.api): handler for handler in (*served, announcing)}
+
+
+def _limited(handler: Handler, span: VersionRange | None) -> Handler | None:
+    versions = None if span is None else handler.versions.common(span)
+    if span is None or versions is None:
+        return None
+    announced = None if handler.announced is None else handler.announced.common(span)
+    return replace(handler, versions=versions, announced=announced)

@@ -15,8 +15,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
-from spark_kafka_sink.broker.handlers.registry import handlers_of
+from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import REASON, Handler, RequestContext
 from spark_kafka_sink.broker.net.connection import Connection, Network, ResponseChannel
 from spark_kafka_sink.broker.security.acl import ANONYMOUS

@@ -12,7 +12,7 @@ from spark_kafka_sink.security.credentials import resolved_login
 from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
 from spark_kafka_sink.security.sasl.plain import PlainExchange
 from spark_kafka_sink.security.sasl.scram import ScramExchange
-from spark_kafka_sink.security.tokens.static_token import StaticTokenSource, UnsecuredTokenSource
+from spark_kafka_sink.security.tokens.token import StaticTokenSource, UnsecuredTokenSource
 
 if TYPE_CHECKING:
     from spark_kafka_sink.security.sasl.exchange import SaslExchange

@@ -1,6 +1,8 @@
-"""Bearer tokens (RFC 6750, RFC 7519), the protocol of their sources, and their cache and refresh.
+"""Bearer tokens (RFC 6750, RFC 7519): their cache and refresh, and the simple sources.
 
-One token per login serves all connections of a process.
+One token per login serves all connections of a process. The sources here are static tokens from an
+option or a file, and unsecured tokens for development, which the client creates and does not sign
+(RFC 7515, alg none). Source: Java's OAuthBearerUnsecuredLoginCallbackHandler.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import json
 import math
 import random
 import re
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from copy import copy
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from threading import Condition
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +26,11 @@ from spark_kafka_sink.common.errors import AuthenticationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from spark_kafka_sink.config.security.model import RefreshPolicy
+    from spark_kafka_sink.config.security.model import (
+        RefreshPolicy,
+        TokenLogin,
+        UnsecuredTokenLogin,
+    )
 
 
 def object_in(text: str | bytes) -> dict[str, object] | None:
@@ -125,6 +132,7 @@ class TokenSource(Protocol):
     @property
     def shared(self) -> Hashable | None:
         """The cache key of its tokens; None if they need no cache, as fetching costs nothing."""
+        return None
 
     def fetch(self) -> Token:
         """Return a new token; may block for long.
@@ -291,3 +299,54 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
 
 PROCESS_WIDE = TokenCache()
 """Shared by all connections of a worker process."""
+
+
+MAX_CLOCK_SKEW_MS = 60_000
+"""Clock difference in milliseconds up to which an expired token is still sent: it may be valid by
+the broker's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticTokenSource(TokenSource):
+    """See `TokenSource`; the token is read at each login, so a file can be replaced at any time."""
+
+    login: TokenLogin
+    clock: Clock = field(default_factory=SystemClock, compare=False)
+
+    def fetch(self) -> Token:
+        """Return the current token.
+
+        Raises:
+            AuthenticationError: the text is not a token, or the token has expired.
+            ConfigError: the token cannot be found on this host.
+        """
+        secret = self.login.token
+        place = f"option {secret.option}"
+        token = token_of(secret.reveal().strip(), place)
+        if token.expires_ms is not None and token.expired(self.clock.wall_ms() - MAX_CLOCK_SKEW_MS):
+            ended = datetime.fromtimestamp(token.expires_ms / 1_000, UTC)
+            raise AuthenticationError(
+                f"the token from {place} expired at {ended:%Y-%m-%d %H:%M:%S} UTC",
+                hint="Use file:PATH for a file that is renewed: it is read again at each login.",
+            )
+        return token
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredTokenSource(TokenSource):
+    """See `TokenSource`."""
+
+    login: UnsecuredTokenLogin
+    clock: Clock = field(default_factory=SystemClock, compare=False)
+
+    def fetch(self) -> Token:
+        """Return a new token, issued now."""
+        now_ms = self.clock.wall_ms()
+        expires_ms = now_ms + self.login.lifetime_seconds * 1_000
+        times = {"exp": expires_ms / 1_000, "iat": now_ms / 1_000}
+        claims = _encoded(times | dict(self.login.claims))
+        return Token(f"{_encoded({'alg': 'none'})}.{claims}.", expires_ms, now_ms)
+
+
+def _encoded(content: dict[str, object]) -> str:
+    return urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.messages import build, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type

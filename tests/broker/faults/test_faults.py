@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.faults import (
     RequestPartition,
     parse_fault,
 )
-from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import next_line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.registry import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.world import Scenario, World, play
 from tools.support.raw_client import TIMEOUT
