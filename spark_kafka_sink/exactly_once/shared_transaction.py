@@ -48,8 +48,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
 )
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
-from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
-from spark_kafka_sink.producer.transactions.state import second_attempt_error
+from spark_kafka_sink.producer.transactions.state import FIRST_EPOCH, second_attempt_error
 from spark_kafka_sink.records.record_batch import next_sequence
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

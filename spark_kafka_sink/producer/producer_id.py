@@ -18,13 +18,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol.error_codes import (
-    AUTHORIZATION_FAILED,
-    COORDINATOR_UNAVAILABLE,
-    ClientErrorCode,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol import error_codes
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.messages import encode_request
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -152,9 +147,9 @@ class ProducerIdRequester:
             return
         self.producer_state.transition_to(ProducerIdState.MISSING)
         broker = str(completion.node)
-        if code in AUTHORIZATION_FAILED:
+        if code in error_codes.AUTHORIZATION_FAILED:
             raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)
-        if code not in COORDINATOR_UNAVAILABLE:
+        if code not in error_codes.COORDINATOR_UNAVAILABLE:
             raise DeliveryError(
                 "the broker refused to assign a producer id",
                 broker=broker,

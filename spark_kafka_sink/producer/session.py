@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.append.planner import Chunk
     from spark_kafka_sink.producer.rows import Rows
-    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.task_report import TaskInfo

@@ -30,7 +30,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskTransaction,
     partitions_to_name,
 )
-from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_columns import UNKNOWN

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.context import SessionSettings
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.written_topics import WrittenTopic
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.messages import read_request_header
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange

@@ -47,25 +47,20 @@ from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from random import Random
 
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.cluster import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.buffer_pool import Full
+    from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.rows import Rows
 
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
-    from collections.abc import Collection, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.buffer_pool import Full
-    from spark_kafka_sink.producer.context import SessionContext
-
 
 _INT31_MASK = np.uint32(0x7FFFFFFF)
 

@@ -23,12 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster import UNASSIGNED
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import (
-    batch_error,
-    gap_error,
-    removed_partition_error,
-    timeout_error,
-)
+from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import PartitionResponse
@@ -196,7 +191,7 @@ class BatchCompletion:
         for batch in waiting + self._accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
-            self.fail_session(removed_partition_error(batch, remaining))
+            self.fail_session(batch_failure.removed_partition_error(batch, remaining))
 
     def fail_session(self, error: KafkaProdError) -> None:
         """Store the first permanent failure, which ends the session."""
@@ -216,14 +211,14 @@ class BatchCompletion:
         if renumbering.torn:
             for batch in renumbering.lost:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
-            self.fail_session(gap_error(state.partition))
+            self.fail_session(batch_failure.gap_error(state.partition))
             return
         if renumbering.sequence is not None:
             self._events.renumbered(state.partition, renumbering.sequence)
             return
         self._events.epoch_bumped(state.partition, producer)
         for batch in renumbering.lost:
-            error = batch_error(batch, _UNKNOWN_PRODUCER, session.acls)
+            error = batch_failure.batch_error(batch, _UNKNOWN_PRODUCER, session.acls)
             code = error_name(_UNKNOWN_PRODUCER.code)
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, code)
             self.fail_session(error)
@@ -246,7 +241,9 @@ class BatchCompletion:
         timeout_ms = self._client.config.delivery_timeout_ms
         for batch in expired:
             self.fail(batch, status_of(batch), _EXPIRED)
-            self.fail_session(timeout_error(batch, timeout_ms, failures, throttled_ms))
+            self.fail_session(
+                batch_failure.timeout_error(batch, timeout_ms, failures, throttled_ms)
+            )
 
     def finish_failure(self) -> None:
         """Fail the remaining batches and the session, once nothing is in flight after a failure."""

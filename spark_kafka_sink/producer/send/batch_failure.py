@@ -12,13 +12,8 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
-from spark_kafka_sink.protocol.error_codes import (
-    AUTHORIZATION_FAILED,
-    RECORDS_TOO_LARGE,
-    ClientErrorCode,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol import error_codes
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.records.decoder import read_records
 
 if TYPE_CHECKING:
@@ -99,7 +94,7 @@ def batch_error(
 ) -> DeliveryError:
     """Return the error for a batch that failed permanently with this response."""
     code, topic = response.code, batch.partition.topic
-    if code in RECORDS_TOO_LARGE and batch.records == 1 and not batch.ambiguous:
+    if code in error_codes.RECORDS_TOO_LARGE and batch.records == 1 and not batch.ambiguous:
         return RecordTooLargeError(
             too_large(batch, response),
             topic=topic,
@@ -108,7 +103,7 @@ def batch_error(
             hint="raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
             "the row smaller",
         )
-    denied = code in AUTHORIZATION_FAILED
+    denied = code in error_codes.AUTHORIZATION_FAILED
     details = [acls.denied(code, topic)] if denied else []
     details += [response.message] if response.message else []
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]

@@ -25,14 +25,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.protocol.error_codes import (
-    FATAL_TO_PRODUCER,
-    INVALID_METADATA,
-    MAYBE_APPENDED,
-    RETRIABLE_AT_LEADER,
-    ErrorCode,
-    is_known,
-)
+from spark_kafka_sink.protocol import error_codes
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 
 class Action(Enum):
@@ -91,7 +85,7 @@ def decide(code: int, facts: Facts) -> Decision:
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code == ErrorCode.message_too_large:
         return _too_large(code, facts)
-    if code in FATAL_TO_PRODUCER:
+    if code in error_codes.FATAL_TO_PRODUCER:
         return Decision(Action.FATAL, _status(code, facts))
     action = _retriable(code, facts)
     if action is not None and not facts.expired and facts.attempts_left:
@@ -114,9 +108,9 @@ def _too_large(code: int, facts: Facts) -> Decision:
 
 
 def _retriable(code: int, facts: Facts) -> Action | None:
-    if code in INVALID_METADATA:
+    if code in error_codes.INVALID_METADATA:
         return Action.REFRESH_AND_RETRY
-    if code in RETRIABLE_AT_LEADER:
+    if code in error_codes.RETRIABLE_AT_LEADER:
         return Action.RETRY
     if not facts.idempotent:
         return None
@@ -131,7 +125,7 @@ def _retriable(code: int, facts: Facts) -> Action | None:
 
 def is_unclear(code: int) -> bool:
     """Return True if the records may be in the log although no success was reported."""
-    return code in MAYBE_APPENDED or not is_known(code)
+    return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
 
 
 def _status(code: int, facts: Facts) -> DeliveryStatus:

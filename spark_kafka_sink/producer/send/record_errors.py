@@ -24,29 +24,11 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import is_letter
 from spark_kafka_sink.producer.rows import TOPIC_ROW_ERRORS, RowError, Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
-from spark_kafka_sink.protocol.error_codes import (
-    AUTHORIZATION_FAILED,
-    INVALID_RECORDS,
-    RECORDS_TOO_LARGE,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol import error_codes
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.records import decoder, encoder
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.decoder import (
-    Record,
-    RecordTails,
-    read_records,
-    read_tails,
-    records_section,
-)
-from spark_kafka_sink.records.encoder import (
-    encode_headers,
-    encode_records,
-    reencode_records,
-    size_bounds,
-    slice_records,
-)
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
@@ -59,6 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.protocol.produce import PartitionResponse
+    from spark_kafka_sink.records.decoder import Record, RecordTails
 
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -72,7 +55,9 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     """
     codec, sequence = batch.codec, batch.sequence
     whole = b"".join(bytes(part) for part in batch.encode())
-    tails = read_tails(records_section(whole, BatchHeader.parse(whole)), batch.records)
+    tails = decoder.read_tails(
+        decoder.records_section(whole, BatchHeader.parse(whole)), batch.records
+    )
     limits = BatchLimits(size)
     targets = np.zeros(batch.records, np.int8)
     layout = plan(targets, tails.sizes, 0, lambda _: None, limits)
@@ -96,8 +81,8 @@ def _part(
     first, last = int(deltas[0]), int(deltas.max())
     base = batch.base_timestamp + first
     piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
-    encoded = reencode_records(tails.tails.slice(start, stop - start), deltas - first)
-    section = slice_records(encoded, 0, stop - start)
+    encoded = encoder.reencode_records(tails.tails.slice(start, stop - start), deltas - first)
+    section = encoder.slice_records(encoded, 0, stop - start)
     numbers = None if rows is None else rows.slice(start, stop)
     piece.add(section, stop - start, batch.base_timestamp + last, rows=numbers)
     return piece
@@ -105,7 +90,7 @@ def _part(
 
 def records_of(batch: ProducerBatch) -> list[Record]:
     """Return the records of a batch, one object each."""
-    return list(read_records(b"".join(bytes(part) for part in batch.encode())))
+    return list(decoder.read_records(b"".join(bytes(part) for part in batch.encode())))
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
@@ -129,8 +114,10 @@ def closed_batch(partition: TopicPartition, created: float, columns: Columns) ->
     assert stamps is not None
     base = int(stamps[0])
     piece = ProducerBatch(partition, created, base, base, ready=True)
-    encoded = encode_records(columns, np.arange(len(columns), dtype=np.int32), stamps - base)
-    piece.add(slice_records(encoded, 0, len(columns)), len(columns), int(stamps.max()))
+    encoded = encoder.encode_records(
+        columns, np.arange(len(columns), dtype=np.int32), stamps - base
+    )
+    piece.add(encoder.slice_records(encoded, 0, len(columns)), len(columns), int(stamps.max()))
     return piece
 
 
@@ -139,7 +126,7 @@ def columns_of(records: list[Record]) -> Columns:
     return Columns(
         value=pa.array([record.value for record in records], pa.binary()),
         key=pa.array([record.key for record in records], pa.binary()),
-        headers=encode_headers(header_lists(records)),
+        headers=encoder.encode_headers(header_lists(records)),
         timestamps=np.array([record.timestamp for record in records], np.int64),
     )
 
@@ -166,7 +153,7 @@ class Fault(Enum):
     @classmethod
     def of(cls, response: PartitionResponse) -> Fault:
         """Return what the refusal of a batch concerns."""
-        if response.record_errors or response.code in INVALID_RECORDS:
+        if response.record_errors or response.code in error_codes.INVALID_RECORDS:
             return cls.RECORDS
         return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
 
@@ -248,7 +235,9 @@ class RecordErrorHandler:
         details = _details(batch, self._with_hint(batch, response), len(refused))
         letter_rows = topic.letters(rows, np.full(len(refused), row_error, np.int8), details)
         partition = TopicPartition(topic.name, UNASSIGNED)
-        bounds = _bounds(size_bounds(letter_rows.columns), self._config.batch_size - HEADER_SIZE)
+        bounds = _bounds(
+            encoder.size_bounds(letter_rows.columns), self._config.batch_size - HEADER_SIZE
+        )
         letters = [
             closed_batch(partition, batch.created, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
@@ -263,7 +252,7 @@ class RecordErrorHandler:
         """Return refused dead letters with the cause removed; None if that is impossible."""
         if response.code == ErrorCode.invalid_timestamp:
             return self._restamped(batch, response)
-        if response.code not in RECORDS_TOO_LARGE or batch.records > 1:
+        if response.code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
             return None
         record = letters.smaller(records_of(batch)[0])
         return None if record is None else self._replacement(batch, [record])
@@ -296,7 +285,7 @@ class RecordErrorHandler:
 
     def _with_hint(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
         """Return the response, with a hint in its message if an ACL is missing."""
-        if response.code not in AUTHORIZATION_FAILED:
+        if response.code not in error_codes.AUTHORIZATION_FAILED:
             return response
         hint = self._context.acls.hint(response.code, batch.partition.topic)
         message = f"{response.message}; " if response.message else ""
@@ -307,7 +296,7 @@ class RecordErrorHandler:
         name = error_name(response.code)
         message = self._with_hint(batch, response).message
         texts = [text or name for _, text in response.record_errors] or [message or name]
-        if response.code in RECORDS_TOO_LARGE and count == batch.records == 1:
+        if response.code in error_codes.RECORDS_TOO_LARGE and count == batch.records == 1:
             texts = [too_large(batch, response)]
         examples = [f"{partition}: {text}" for text in texts]
         self._context.bad_rows.refused(_row_error(response), count, examples)
@@ -344,7 +333,7 @@ def _without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
 
 
 def _row_error(response: PartitionResponse) -> RowError:
-    if response.code in RECORDS_TOO_LARGE:
+    if response.code in error_codes.RECORDS_TOO_LARGE:
         return RowError.OVERSIZED
     return TOPIC_ROW_ERRORS.get(response.code, RowError.REFUSED)
 

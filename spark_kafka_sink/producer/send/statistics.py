@@ -13,7 +13,7 @@ import json
 import logging
 import math
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.request import InFlightRequest
-    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import BrokerMeter
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator, Contents
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -76,30 +75,6 @@ _TRANSACTION_STATES = {
     TransactionState.ABORTING: "AbortingTransaction",
     TransactionState.ABORTED: "AbortedNotAcked",
 }
-
-
-class StatisticsOutput(Protocol):
-    """The destination of the lines."""
-
-    def write(self, line: str) -> None:
-        """Accept a line without blocking."""
-
-    def close(self) -> None:
-        """Wait until all lines are stored; no line follows."""
-
-
-class StatisticsLog:
-    """Logs each line at INFO."""
-
-    def __init__(self) -> None:
-        self._logger = visible_logger(LOGGER, logging.INFO)
-
-    def write(self, line: str) -> None:
-        """Log a line."""
-        self._logger.info("%s", line)
-
-    def close(self) -> None:
-        """Do nothing: no lines are buffered."""
 
 
 class StatisticsFiles:
@@ -176,7 +151,9 @@ class Statistics:
         self._started = now = session.clock.monotonic()
         self._interval = session.config.statistics_interval_ms / 1000 or math.inf
         self._due = now + self._interval
-        self._output = _output(session.settings.statistics_path, session.config)
+        path = session.settings.statistics_path
+        self._files = None if path is None else StatisticsFiles(path)
+        self._is_enabled = path is not None or session.config.statistics_interval_ms > 0
         self._transactions = session.transactions
         self._cluster = self._client.metadata.cluster
         self._updated_at = self._client.metadata.updated_at
@@ -185,12 +162,12 @@ class Statistics:
         self._identity = self._producer_state.producer_id, self._producer_state.epoch
         self._identities = 0
         """Number of producer ids and epochs granted since the start."""
-        self._state = self._idempotence_state, self._transaction_state
-        self._state_since = [now, now]
+        self._idempotence_state = self._transaction_state = "Init", now
+        """The state in librdkafka's words, and the time since which it has lasted."""
 
     def maybe_emit(self, now: float) -> None:
         """Write a line if statistics are enabled and one is due."""
-        if self._output is None:
+        if not self._is_enabled:
             return
         self._cluster = self._client.metadata.cluster
         self._updated_at = self._client.metadata.updated_at
@@ -201,31 +178,33 @@ class Statistics:
 
     def finish(self, now: float) -> None:
         """Write the last line if statistics are enabled, and wait until it is stored."""
-        if self._output is not None:
+        if self._is_enabled:
             self._observe(now)
             self._emit(now)
-            self._output.close()
+        if self._files is not None:
+            self._files.close()
 
     def _emit(self, now: float) -> None:
         """Write a line; an error ends neither the session nor its close."""
-        assert self._output is not None
         try:
-            self._output.write(json.dumps(self.collect(now)))
+            line = json.dumps(self.collect(now))
+            if self._files is None:
+                visible_logger(LOGGER, logging.INFO).info("%s", line)
+            else:
+                self._files.write(line)
         except Exception as error:  # noqa: BLE001 - must not cause a retry of the task
             _LOG.warning("cannot write a line of statistics: %s", text_of(error))
 
     def _observe(self, now: float) -> None:
         """Record changes since the last turn."""
-        state = self._idempotence_state, self._transaction_state
-        if state != self._state:
-            changed = [
-                before is not after for before, after in zip(self._state, state, strict=True)
-            ]
-            self._state = state
-            self._state_since = [
-                now if new else since for new, since in zip(changed, self._state_since, strict=True)
-            ]
-        identity = self._producer_state.producer_id, self._producer_state.epoch
+        producer, transactions = self._producer_state, self._transactions
+        if self._client.config.enable_idempotence:
+            state = _IDEMPOTENCE_STATES[producer.state]
+            self._idempotence_state = _since(self._idempotence_state, state, now)
+        if transactions is not None:
+            state = _TRANSACTION_STATES[transactions.state]
+            self._transaction_state = _since(self._transaction_state, state, now)
+        identity = producer.producer_id, producer.epoch
         if identity != self._identity:
             self._identity = identity
             self._identities += identity[0] >= 0
@@ -254,10 +233,7 @@ class Statistics:
         }
 
     def _totals(
-        self,
-        report: DeliveryReport,
-        waiting: Mapping[TopicPartition, Contents],
-        incomplete: int,
+        self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], incomplete: int
     ) -> dict[str, Any]:
         brokers, memory = report.metrics.brokers, self._accumulator.pool
         sent = [batch for state in self._states for batch in (*state.in_flight, *state.retries)]
@@ -278,19 +254,21 @@ class Statistics:
 
     def _brokers(self, now: float) -> dict[str, Any]:
         connections = {one.node.node_id: one for one in self._client.network.brokers()}
-        return {
-            f"{meter.name}/{meter.node_id if meter.node_id >= 0 else 'bootstrap'}": {
-                "name": f"{meter.name}/{meter.node_id if meter.node_id >= 0 else 'bootstrap'}",
+        brokers: dict[str, Any] = {}
+        for meter in self._report.meters.brokers.values():
+            is_learned = meter.node_id >= 0
+            name = f"{meter.name}/{meter.node_id if is_learned else 'bootstrap'}"
+            brokers[name] = {
+                "name": name,
                 "nodeid": meter.node_id,
                 "nodename": meter.name,
-                "source": "learned" if meter.node_id >= 0 else "configured",
+                "source": "learned" if is_learned else "configured",
                 **_connection(connections.get(meter.node_id), now),
                 **_counters(meter),
-                **{name: window(times) for name, times in meter.roll().items()},
+                **{window_name: window(times) for window_name, times in meter.roll().items()},
                 "toppars": self._toppars(meter.node_id),
             }
-            for meter in self._report.meters.brokers.values()
-        }
+        return brokers
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
         led = [state.partition for state in self._states if state.leader == node_id]
@@ -303,10 +281,7 @@ class Statistics:
         }
 
     def _topics(
-        self,
-        report: DeliveryReport,
-        waiting: Mapping[TopicPartition, Contents],
-        now: float,
+        self, report: DeliveryReport, waiting: Mapping[TopicPartition, Contents], now: float
     ) -> dict[str, Any]:
         parts = {part.key: part for part in report.partitions}
         for topic, partition in (*waiting, *(state.partition for state in self._states)):
@@ -333,9 +308,7 @@ class Statistics:
         }
 
     def _partition(
-        self,
-        part: PartitionReport,
-        waiting: Mapping[TopicPartition, Contents],
+        self, part: PartitionReport, waiting: Mapping[TopicPartition, Contents]
     ) -> dict[str, Any]:
         partition = TopicPartition(part.topic, part.partition)
         open_records, open_bytes, records, size = waiting.get(partition, (0, 0, 0, 0))
@@ -361,26 +334,15 @@ class Statistics:
             "next_err_seq": part.next_err_seq or 0,
         }
 
-    @property
-    def _idempotence_state(self) -> str:
-        if not self._client.config.enable_idempotence:
-            return "Init"
-        return _IDEMPOTENCE_STATES[self._producer_state.state]
-
-    @property
-    def _transaction_state(self) -> str:
-        if self._transactions is None:
-            return "Init"
-        return _TRANSACTION_STATES[self._transactions.state]
-
     def _eos(self, now: float) -> dict[str, Any]:
-        idempotence_age, transaction_age = (int((now - at) * 1000) for at in self._state_since)
         transactions = self._transactions
+        idempotence_state, idempotence_since = self._idempotence_state
+        transaction_state, transaction_since = self._transaction_state
         return {
-            "idemp_state": self._idempotence_state,
-            "idemp_stateage": idempotence_age,
-            "txn_state": self._transaction_state,
-            "txn_stateage": transaction_age,
+            "idemp_state": idempotence_state,
+            "idemp_stateage": int((now - idempotence_since) * 1000),
+            "txn_state": transaction_state,
+            "txn_stateage": int((now - transaction_since) * 1000),
             "txn_may_enq": transactions is not None and transactions.state not in FAILED,
             "producer_id": self._producer_state.producer_id,
             "producer_epoch": self._producer_state.epoch,
@@ -414,11 +376,9 @@ def window(values: Histogram) -> dict[str, int]:
     }
 
 
-def _output(path: str | None, config: ProducerConfig) -> StatisticsOutput | None:
-    """Return the destination of the lines; None if statistics are disabled."""
-    if path is not None:
-        return StatisticsFiles(path)
-    return StatisticsLog() if config.statistics_interval_ms else None
+def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
+    """Return a state and the time of its beginning; `before` if it has not changed."""
+    return before if before[0] == state else (state, now)
 
 
 def _counters(meter: BrokerMeter) -> dict[str, Any]:

@@ -29,15 +29,9 @@ from spark_kafka_sink.client.cluster import Node, TopicPartition
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.producer.transactions.state import coordinator_error
-from spark_kafka_sink.protocol import transactions
+from spark_kafka_sink.protocol import error_codes, transactions
 from spark_kafka_sink.protocol.codec import encode
-from spark_kafka_sink.protocol.error_codes import (
-    COORDINATOR_BUSY,
-    COORDINATOR_MOVED,
-    ClientErrorCode,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.transactions import OpenTransaction
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate, request_type
@@ -49,7 +43,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.acl import AclAdvisor
-    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.protocol.messages import Values
 
 
@@ -83,9 +77,9 @@ def decide(api: ApiKey, code: int) -> CoordinatorAction:
     """
     if code == ErrorCode.none:
         return CoordinatorAction.DONE
-    if code in COORDINATOR_BUSY:
+    if code in error_codes.COORDINATOR_BUSY:
         return CoordinatorAction.RETRY
-    if code in COORDINATOR_MOVED:
+    if code in error_codes.COORDINATOR_MOVED:
         return CoordinatorAction.FIND_COORDINATOR
     if api is ApiKey.ADD_PARTITIONS_TO_TXN and code in _PARTITION_ACTIONS:
         return _PARTITION_ACTIONS[ErrorCode(code)]

@@ -14,29 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.transactions import coordinator
-from spark_kafka_sink.producer.transactions.coordinator import (
-    CoordinatorAction,
-    CoordinatorLookup,
-    decide,
-)
+from spark_kafka_sink.producer.transactions import coordinator, state
+from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
 from spark_kafka_sink.producer.transactions.partitions import (
-    PartitionState,
+    AddState,
     TransactionPartitions,
 )
-from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
-from spark_kafka_sink.producer.transactions.state import (
-    ENDED,
-    FAILED,
-    Elapsed,
-    TransactionState,
-    TransactionTimer,
-    aborted_write_error,
-    coordinator_error,
-    next_state,
-    second_attempt_error,
-    timed_out_error,
-)
+from spark_kafka_sink.producer.transactions.state import ENDED, FAILED, Elapsed, TransactionState
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -49,10 +33,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.request import Completion, Request
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.transactions.settings import (
-        JoinedTransaction,
-        TransactionSettings,
-    )
     from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +64,7 @@ class TransactionManager:
         self,
         client: Client,
         producer_state: ProducerState,
-        settings: TransactionSettings,
+        settings: state.TransactionSettings,
         acls: AclAdvisor,
     ) -> None:
         self.settings = settings
@@ -111,12 +91,14 @@ class TransactionManager:
         # Sender thread only.
         self.denied: set[str] = set()
         """Topics that may not be written to, until the sender handles them."""
-        self._coordinator = CoordinatorLookup(client, settings.first_id, acls)
+        self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
         """The abort flag until its check is complete."""
         self._partitions = TransactionPartitions()
-        self._timer = TransactionTimer(None if settings.two_phase else settings.timeout_ms / 1000)
+        self._timer = state.TransactionTimer(
+            None if settings.two_phase else settings.timeout_ms / 1000
+        )
         self._in_flight = False
         self._problem = ""
         config = client.config
@@ -240,7 +222,7 @@ class TransactionManager:
         waits_for_coordinator = self.state in {
             TransactionState.UNINITIALIZED,
             TransactionState.ABORTING,
-        } or (self._checks_flag or self._partitions.of(PartitionState.NEW))
+        } or (self._checks_flag or self._partitions.of(AddState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.at - now, self._coordinator.wait(now))
@@ -253,7 +235,7 @@ class TransactionManager:
             return has_records
         if self._checks_flag:
             return True
-        return self.state not in FAILED and bool(self._partitions.of(PartitionState.NEW))
+        return self.state not in FAILED and bool(self._partitions.of(AddState.NEW))
 
     @property
     def _checks_flag(self) -> bool:
@@ -295,7 +277,7 @@ class TransactionManager:
             return
         elapsed = self._timer.check(now)
         if elapsed is Elapsed.ALL:
-            raise timed_out_error(self.settings)
+            raise state.timed_out_error(self.settings)
         if elapsed is Elapsed.HALF:
             _LOG.warning(
                 "transactional id %s: half of transaction.timeout.ms = %d has passed, and the "
@@ -322,7 +304,7 @@ class TransactionManager:
             self._accept_producer()
         else:
             self._unchecked_flag = flag
-            self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
+            self._coordinator = coordinator.CoordinatorLookup(self._client, flag, self._acls)
 
     def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write.
@@ -337,7 +319,7 @@ class TransactionManager:
         elif code:
             self._retry_or_raise(completion, code, now)
         elif self.state is TransactionState.INITIALIZING:
-            raise aborted_write_error(self.settings.transactional_id)
+            raise state.aborted_write_error(self.settings.transactional_id)
 
     def _accept_producer(self) -> None:
         """Let the sender write with the producer id."""
@@ -353,15 +335,15 @@ class TransactionManager:
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
             return coordinator.opened(response, self.settings, connection)
-        if int(response.producer_epoch) != FIRST_EPOCH:
+        if int(response.producer_epoch) != state.FIRST_EPOCH:
             self._producer_state.transition_to(ProducerIdState.MISSING)
-            raise second_attempt_error(joined.claim_id)
+            raise state.second_attempt_error(joined.claim_id)
         self._coordinate(joined)
         return joined.producer
 
-    def _coordinate(self, joined: JoinedTransaction) -> None:
+    def _coordinate(self, joined: state.JoinedTransaction) -> None:
         """Switch to the transaction's coordinator, which may be another broker."""
-        self._coordinator = self._own_coordinator = CoordinatorLookup(
+        self._coordinator = self._own_coordinator = coordinator.CoordinatorLookup(
             self._client, joined.producer.transactional_id, self._acls
         )
 
@@ -372,7 +354,7 @@ class TransactionManager:
             return
         refused: set[int] = set()
         for partition, code in coordinator.partition_errors(completion.response).items():
-            action = decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
+            action = coordinator.decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
                 self._partitions.added(partition)
             elif action is CoordinatorAction.DENIED:
@@ -399,21 +381,21 @@ class TransactionManager:
         if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
             self._transition_to(TransactionState.ABORTED)
             return
-        action = decide(completion.request.api, code)
+        action = coordinator.decide(completion.request.api, code)
         if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
             self._schedule_retry(action, code, now)
         else:
             self._transition_to(TransactionState.FATAL_ERROR)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
-        action = decide(completion.request.api, code)
+        action = coordinator.decide(completion.request.api, code)
         if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
             self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
             self._transition_to(TransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
-        raise coordinator_error(completion, code, transactional_id, self._acls, self.settings)
+        raise state.coordinator_error(completion, code, transactional_id, self._acls, self.settings)
 
     def _schedule_retry(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)
@@ -440,7 +422,7 @@ class TransactionManager:
             return
         self._transition_to(TransactionState.ABORTING)
 
-    def _transition_to(self, state: TransactionState) -> None:
-        self.state = next_state(self.state, state)
-        if state in ENDED:
+    def _transition_to(self, after: TransactionState) -> None:
+        self.state = state.next_state(self.state, after)
+        if after in ENDED:
             self.over.set()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class PartitionState(Enum):
+class AddState(Enum):
     """The state of a partition in the transaction."""
 
     NEW = auto()
@@ -31,18 +31,18 @@ class TransactionPartitions:
     """The partitions of one transaction; sender thread only."""
 
     def __init__(self) -> None:
-        self._states: dict[TopicPartition, PartitionState] = {}
+        self._states: dict[TopicPartition, AddState] = {}
         self._unused: set[TopicPartition] = set()
         """Partitions that were added and have not been sent to yet."""
 
     def is_added(self, partition: TopicPartition) -> bool:
         """Return True if the coordinator has confirmed the partition."""
-        return self._states.get(partition) is PartitionState.ADDED
+        return self._states.get(partition) is AddState.ADDED
 
     def pending(self, topic: str) -> int:
         """Return how many of a topic's partitions are to be added or are being added."""
         return sum(
-            partition.topic == topic and state is not PartitionState.ADDED
+            partition.topic == topic and state is not AddState.ADDED
             for partition, state in self._states.items()
         )
 
@@ -58,27 +58,27 @@ class TransactionPartitions:
     def want(self, partitions: Iterable[TopicPartition]) -> None:
         """Request that these partitions are added, unless that is done or in progress."""
         for partition in partitions:
-            self._states.setdefault(partition, PartitionState.NEW)
+            self._states.setdefault(partition, AddState.NEW)
 
-    def of(self, state: PartitionState) -> list[TopicPartition]:
+    def of(self, state: AddState) -> list[TopicPartition]:
         """Return the partitions in this state, in the order in which they were requested."""
         return [partition for partition, now in self._states.items() if now is state]
 
     def adding(self) -> list[TopicPartition]:
         """Return all partitions to be added, and mark them as being added."""
-        added = self.of(PartitionState.NEW)
-        self._states.update(dict.fromkeys(added, PartitionState.ADDING))
+        added = self.of(AddState.NEW)
+        self._states.update(dict.fromkeys(added, AddState.ADDING))
         return added
 
     def added(self, partition: TopicPartition) -> None:
         """Record that the coordinator has added the partition."""
-        self._states[partition] = PartitionState.ADDED
+        self._states[partition] = AddState.ADDED
         self._unused.add(partition)
 
     def retry_adding(self) -> None:
         """Mark the partitions being added as to be added again."""
-        adding = self.of(PartitionState.ADDING)
-        self._states.update(dict.fromkeys(adding, PartitionState.NEW))
+        adding = self.of(AddState.ADDING)
+        self._states.update(dict.fromkeys(adding, AddState.NEW))
 
     def drop(self, partition: TopicPartition) -> None:
         """Remove a refused partition; a later batch may request it again."""

@@ -24,7 +24,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.exactly_once.transactional_id import ClaimId, Scope, new_nonce
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
-from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.exactly_once.crashing import CrashError, stepped_driver

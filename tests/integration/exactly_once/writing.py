@@ -27,7 +27,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     prefix_pattern,
 )
 from spark_kafka_sink.producer.session import borrow_session, give_back_session
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.integration.support.producing import config

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import SecurityConfig
     from spark_kafka_sink.producer.context import SessionSettings
     from spark_kafka_sink.producer.producer_id import ProducerState
-    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 T = TypeVar("T")

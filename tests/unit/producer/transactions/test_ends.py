@@ -11,7 +11,7 @@ import pytest
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import Trouble

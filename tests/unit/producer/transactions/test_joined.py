@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.producer.transactions.state import JoinedTransaction, TransactionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey

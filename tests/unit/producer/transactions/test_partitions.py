@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.producer.transactions.partitions import (
-    PartitionState,
+    AddState,
     TransactionPartitions,
     UnassignedBatches,
 )
@@ -34,7 +34,7 @@ def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tu
 def test_a_partition_is_added_once() -> None:
     partitions = TransactionPartitions()
     partitions.want([FIRST, FIRST, OTHER])
-    assert partitions.of(PartitionState.NEW) == [FIRST, OTHER]
+    assert partitions.of(AddState.NEW) == [FIRST, OTHER]
     assert partitions.adding() == [FIRST, OTHER]
     partitions.want([FIRST, SECOND])
     assert partitions.adding() == [SECOND]

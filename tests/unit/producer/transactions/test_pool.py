@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from tests.support.harness.offline import config
 
 FIRST = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=1_000)

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.producer.transactions.state import TransactionSettings
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
