@@ -8,11 +8,11 @@ import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from spark_kafka_sink.broker.config import LOG, BrokerConfig
+from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
@@ -22,7 +22,6 @@ from spark_kafka_sink.common.secret import ENVIRONMENT, FILE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_kafka_sink.broker.config import BrokerOptions
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
 
@@ -191,8 +190,7 @@ class BrokerArguments:
         int, typer.Option(help="Simulated replication delay of the followers.")
     ] = 0
     data_dir: Annotated[
-        str | None,
-        typer.Option(help="Directory for logs and offsets; kept between restarts."),
+        str | None, typer.Option(help="Directory for logs and offsets; kept between restarts.")
     ] = None
     storage: Annotated[
         str,
@@ -285,32 +283,13 @@ class BrokerArguments:
             ConfigError: a topic, a topic config, or a user cannot be parsed.
         """
         topics = [TopicArgument.parse(text) for text in self.topic or ()]
-        return {
-            "topics": {one.name: one.partitions for one in topics},
-            "replication_factors": {one.name: one.replicas for one in topics if one.replicas},
-            "port": self.port,
-            "host": self.host,
-            "advertised_listeners": self.advertised_listeners,
-            "nodes": self.nodes,
-            "auto_create_topics": self.auto_create_topics,
-            "follower_lag_ms": self.follower_lag_ms,
-            "data_dir": self.data_dir,
-            "storage": self.storage,
+        options: BrokerOptions = {
+            "topics": {topic.name: topic.partitions for topic in topics},
+            "replication_factors": {
+                topic.name: topic.replicas for topic in topics if topic.replicas
+            },
             "faults": tuple(self.fault or ()),
             "topic_configs": _topic_configs(self.topic_config or ()),
-            "default_partitions": self.default_partitions,
-            "replication_factor": self.replication_factor,
-            "message_max_bytes": self.message_max_bytes,
-            "cluster_id": self.cluster_id,
-            "transaction_version": self.transaction_version,
-            "api_versions_of": self.api_versions_of,
-            "transaction_max_timeout_ms": self.transaction_max_timeout_ms,
-            "transactional_id_expiration_ms": self.transactional_id_expiration_ms,
-            "replica_lag_time_max_ms": self.replica_lag_time_max_ms,
-            "session_timeout_ms": self.session_timeout_ms,
-            "group_min_session_timeout_ms": self.group_min_session_timeout_ms,
-            "group_max_session_timeout_ms": self.group_max_session_timeout_ms,
-            "retention_check_ms": self.retention_check_ms,
             "tls": certificate(
                 tls=self.tls,
                 certificate=self.tls_certificate,
@@ -318,16 +297,13 @@ class BrokerArguments:
                 ca=self.tls_ca,
                 password=self.tls_key_password,
             ),
-            "client_certificates": self.client_certificates,
             "sasl": users(self.sasl_user or ()) or None,
             "sasl_mechanisms": self.sasl_mechanism,
-            "scram_iterations": self.scram_iterations,
             "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
-            "connections_max_reauth_ms": self.connections_max_reauth_ms,
-            "failed_authentication_delay_ms": self.failed_authentication_delay_ms,
-            "handshake_timeout_ms": self.handshake_timeout_ms,
             "denials": tuple(self.deny or ()),
         }
+        unchanged = BrokerOptions.__annotations__.keys() - options.keys()
+        return cast("BrokerOptions", {name: getattr(self, name) for name in unchanged} | options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +325,7 @@ class TopicArgument:
         good = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
         if not good:
             raise ConfigError(
-                f"--topic {text} is invalid",
-                hint="Use name:partitions or name:partitions:replicas",
+                f"--topic {text} is invalid", hint="Use name:partitions or name:partitions:replicas"
             )
         return cls(name, *map(int, numbers))
 
@@ -395,7 +370,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
         with EmbeddedBroker(**options) as kafka:
             typer.echo(f"{READY} {kafka.bootstrap_servers}")
             if options.get("tls") or kafka.config.security.mechanisms:
-                _say_how_to_come(kafka, ca_file)
+                _print_client_options(kafka, ca_file)
             stop.wait()
         typer.echo("kafkaprod broker stopped")
     finally:
@@ -403,7 +378,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
             signal.signal(number, handler)
 
 
-def _say_how_to_come(kafka: EmbeddedBroker, ca_file: str | None) -> None:
+def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
     path = None
     if kafka.config.tls:
         path = kafka.ca_file if ca_file is None else Path(ca_file)

@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
-from spark_kafka_sink.cli.kafka_options import OptionsFile, fail, kafka_options
-from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.cli.kafka_options import OptionsFile, connection_options, fail
+from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.demo.run import BOOTSTRAP
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
 from spark_kafka_sink.diagnostics.examination import Intent, connect, quiet_log
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
@@ -100,11 +99,11 @@ def doctor(
     wanted = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
     with quiet_log("spark_kafka_sink"):
         findings = Doctor(intent=intent, produce=wanted, seconds=timeout).examine()
-        shown = list(findings) if as_json else list(_as_they_come(findings))
+        shown = list(findings) if as_json else list(_print_each(findings))
     failed = worst(shown) is Severity.ERROR
     if as_json:
-        told = {"ok": not failed, "findings": [each.to_json() for each in shown]}
-        typer.echo(json.dumps(told, indent=2))
+        output = {"ok": not failed, "findings": [each.to_json() for each in shown]}
+        typer.echo(json.dumps(output, indent=2))
     if failed:
         raise typer.Exit(1)
 
@@ -112,17 +111,13 @@ def doctor(
 def _config(
     servers: str | None, topic: str | None, option: list[str] | None, file: Path | None
 ) -> SinkConfig:
-    given = kafka_options(file, option or (), of_sink=True)
-    if servers is not None:
-        given[BOOTSTRAP] = servers
+    given = connection_options(file, option or (), servers, of_sink=True)
     if topic is not None:
         given["topic"] = topic
-    if BOOTSTRAP not in given:
-        raise ConfigError("no brokers are given", hint="Add --bootstrap-servers host:port")
     return SinkConfig.parse(given)
 
 
-def _as_they_come(findings: Iterator[Finding]) -> Iterator[Finding]:
+def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Print each finding immediately, as the next step may take long."""
     out = Console(highlight=False)
     for finding in findings:

@@ -15,6 +15,7 @@ from spark_kafka_sink.config.names import RECOGNISED, SERIALIZERS, SINK_NAMES, i
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
+from spark_kafka_sink.demo.run import BOOTSTRAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -94,6 +95,22 @@ def kafka_options(
     known = SINK_NAMES if of_sink else {}
     from_file = _from_file(config, known) if config is not None else {}
     return from_file | dict(_option(text, known) for text in given)
+
+
+def connection_options(
+    config: Path | None, given: Iterable[str], servers: str | None, *, of_sink: bool = False
+) -> dict[str, str]:
+    """Return the options like `kafka_options`, with the brokers of --bootstrap-servers.
+
+    Raises:
+        ConfigError: see `kafka_options`; or there are no brokers.
+    """
+    options = kafka_options(config, given, of_sink=of_sink)
+    if servers is not None:
+        options[BOOTSTRAP] = servers
+    if BOOTSTRAP not in options:
+        raise ConfigError("no brokers are given", hint="Add --bootstrap-servers host:port")
+    return options
 
 
 def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:

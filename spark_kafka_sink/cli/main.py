@@ -9,10 +9,7 @@ from typing import Annotated
 
 import typer
 
-from spark_kafka_sink.cli.broker import (
-    BrokerArguments,
-    serve,
-)
+from spark_kafka_sink.cli.broker import BrokerArguments, serve
 from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, doctor, reach
 from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,

@@ -15,14 +15,13 @@ from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,
     OptionsFile,
     command,
+    connection_options,
     fail,
-    kafka_options,
 )
-from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, TransactionError
+from spark_kafka_sink.common.errors import KafkaProdError, TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.demo.run import BOOTSTRAP
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.operator import Standing, TransactionOperator
 from spark_kafka_sink.exactly_once.protocol import Decided, Nothing
@@ -83,7 +82,7 @@ def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
 def records_table(records: Mapping[str, Record]) -> Table:
     """Return the table with the latest record of each scope in the decision log."""
     table = Table(title=f"Decision log: {plural(len(records), 'scope')}")
-    for name in ("scope", "latest batch", "it is", "query", "since"):
+    for name in ("scope", "latest batch", "status", "query", "since"):
         table.add_column(name, overflow="fold")
     for name in ("transactions", "records"):
         table.add_column(name, justify="right")
@@ -92,7 +91,7 @@ def records_table(records: Mapping[str, Record]) -> Table:
         table.add_row(
             scope,
             "" if isinstance(state, Nothing) else state.batch,
-            _what_it_is(record),
+            _status(record),
             "" if isinstance(state, Nothing) else state.query or "",
             _moment(record.at_ms),
             f"{record.transactions:,}",
@@ -109,7 +108,7 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     rows = (
         ("scope", str(view.scope)),
         ("batch", view.batch),
-        ("standing", f"{view.standing.value}: {_MEANING[view.standing]}"),
+        ("standing", f"{view.standing.value}: {_STANDINGS[view.standing]}"),
         ("state", view.state.value),
         ("producer id, epoch", f"{view.producer_id}, {view.epoch}"),
         ("coordinator", f"broker {view.coordinator}"),
@@ -144,19 +143,17 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     return table
 
 
-_MEANING = {
+_STANDINGS = {
     Standing.DECIDED: "committed by the next driver, or with `kafkaprod transactions commit`",
     Standing.UNDECIDED: "a running driver may still decide its batch",
     Standing.ORPHAN: "can no longer be decided; aborted by the next driver, or with "
     "`kafkaprod transactions abort`",
     Standing.DRIVER: "used by a driver for one append to the decision log",
 }
-
-
 _MARKERS = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
 
 
-def _what_it_is(record: Record) -> str:
+def _status(record: Record) -> str:
     if record.is_torn:
         return "torn"
     if isinstance(record.state, Nothing):
@@ -177,8 +174,7 @@ def _moment(at_ms: int) -> str:
 
 
 transactions = typer.Typer(
-    no_args_is_help=True,
-    help="List exactly-once transactions, and commit or abort them.",
+    no_args_is_help=True, help="List exactly-once transactions, and commit or abort them."
 )
 
 
@@ -298,14 +294,9 @@ def abort(
 def _operator(where: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options; print its errors and exit with status 1."""
     try:
-        given = kafka_options(where.config, where.option or ())
-        if where.bootstrap_servers is not None:
-            given[BOOTSTRAP] = where.bootstrap_servers
-        if BOOTSTRAP not in given:
-            raise ConfigError("no brokers are given", hint="Add --bootstrap-servers host:port")
         parsed = SinkConfig.parse(
-            {
-                **given,
+            connection_options(where.config, where.option or (), where.bootstrap_servers)
+            | {
                 "deliveryGuarantee": "exactly-once",
                 "transactionalIdPrefix": where.prefix,
                 "decisionLogTopic": where.decision_log_topic,

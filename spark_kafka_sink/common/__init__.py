@@ -8,7 +8,7 @@ In reading order:
 - `text`: sizes and counts, quoted user input, typo hints, valid topic names
 - `secret`: masked option values, and detection of credentials in names and URIs
 - `clock`: a clock that tests can replace, and a deadline for calls without a timeout
-- `debug_log`: the events of kafka.debug
+- `debug_log`: the events of kafka.debug, and warnings logged once per process
 - `arguments`: checks of arguments to public functions
 - `extras`: optional dependencies, and the supported PySpark releases
 - `version`: the package's version

@@ -1,4 +1,4 @@
-"""The events of kafka.debug, logged through `logging`.
+"""The events of kafka.debug, logged through `logging`, and warnings logged once per process.
 
 Each context has a logger, `spark_kafka_sink.debug.<context>`; the names are librdkafka's. An event
 is one message: its name, then fields as name=value, so that a batch can be followed by its ids::
@@ -18,6 +18,7 @@ import logging
 import os
 import sys
 from enum import StrEnum
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,6 +50,12 @@ WITHOUT_EVENTS = frozenset(
 """librdkafka's contexts without events in this producer: accepted, but nothing is logged."""
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _numbers = count(1)
+
+
+@cache
+def warn_once(logger: logging.Logger, text: str, *values: str) -> None:
+    """Log a warning, but only once per process for the same values."""
+    logger.warning(text, *values)
 
 
 class Context(StrEnum):

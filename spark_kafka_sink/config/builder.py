@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.common.debug_log import parse_contexts
+from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.secret import refuse_credentials
-from spark_kafka_sink.common.text import TOPIC_NAMES, did_you_mean, is_topic_name, shown
+from spark_kafka_sink.common.text import did_you_mean, shown
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import (
@@ -32,7 +30,7 @@ from spark_kafka_sink.config.enums import (
 )
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.names import split_options
-from spark_kafka_sink.config.option import PREFIX, parse_values, wrong_value
+from spark_kafka_sink.config.option import PREFIX, check_topic, parse_values, wrong_value
 from spark_kafka_sink.config.options import BATCH_WRITE_LINGER_MS, PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, largest_request, longest_linger
@@ -69,19 +67,16 @@ def build_security(given: NamedOptions) -> SecurityConfig:
         if (option.startswith("ssl.") and not protocol.uses_tls and option not in _HARMLESS) or (
             option.startswith("sasl.") and not protocol.uses_sasl
         ):
-            warn_unused(values.name(option), protocol.value)
+            warn_once(
+                _logger,
+                "Option %s has no effect because kafka.security.protocol is %s",
+                values.name(option),
+                protocol.value,
+            )
     return SecurityConfig(
         protocol=protocol,
         tls=tls_config(values) if protocol.uses_tls else None,
         sasl=sasl_config(values) if protocol.uses_sasl else None,
-    )
-
-
-@cache
-def warn_unused(option: str, protocol: str) -> None:
-    """Warn once per process that the protocol does not use an option; the value is not shown."""
-    _logger.warning(
-        "Option %s has no effect because kafka.security.protocol is %s", option, protocol
     )
 
 
@@ -110,16 +105,10 @@ _CONVERTED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The fields of `ProducerConfig` and `SinkConfig` by name, with their final values."""
-
-    producer: dict[str, Any]
-    sink: dict[str, Any]
-
-
-def build(options: Mapping[str, str], *, batch_write: bool = False) -> Settings:
-    """Validate all options of a write.
+def build(
+    options: Mapping[str, str], *, batch_write: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Validate all options of a write; return the fields of `ProducerConfig` and `SinkConfig`.
 
     Raises:
         ConfigError: see `SinkConfig.parse`.
@@ -132,15 +121,13 @@ def build(options: Mapping[str, str], *, batch_write: bool = False) -> Settings:
     _check_protocol_of_addresses(given.producer[BOOTSTRAP], security.protocol)
     exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
     del producer["transaction_timeout_ms"]
-    return Settings(
-        producer=producer | {"security": security},
-        sink=_sink_fields(sink_values)
-        | {
-            "profile": profile,
-            "exactly_once": exactly_once,
-            "topic_creation": TopicCreation.from_options(sink_values, given.sink),
-        },
-    )
+    producer["security"] = security
+    sink = _sink_fields(sink_values) | {
+        "profile": profile,
+        "exactly_once": exactly_once,
+        "topic_creation": TopicCreation.from_options(sink_values, given.sink),
+    }
+    return producer, sink
 
 
 def _producer_fields(
@@ -234,7 +221,7 @@ def _partitioner(word: str, java_class: str) -> dict[str, Any]:
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     topic, report_path = values["topic"], values["reportPath"]
     if topic is not None:
-        check_topic(topic)
+        check_topic("topic", topic)
     for key in ("reportPath", "statisticsPath"):
         if values[key] is not None:
             refuse_credentials(values[key], key)
@@ -257,7 +244,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
     policy = DeadLetterPolicy.from_options(values)
     if policy.dead_letter_topic is not None:
-        check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
+        check_topic("errors.deadletterqueue.topic.name", policy.dead_letter_topic)
         if policy.dead_letter_topic == values["topic"]:
             raise ConfigError(
                 f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which "
@@ -281,16 +268,3 @@ def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
         "opentelemetry": values["metrics.opentelemetry"],
     }
-
-
-def check_topic(topic: str, option: str = "topic") -> None:
-    """Raise if a name is not valid for a Kafka topic (Kafka's Topic.validate).
-
-    Raises:
-        ConfigError: the name is empty, too long, "." or "..", or has invalid characters.
-    """
-    if not is_topic_name(topic):
-        raise ConfigError(
-            f"option {option} is {shown(topic)}, which is not a valid topic name",
-            hint=TOPIC_NAMES,
-        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option import Importance, Kind, Option
+from spark_kafka_sink.config.option import Option, flag, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,33 +26,26 @@ class Tolerance(StrEnum):
     """Bad rows go to the dead letter topic; without one they are dropped, counted and logged."""
 
 
-def _option(name: str, java: str | bool | None, doc: str, *choices: str) -> Option:
-    kind = Kind.BOOLEAN if isinstance(java, bool) else Kind.STRING
-    return Option(
-        name=name, kind=kind, java=java, doc=doc, choices=choices, importance=Importance.MEDIUM
-    )
-
-
 DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
-    _option(
+    text(
         "errors.tolerance",
         Tolerance.NONE.value,
         "What to do with a row that cannot be written: fail the task (none), or write it to "
         "the dead letter topic and continue (all).",
-        *Tolerance,
+        choices=tuple(Tolerance),
     ),
-    _option(
+    text(
         "errors.deadletterqueue.topic.name",
         None,
         "Dead letter topic for rows that cannot be written; without it, errors.tolerance=all "
         "drops them (counted and logged).",
     ),
-    _option(
+    flag(
         "errors.deadletterqueue.context.headers.enable",
         True,
         "Add headers that describe the error, named as in Kafka Connect (__connect.errors.*).",
     ),
-    _option(
+    text(
         "errors.maxRatio",
         "1.0",
         "Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after "

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name, shown
-from spark_kafka_sink.config.option import Importance, Kind, Option
+from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.config.option import HIGH, LOW, Option, check_topic, flag, integer, long, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,89 +43,83 @@ class DeliveryGuarantee(StrEnum):
     """A read_committed reader sees each batch exactly once, even if Spark retries."""
 
 
-def _option(
-    name: str, java: str | bool | None, doc: str, importance: Importance = Importance.LOW
-) -> Option:
-    kind = Kind.BOOLEAN if isinstance(java, bool) else Kind.STRING
-    return Option(name=name, kind=kind, java=java, doc=doc, importance=importance)
-
-
 EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
-    Option(
-        name="deliveryGuarantee",
-        kind=Kind.STRING,
-        java=DeliveryGuarantee.AT_LEAST_ONCE.value,
-        doc="exactly-once: write rows in transactions; read_committed consumers see each batch "
+    text(
+        "deliveryGuarantee",
+        DeliveryGuarantee.AT_LEAST_ONCE.value,
+        "exactly-once: write rows in transactions; read_committed consumers see each batch "
         "once, even if Spark retries tasks or batches.",
         choices=tuple(DeliveryGuarantee),
-        importance=Importance.HIGH,
+        importance=HIGH,
     ),
-    _option(
+    text(
         "transactionalIdPrefix",
         None,
         "Prefix of the transactional ids of this stream or job. Required with exactly-once; "
         "keep it for the lifetime of the stream or job and use it for no other. Up to 200 "
         "letters, digits, '.', '_' and '-'.",
-        Importance.HIGH,
+        importance=HIGH,
     ),
-    _option(
+    text(
         "batchId",
         None,
         "Batch writes with exactly-once: id of the data written. A repeated write with the "
         "same id writes nothing and logs a message.",
-        Importance.MEDIUM,
     ),
-    _option(
+    text(
         "writeName",
         None,
         "Name that distinguishes writes with the same transactionalIdPrefix and batchId to the "
         "same topic, or with a topic column. Writes with different values of topic do not need "
         "it.",
+        importance=LOW,
     ),
-    _option(
+    text(
         "resetTransactionalState",
         "false",
         "true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; "
         "earlier decisions of the prefix are discarded. A number: accept this batch although "
         "the decision log has no decisions of the batches before it, for example because the "
         "log was lost.",
+        importance=LOW,
     ),
-    _option(
+    text(
         "decisionLogTopic",
         DECISION_LOG_TOPIC,
         "Compacted topic that stores the decisions; created if missing.",
+        importance=LOW,
     ),
-    Option(
-        name="decisionLogReplicationFactor",
-        kind=Kind.INT,
-        java=0,
-        high=32_767,
-        doc="Replication factor of the decision log topic if it is created; 0: three, or the "
+    integer(
+        "decisionLogReplicationFactor",
+        0,
+        "Replication factor of the decision log topic if it is created; 0: three, or the "
         "number of brokers if lower.",
-        importance=Importance.LOW,
+        high=32_767,
+        importance=LOW,
     ),
-    Option(
-        name="decisionLogRetentionMs",
-        kind=Kind.LONG,
-        java=-1,
-        low=-1,
-        doc="Retention of decisions in the decision log topic if it is created: a batch repeated "
+    long(
+        "decisionLogRetentionMs",
+        -1,
+        "Retention of decisions in the decision log topic if it is created: a batch repeated "
         "after this time is written again. -1: unlimited.",
-        importance=Importance.LOW,
+        low=-1,
+        importance=LOW,
     ),
-    _option(
+    flag(
         "twoPhaseCommit",
         False,
         "Use transactions without a timeout (KIP-939), so that no transaction can expire after "
         "the decision; the brokers must allow them.",
+        importance=LOW,
     ),
-    _option(
+    flag(
         "atomicBatch",
         False,
         "Use one transaction for all tasks of a batch: one decision of one broker makes all "
         "rows visible, so the batch cannot be partially committed. Each topic partition must "
         "be written by a single task (see spark_kafka_sink.repartition_by_kafka_partition), "
         "and failed tasks cannot be retried.",
+        importance=LOW,
     ),
 )
 
@@ -278,8 +272,7 @@ def _refuse_without_guarantee(values: Mapping[str, Any]) -> None:
     for option in EXACTLY_ONCE_OPTIONS:
         if option.name != "deliveryGuarantee" and values[option.name] != option.default:
             raise ConfigError(
-                f"option {option.name} is set, but deliveryGuarantee is at-least-once",
-                hint=_NEEDED,
+                f"option {option.name} is set, but deliveryGuarantee is at-least-once", hint=_NEEDED
             )
 
 
@@ -300,17 +293,12 @@ def _check_atomic(values: Mapping[str, Any]) -> None:
     for other, reason in _NOT_ATOMIC.items():
         if values[other]:
             raise ConfigError(
-                f"options atomicBatch and {other} conflict: {reason}",
-                hint="Remove one of them.",
+                f"options atomicBatch and {other} conflict: {reason}", hint="Remove one of them."
             )
 
 
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:
-    if not is_topic_name(topic):
-        raise ConfigError(
-            f"option decisionLogTopic is {shown(topic)}, which is not a valid topic name",
-            hint=TOPIC_NAMES,
-        )
+    check_topic("decisionLogTopic", topic)
     for other in ("topic", "errors.deadletterqueue.topic.name"):
         if values[other] == topic:
             raise ConfigError(

@@ -145,8 +145,8 @@ class SinkConfig:
         """
         from spark_kafka_sink.config.builder import build  # not needed in tasks
 
-        settings = build(options, batch_write=batch_write)
-        config = cls(producer=ProducerConfig(**settings.producer), **settings.sink)
+        producer, sink = build(options, batch_write=batch_write)
+        config = cls(producer=ProducerConfig(**producer), **sink)
         return config._for_dry_run() if config.dry_run else config
 
     @property

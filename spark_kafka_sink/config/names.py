@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import CLOSE, nearest, shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
-from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.option import PREFIX, names
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
@@ -34,107 +34,49 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-IGNORED_PRODUCER_KEYS = frozenset(
-    {
-        "client.dns.lookup",
-        "enable.metrics.push",
-        "metadata.max.idle.ms",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "security.providers",
-        "socket.connection.setup.timeout.max.ms",
-    }
+IGNORED_PRODUCER_KEYS = names(
+    """
+    client.dns.lookup enable.metrics.push metadata.max.idle.ms metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms security.providers
+    socket.connection.setup.timeout.max.ms
+    """
 )
 """Java's producer options that affect only speed or monitoring; ignoring them is safe."""
 
-IGNORED_CONSUMER_KEYS = frozenset(
-    {
-        "auto.commit.interval.ms",
-        "auto.offset.reset",
-        "check.crcs",
-        "client.rack",
-        "default.api.timeout.ms",
-        "enable.auto.commit",
-        "exclude.internal.topics",
-        "fetch.max.bytes",
-        "fetch.max.wait.ms",
-        "fetch.min.bytes",
-        "group.id",
-        "group.instance.id",
-        "group.protocol",
-        "group.remote.assignor",
-        "heartbeat.interval.ms",
-        "isolation.level",
-        "key.deserializer",
-        "max.partition.fetch.bytes",
-        "max.poll.interval.ms",
-        "max.poll.records",
-        "partition.assignment.strategy",
-        "session.timeout.ms",
-        "value.deserializer",
-    }
+IGNORED_CONSUMER_KEYS = names(
+    """
+    auto.commit.interval.ms auto.offset.reset check.crcs client.rack default.api.timeout.ms
+    enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes
+    group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
+    isolation.level key.deserializer max.partition.fetch.bytes max.poll.interval.ms
+    max.poll.records partition.assignment.strategy session.timeout.ms value.deserializer
+    """
 )
 """Consumer options, which are present if one set of options is used for reading and writing."""
 
-IGNORED_LIBRDKAFKA_KEYS = frozenset(
-    {
-        "api.version.fallback.ms",
-        "api.version.request",
-        "api.version.request.timeout.ms",
-        "broker.address.family",
-        "broker.address.ttl",
-        "broker.version.fallback",
-        "builtin.features",
-        "delivery.report.only.error",
-        "enable.random.seed",
-        "enabled_events",
-        "internal.termination.signal",
-        "log.connection.close",
-        "log.queue",
-        "log.thread.name",
-        "log_level",
-        "message.copy.max.bytes",
-        "produce.offset.report",
-        "queue.buffering.backpressure.threshold",
-        "queue.buffering.max.messages",
-        "queuing.strategy",
-        "receive.message.max.bytes",
-        "reconnect.backoff.jitter.ms",
-        "socket.blocking.max.ms",
-        "socket.keepalive.enable",
-        "socket.max.fails",
-        "socket.nagle.disable",
-        "sticky.partitioning.linger.ms",
-        "topic.blacklist",
-        "topic.metadata.propagation.max.ms",
-        "topic.metadata.refresh.fast.cnt",
-        "topic.metadata.refresh.fast.interval.ms",
-        "topic.metadata.refresh.sparse",
-    }
+IGNORED_LIBRDKAFKA_KEYS = names(
+    """
+    api.version.fallback.ms api.version.request api.version.request.timeout.ms
+    broker.address.family broker.address.ttl broker.version.fallback builtin.features
+    delivery.report.only.error enable.random.seed enabled_events internal.termination.signal
+    log.connection.close log.queue log.thread.name log_level message.copy.max.bytes
+    produce.offset.report queue.buffering.backpressure.threshold queue.buffering.max.messages
+    queuing.strategy receive.message.max.bytes reconnect.backoff.jitter.ms socket.blocking.max.ms
+    socket.keepalive.enable socket.max.fails socket.nagle.disable sticky.partitioning.linger.ms
+    topic.blacklist topic.metadata.propagation.max.ms topic.metadata.refresh.fast.cnt
+    topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
+    """
 )
 """librdkafka's producer options without a counterpart; they affect only speed or monitoring."""
 
-_LIBRDKAFKA_CONSUMER_KEYS = frozenset(
-    {
-        "auto.commit.enable",
-        "consume.callback.max.messages",
-        "coordinator.query.interval.ms",
-        "enable.auto.offset.store",
-        "enable.partition.eof",
-        "fetch.error.backoff.ms",
-        "fetch.message.max.bytes",
-        "fetch.queue.backoff.ms",
-        "fetch.wait.max.ms",
-        "group.protocol.type",
-        "offset.store.method",
-        "offset.store.path",
-        "offset.store.sync.interval.ms",
-        "queued.max.messages.kbytes",
-        "queued.min.messages",
-        "share.acknowledgement.mode",
-    }
+_LIBRDKAFKA_CONSUMER_KEYS = names(
+    """
+    auto.commit.enable consume.callback.max.messages coordinator.query.interval.ms
+    enable.auto.offset.store enable.partition.eof fetch.error.backoff.ms fetch.message.max.bytes
+    fetch.queue.backoff.ms fetch.wait.max.ms group.protocol.type offset.store.method
+    offset.store.path offset.store.sync.interval.ms queued.max.messages.kbytes queued.min.messages
+    share.acknowledgement.mode
+    """
 )
 
 IGNORED_KEYS = (
@@ -144,28 +86,12 @@ IGNORED_KEYS = (
     | _LIBRDKAFKA_CONSUMER_KEYS
 )
 
-CALLBACKS = frozenset(
-    {
-        "background_event_cb",
-        "closesocket_cb",
-        "connect_cb",
-        "consume_cb",
-        "default_topic_conf",
-        "dr_cb",
-        "dr_msg_cb",
-        "error_cb",
-        "log_cb",
-        "msg_order_cmp",
-        "offset_commit_cb",
-        "opaque",
-        "open_cb",
-        "partitioner_cb",
-        "rebalance_cb",
-        "resolve_cb",
-        "socket_cb",
-        "stats_cb",
-        "throttle_cb",
-    }
+CALLBACKS = names(
+    """
+    background_event_cb closesocket_cb connect_cb consume_cb default_topic_conf dr_cb dr_msg_cb
+    error_cb log_cb msg_order_cmp offset_commit_cb opaque open_cb partitioner_cb rebalance_cb
+    resolve_cb socket_cb stats_cb throttle_cb
+    """
 )
 """librdkafka's options that only a program can set."""
 
@@ -192,51 +118,33 @@ SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 UNSAFE_PREFIXES = ("transactional.",)
 """Ignoring these would send data without the requested guarantee."""
 
-UNSAFE_KEYS = frozenset(
-    {
-        "config.providers",
-        "interceptor.classes",
-        "interceptors",
-        "plugin.library.paths",
-        "transaction.two.phase.commit.enable",
-    }
+UNSAFE_KEYS = names(
+    """
+    config.providers interceptor.classes interceptors plugin.library.paths
+    transaction.two.phase.commit.enable
+    """
 )
 """Ignoring these would write other data than requested."""
 
-SPARK_OPTIONS = frozenset(
-    {
-        "asyncprogresstrackingcheckpointintervalms",
-        "asyncprogresstrackingenabled",
-        "checkpointlocation",
-        "outputmode",
-        "path",
-        "queryname",
-    }
+SPARK_OPTIONS = names(
+    """
+    asyncprogresstrackingcheckpointintervalms asyncprogresstrackingenabled checkpointlocation
+    outputmode path queryname
+    """
 )
 """Options that Spark itself uses, in lower case; never treated as typos."""
 
 SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
 """Options of Spark's Kafka source that select the topics to read, in lower case."""
 
-SOURCE_OPTIONS = SOURCE_TOPICS | {
-    "endingoffsets",
-    "endingoffsetsbytimestamp",
-    "endingtimestamp",
-    "failondataloss",
-    "fetchoffset.numretries",
-    "fetchoffset.retryintervalms",
-    "groupidprefix",
-    "kafkaconsumer.polltimeoutms",
-    "maxoffsetspertrigger",
-    "maxrecordsperpartition",
-    "maxtriggerdelay",
-    "minoffsetspertrigger",
-    "minpartitions",
-    "startingoffsets",
-    "startingoffsetsbytimestamp",
-    "startingoffsetsbytimestampstrategy",
-    "startingtimestamp",
-}
+SOURCE_OPTIONS = SOURCE_TOPICS | names(
+    """
+    endingoffsets endingoffsetsbytimestamp endingtimestamp failondataloss fetchoffset.numretries
+    fetchoffset.retryintervalms groupidprefix kafkaconsumer.polltimeoutms maxoffsetspertrigger
+    maxrecordsperpartition maxtriggerdelay minoffsetspertrigger minpartitions startingoffsets
+    startingoffsetsbytimestamp startingoffsetsbytimestampstrategy startingtimestamp
+    """
+)
 """Options of Spark's Kafka source, in lower case; without effect, as in Spark's Kafka sink."""
 
 
@@ -327,26 +235,7 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
         _refuse_unsafe(name)
         if name not in IGNORED_KEYS | IGNORED_SECURITY_KEYS:
             raise ConfigError(f"unknown option {PREFIX}{shown_name(name)}", hint=_hint(name))
-        warn_ignored(name)
-
-
-@cache
-def warn_ignored(name: str) -> None:
-    """Warn once per process, without showing its value, that an option has no effect."""
-    _logger.warning("Option %s%s is not supported and has no effect", PREFIX, name)
-
-
-@cache
-def warn_unknown(name: str) -> None:
-    """Warn once per process, without showing its value, that an option is unknown."""
-    _logger.warning("Option %s is unknown and has no effect", name)
-
-
-@cache
-def warn_of_source_option(name: str) -> None:
-    """Warn once per process that an option belongs to Spark's Kafka source."""
-    instead = "; use option topic for the topic to write to" if name in SOURCE_TOPICS else ""
-    _logger.warning("Option %s applies to reading and has no effect%s", name, instead)
+        warn_once(_logger, "Option %s%s is not supported and has no effect", PREFIX, name)
 
 
 def _hint(name: str) -> str:
@@ -394,7 +283,8 @@ def _check_foreign_name(name: str) -> None:
     if name in SPARK_OPTIONS:
         return
     if name in SOURCE_OPTIONS:
-        warn_of_source_option(name)
+        instead = "; use option topic for the topic to write to" if name in SOURCE_TOPICS else ""
+        warn_once(_logger, "Option %s applies to reading and has no effect%s", name, instead)
         return
     unknown = f"unknown option {shown_name(name)}"
     if name in PRODUCER_NAMES or name in ALIASES or name.startswith(SECURITY_PREFIXES):
@@ -404,7 +294,7 @@ def _check_foreign_name(name: str) -> None:
         raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):
         raise ConfigError(unknown, hint=_like_kafka(name))
-    warn_unknown(shown_name(name))
+    warn_once(_logger, "Option %s is unknown and has no effect", shown_name(name))
 
 
 def _like_kafka(name: str) -> str:

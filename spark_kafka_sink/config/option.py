@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import is_redacted
-from spark_kafka_sink.common.text import NOT_SHOWN, did_you_mean, shown, unit_of
+from spark_kafka_sink.common.text import (
+    NOT_SHOWN,
+    TOPIC_NAMES,
+    did_you_mean,
+    is_topic_name,
+    shown,
+    unit_of,
+)
 from spark_kafka_sink.config.addresses import parse_addresses
 
 if TYPE_CHECKING:
@@ -126,13 +134,16 @@ class Importance(StrEnum):
     LOW = "low"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+HIGH, LOW = Importance.HIGH, Importance.LOW
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One row of the options table.
 
     Args:
-        name: Java's name without "kafka.", or the sink's own name.
         kind: type of the value.
+        name: Java's name without "kafka.", or the sink's own name.
         java: Java's default; None if there is none.
         doc: what the option does, in one line.
         bulk: our default if a bulk writer needs another one than Java's, else None.
@@ -147,10 +158,11 @@ class Option:
         of_java: whether Java's producer has the option.
     """
 
-    name: str
     kind: Kind
+    name: str
     java: Value
     doc: str
+    _: KW_ONLY
     bulk: Value = None
     batch_write: Value = None
     low: int = 0
@@ -197,3 +209,27 @@ class Option:
     def accepts(self, number: float) -> bool:
         """Return True if a number is allowed."""
         return number == self.also or self.low <= number <= self.top
+
+
+flag = partial(Option, Kind.BOOLEAN)
+integer = partial(Option, Kind.INT)
+long = partial(Option, Kind.LONG)
+text = partial(Option, Kind.STRING)
+secret = partial(Option, Kind.PASSWORD)
+
+
+def check_topic(option: str, topic: str) -> None:
+    """Raise if the value of an option is not a valid topic name (Kafka's Topic.validate).
+
+    Raises:
+        ConfigError: the name is empty, too long, "." or "..", or has invalid characters.
+    """
+    if not is_topic_name(topic):
+        raise ConfigError(
+            f"option {option} is {shown(topic)}, which is not a valid topic name", hint=TOPIC_NAMES
+        )
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the names in a text, which are separated by whitespace."""
+    return frozenset(text.split())

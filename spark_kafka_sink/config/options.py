@@ -7,8 +7,6 @@ producer writes in bulk.
 
 from __future__ import annotations
 
-from typing import Any
-
 from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
 from spark_kafka_sink.config.enums import (
     JAVA_PARTITIONERS,
@@ -19,32 +17,14 @@ from spark_kafka_sink.config.enums import (
     Summary,
 )
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
-from spark_kafka_sink.config.option import MAX_INT, Importance, Kind, Option, Value
+from spark_kafka_sink.config.option import HIGH, LOW, Kind, Option, flag, integer, long, text
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
 
-HIGH, LOW = Importance.HIGH, Importance.LOW
 BATCH_WRITE_LINGER_MS = 1_000
 
-
-def _int(name: str, java: Value, doc: str, **more: Any) -> Option:
-    return Option(name=name, kind=Kind.INT, java=java, doc=doc, **more)
-
-
-def _long(name: str, java: Value, doc: str, **more: Any) -> Option:
-    return Option(name=name, kind=Kind.LONG, java=java, doc=doc, **more)
-
-
-def _flag(name: str, java: Value, doc: str, **more: Any) -> Option:
-    return Option(name=name, kind=Kind.BOOLEAN, java=java, doc=doc, **more)
-
-
-def _text(name: str, java: Value, doc: str, **more: Any) -> Option:
-    return Option(name=name, kind=Kind.STRING, java=java, doc=doc, **more)
-
-
 _DELIVERY = (
-    _text(
+    text(
         "acks",
         "all",
         "Acknowledgments required before a batch counts as delivered: all in-sync replicas "
@@ -52,42 +32,42 @@ _DELIVERY = (
         choices=("all", "-1", "0", "1"),
         importance=LOW,
     ),
-    _flag(
+    flag(
         "enable.idempotence",
         True,
         "Use an idempotent producer: brokers drop duplicates of retried batches and keep the "
         "order.",
         importance=LOW,
     ),
-    _int(
+    integer(
         "retries",
-        2147483647,
+        2_147_483_647,
         "Maximum number of retries of a batch after a retriable error.",
         importance=HIGH,
     ),
-    _int(
+    integer(
         "delivery.timeout.ms",
         120_000,
         "Maximum time to deliver a record after it was appended. The timeout restarts while "
         "the broker acknowledges earlier records of the partition or throttles the client "
         "because of a quota.",
     ),
-    _int("request.timeout.ms", 30_000, "Maximum time to wait for the response to a request."),
-    _long(
+    integer("request.timeout.ms", 30_000, "Maximum time to wait for the response to a request."),
+    long(
         "retry.backoff.ms",
         100,
         "Wait before the first retry; doubled after each retry.",
         importance=LOW,
     ),
-    _long("retry.backoff.max.ms", 1_000, "Maximum wait between two retries.", importance=LOW),
-    _int(
+    long("retry.backoff.max.ms", 1_000, "Maximum wait between two retries.", importance=LOW),
+    integer(
         "max.in.flight.requests.per.connection",
         5,
         "Maximum number of requests in flight to a broker; at most 5 with idempotence.",
         low=1,
         importance=LOW,
     ),
-    _flag(
+    flag(
         "enable.gapless.guarantee",
         False,
         "librdkafka option: fail the write if a batch fails permanently, so that no gap is "
@@ -95,7 +75,7 @@ _DELIVERY = (
         importance=LOW,
         of_java=False,
     ),
-    _int(
+    integer(
         TRANSACTION_TIMEOUT,
         60_000,
         "With exactly-once: maximum time from the first row of a task to the driver's "
@@ -107,20 +87,20 @@ _DELIVERY = (
 )
 
 _BATCHING = (
-    _int(
+    integer(
         "batch.size",
         16_384,
         "Uncompressed size at which a batch is closed and sent.",
         bulk=1_048_576,
     ),
-    _int(
+    integer(
         "batch.num.messages",
-        MAX_INT,
+        2_147_483_647,
         "librdkafka option: number of records at which a batch is closed and sent.",
         low=1,
         of_java=False,
     ),
-    _long(
+    long(
         "linger.ms",
         5,
         "Maximum time that a batch waits for more records; may be a decimal, such as 0.5.",
@@ -128,20 +108,20 @@ _BATCHING = (
         batch_write=BATCH_WRITE_LINGER_MS,
         fractional=True,
     ),
-    _long(
+    long(
         "buffer.memory",
         33_554_432,
         "Memory for buffered records, including compressed copies and requests in flight.",
         bulk=67_108_864,
         importance=HIGH,
     ),
-    _long(
+    long(
         "max.block.ms",
         60_000,
         "Maximum time to wait for buffer memory while none is freed, or for the first metadata "
         "of a topic; time throttled by a quota does not count.",
     ),
-    _int(
+    integer(
         "max.request.size",
         1_048_576,
         "Maximum size of a record, and of a request with several batches (4 MiB for requests "
@@ -151,7 +131,7 @@ _BATCHING = (
 )
 
 _COMPRESSION = (
-    _text(
+    text(
         "compression.type",
         "none",
         "Compression codec of the batches; a batch that the codec would enlarge is sent "
@@ -159,7 +139,7 @@ _COMPRESSION = (
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         importance=HIGH,
     ),
-    _int(
+    integer(
         "compression.level",
         -1,
         "librdkafka option: compression level of the codec in use, in librdkafka's numbering; "
@@ -168,15 +148,10 @@ _COMPRESSION = (
         high=22,
         of_java=False,
     ),
-    _int(
-        "compression.gzip.level",
-        -1,
-        "gzip level; -1: zlib's default.",
-        low=1,
-        high=9,
-        also=-1,
+    integer(
+        "compression.gzip.level", -1, "gzip level; -1: zlib's default.", low=1, high=9, also=-1
     ),
-    _int(
+    integer(
         "compression.lz4.level",
         9,
         "lz4 level; 9: the fast compressor, as in Java; any other level: the slower high "
@@ -184,7 +159,7 @@ _COMPRESSION = (
         low=1,
         high=17,
     ),
-    _int(
+    integer(
         "compression.zstd.level",
         3,
         "zstd level; higher levels are slower and compress better.",
@@ -194,7 +169,7 @@ _COMPRESSION = (
 )
 
 _ROUTING = (
-    _text(
+    text(
         "partitioner.class",
         Partitioner.DEFAULT.value,
         "Partitioner class for rows without a partition; empty: murmur2 hash of the key, "
@@ -209,7 +184,7 @@ _ROUTING = (
             "kafka.partitioner=module:function.",
         },
     ),
-    _text(
+    text(
         "partitioner",
         "",
         "librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, "
@@ -219,34 +194,29 @@ _ROUTING = (
         "chosen as for rows without a key.",
         of_java=False,
     ),
-    _flag("partitioner.ignore.keys", False, "Ignore keys when choosing partitions."),
-    _flag(
+    flag("partitioner.ignore.keys", False, "Ignore keys when choosing partitions."),
+    flag(
         "partitioner.adaptive.partitioning.enable",
         True,
         "Send fewer rows without a key to partitions with more queued batches; false: choose "
         "all partitions that have a leader equally often, even stalled ones.",
         importance=LOW,
     ),
-    _long(
+    long(
         "partitioner.availability.timeout.ms",
         0,
         "Time without a response after which a broker's partitions get no rows without a key; "
         "0: never.",
         importance=LOW,
     ),
-    _flag(
-        "allow.auto.create.topics",
-        True,
-        "Let the broker create missing topics.",
-        of_java=False,
-    ),
-    _long(
+    flag("allow.auto.create.topics", True, "Let the broker create missing topics.", of_java=False),
+    long(
         "metadata.max.age.ms",
         300_000,
         "Age at which metadata (leaders, partitions) is refreshed.",
         importance=LOW,
     ),
-    _text(
+    text(
         "metadata.recovery.strategy",
         "rebootstrap",
         "What to do if no known broker is reachable: start again from bootstrap.servers "
@@ -254,7 +224,7 @@ _ROUTING = (
         choices=("rebootstrap", "none"),
         importance=LOW,
     ),
-    _long(
+    long(
         "metadata.recovery.rebootstrap.trigger.ms",
         300_000,
         "Time without a metadata response after which the client starts again from "
@@ -265,48 +235,48 @@ _ROUTING = (
 
 _CONNECTION = (
     Option(
-        name="bootstrap.servers",
-        kind=Kind.LIST,
-        java=None,
+        Kind.LIST,
+        "bootstrap.servers",
+        None,
+        "Brokers for the first connection, as host:port separated by commas. Required.",
         importance=HIGH,
-        doc="Brokers for the first connection, as host:port separated by commas. Required.",
     ),
-    _text(
+    text(
         "client.id",
         "",
         "Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION "
         "for tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and "
         "queryName); kafkaprod-admin for the driver.",
     ),
-    _long(
+    long(
         "reconnect.backoff.ms",
         50,
         "Wait before reconnecting to a broker; doubled after each attempt.",
         importance=LOW,
     ),
-    _long(
+    long(
         "reconnect.backoff.max.ms",
         1_000,
         "Maximum wait between two connection attempts.",
         importance=LOW,
     ),
-    _long(
+    long(
         "connections.max.idle.ms",
         540_000,
         "Idle time after which a connection is closed; -1: never.",
         low=-1,
     ),
-    _long(
+    long(
         "socket.connection.setup.timeout.ms", 10_000, "Maximum time to establish a TCP connection."
     ),
-    _int(
+    integer(
         "send.buffer.bytes",
         131_072,
         "Size of the socket's send buffer; -1: the system's default.",
         bulk=-1,
         low=-1,
     ),
-    _int(
+    integer(
         "receive.buffer.bytes",
         32_768,
         "Size of the socket's receive buffer; -1: the system's default.",
@@ -316,7 +286,7 @@ _CONNECTION = (
 )
 
 _INSIGHT = (
-    _int(
+    integer(
         "statistics.interval.ms",
         0,
         "Interval between two statistics lines (JSON, to the logger "
@@ -325,7 +295,7 @@ _INSIGHT = (
         importance=LOW,
         of_java=False,
     ),
-    _text(
+    text(
         "debug",
         "",
         "Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, "
@@ -346,75 +316,75 @@ PRODUCER_OPTIONS: tuple[Option, ...] = (
 """Options given as `kafka.<name>`."""
 
 SINK_OPTIONS: tuple[Option, ...] = (
-    _text(
+    text(
         "topic", None, "Topic of every row; takes precedence over a topic column.", importance=HIGH
     ),
-    _flag(
+    flag(
         "includeHeaders",
         False,
         'Accepted for compatibility with format("kafka"); a headers column is always written.',
     ),
-    _flag(
+    flag(
         "useTimestampColumn",
         False,
         "Write the timestamp column as record timestamps; by default the column is ignored.",
     ),
-    _text(
+    text(
         "reportPath",
         None,
         "File to which the driver writes the delivery report as JSON: a path or a URI that "
         "pyarrow.fs supports.",
     ),
-    _text(
+    text(
         "statisticsPath",
         None,
         "Directory to which each task writes its statistics as JSON lines, in librdkafka's "
         "structure: a path or a URI that pyarrow.fs supports. Without "
         "kafka.statistics.interval.ms: one line per task.",
     ),
-    _text(
+    text(
         "report.tasks",
         ReportTasks.SLOWEST.value,
         "Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none.",
         choices=tuple(ReportTasks),
     ),
-    _text(
+    text(
         "summary",
         Summary.AUTO.value,
         "What the driver logs for each write: nothing, one line, or everything; auto: "
         "everything for batch writes and failures, one line for a micro-batch.",
         choices=tuple(Summary),
     ),
-    _text(
+    text(
         "profile",
         Profile.NONE.value,
         "Set of defaults from conf/; explicitly set options take precedence.",
         choices=tuple(Profile),
     ),
-    _text(
+    text(
         "preflight",
         Preflight.WARN.value,
         "Connect and check the topic on the driver before any task. warn: log problems and "
         "continue; fail: fail the write if every task would fail; off: no check.",
         choices=tuple(Preflight),
     ),
-    _flag(
+    flag(
         "dryRun",
         False,
         "Batch writes: read all rows and build the batches without sending them, and report "
         "the destinations with the ratio and cost of each codec.",
     ),
-    _text(
+    text(
         "metrics.prometheus.textfile",
         None,
         "File for node_exporter's textfile collector, updated by the driver after each write.",
     ),
-    _text(
+    text(
         "metrics.prometheus.pushgateway",
         None,
         "Pushgateway (host:port or URL) to which the driver pushes metrics after each write.",
     ),
-    _flag(
+    flag(
         "metrics.opentelemetry",
         False,
         "Record metrics on the driver after each write with OpenTelemetry's global meter provider.",

@@ -6,32 +6,18 @@ They cover the buffer share of one broker, rate limits, and circuit breakers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option import Importance, Kind, Option
+from spark_kafka_sink.config.option import LOW, Option, integer, long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def _count(name: str, default: int, doc: str, low: int = 0) -> Option:
-    return Option(
-        name=name, kind=Kind.LONG, java=default, doc=doc, low=low, importance=Importance.LOW
-    )
-
-
-def _percent(name: str, default: int, doc: str, low: int = 0) -> Option:
-    return Option(
-        name=name,
-        kind=Kind.INT,
-        java=default,
-        doc=doc,
-        low=low,
-        high=100,
-        importance=Importance.LOW,
-    )
-
+_count = partial(long, importance=LOW)
+_percent = partial(integer, high=100, importance=LOW)
 
 THROTTLING_OPTIONS: tuple[Option, ...] = (
     _percent(

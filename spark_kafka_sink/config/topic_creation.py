@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import CLOSE, nearest, shown, shown_name, unit_of
-from spark_kafka_sink.config.option import Importance, Kind, Option, is_number
+from spark_kafka_sink.config.option import LOW, Option, flag, integer, is_number, names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,45 +19,19 @@ REPLICATION: Final = "topic.replication.factor"
 CONFIG_PREFIX: Final = "topic.config."
 """Prefix of the settings of the topic itself."""
 
-TOPIC_SETTINGS: Final = frozenset(
-    {
-        "cleanup.policy",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "delete.retention.ms",
-        "file.delete.delay.ms",
-        "flush.messages",
-        "flush.ms",
-        "follower.replication.throttled.replicas",
-        "index.interval.bytes",
-        "leader.replication.throttled.replicas",
-        "local.retention.bytes",
-        "local.retention.ms",
-        "max.compaction.lag.ms",
-        "max.message.bytes",
-        "message.downconversion.enable",
-        "message.format.version",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.difference.max.ms",
-        "message.timestamp.type",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "min.insync.replicas",
-        "preallocate",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-        "remote.storage.enable",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.index.bytes",
-        "segment.jitter.ms",
-        "segment.ms",
-        "unclean.leader.election.enable",
-    }
+TOPIC_SETTINGS: Final = names(
+    """
+    cleanup.policy compression.gzip.level compression.lz4.level compression.type
+    compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+    follower.replication.throttled.replicas index.interval.bytes
+    leader.replication.throttled.replicas local.retention.bytes local.retention.ms
+    max.compaction.lag.ms max.message.bytes message.downconversion.enable message.format.version
+    message.timestamp.after.max.ms message.timestamp.before.max.ms
+    message.timestamp.difference.max.ms message.timestamp.type min.cleanable.dirty.ratio
+    min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable
+    remote.log.delete.on.disable remote.storage.enable retention.bytes retention.ms segment.bytes
+    segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
+    """
 )
 """Kafka's topic settings, including those of releases before 4.0; other vendors' brokers have more.
 
@@ -65,27 +39,24 @@ Source: ``TopicConfig``.
 """
 
 TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
-    Option(
-        name=CREATE,
-        kind=Kind.BOOLEAN,
-        java=False,
-        doc="Create the topic on the driver before any task if it is missing; prefix its configs "
+    flag(
+        CREATE,
+        False,
+        "Create the topic on the driver before any task if it is missing; prefix its configs "
         "with `topic.config.`, for example `topic.config.retention.ms`.",
     ),
-    Option(
-        name=PARTITIONS,
-        kind=Kind.INT,
-        java=0,
-        doc="Number of partitions if the topic is created; 0: the brokers' default.",
-        importance=Importance.LOW,
+    integer(
+        PARTITIONS,
+        0,
+        "Number of partitions if the topic is created; 0: the brokers' default.",
+        importance=LOW,
     ),
-    Option(
-        name=REPLICATION,
-        kind=Kind.INT,
-        java=0,
+    integer(
+        REPLICATION,
+        0,
+        "Replication factor if the topic is created; 0: the brokers' default.",
         high=32_767,
-        doc="Replication factor if the topic is created; 0: the brokers' default.",
-        importance=Importance.LOW,
+        importance=LOW,
     ),
 )
 

@@ -32,9 +32,9 @@ class SecurityProtocol(Enum):
 class StoreType(Enum):
     """Values of Java's ssl.truststore.type and ssl.keystore.type."""
 
-    PEM = "PEM"
     JKS = "JKS"
     PKCS12 = "PKCS12"
+    PEM = "PEM"
 
 
 class TlsVersion(Enum):
@@ -47,12 +47,12 @@ class TlsVersion(Enum):
 class Mechanism(Enum):
     """Values of Java's sasl.mechanism; AWS_MSK_IAM is defined by Amazon's client library."""
 
+    GSSAPI = "GSSAPI"
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     OAUTHBEARER = "OAUTHBEARER"
     AWS_MSK_IAM = "AWS_MSK_IAM"
-    GSSAPI = "GSSAPI"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import SecretKind, described, secret_kind
 from spark_kafka_sink.config.aliases import Alias
+from spark_kafka_sink.config.option import names
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
@@ -32,36 +33,23 @@ SECURITY_ALIASES: Mapping[str, Alias] = {
 }
 """librdkafka's names for options that Java has under another name."""
 
-IGNORED_JAVA_SECURITY_KEYS = frozenset(
-    {
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.jwt.validator.class",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
-        "ssl.keymanager.algorithm",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-    }
+IGNORED_JAVA_SECURITY_KEYS = names(
+    """
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name
+    sasl.oauthbearer.sub.claim.name ssl.keymanager.algorithm ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm
+    """
 )
 """Options that apply only to the JVM, or to checks made by the broker (tokens) or KDC (tickets)."""
 
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
-    {
-        "ssl.ca.certificate.stores",
-        "ssl.curves.list",
-        "ssl.sigalgs.list",
-    }
+    {"ssl.ca.certificate.stores", "ssl.curves.list", "ssl.sigalgs.list"}
 )
 """Options for Windows, and settings that Python's ssl lacks; OpenSSL's defaults are safe."""
 
@@ -71,6 +59,12 @@ _ASSERTION = (
     "client assertions (jwt-bearer) are not supported: use client id and secret, or a token in "
     "a file with kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
 )
+_ASSERTION_KEYS = names(
+    """
+    algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include claim.nbf.seconds claim.sub
+    file jwt.template.file private.key.file private.key.passphrase private.key.pem template.file
+    """
+)
 _PROGRAM = "it takes a pointer or callback of a C program"
 _ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"
 _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas.config"
@@ -78,19 +72,7 @@ _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas
 REFUSED_SECURITY_KEYS: Mapping[str, str] = {
     "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
     "oauthbearer_token_refresh_cb": _PROGRAM,
-    "sasl.oauthbearer.assertion.algorithm": _ASSERTION,
-    "sasl.oauthbearer.assertion.claim.aud": _ASSERTION,
-    "sasl.oauthbearer.assertion.claim.exp.seconds": _ASSERTION,
-    "sasl.oauthbearer.assertion.claim.iss": _ASSERTION,
-    "sasl.oauthbearer.assertion.claim.jti.include": _ASSERTION,
-    "sasl.oauthbearer.assertion.claim.nbf.seconds": _ASSERTION,
-    "sasl.oauthbearer.assertion.claim.sub": _ASSERTION,
-    "sasl.oauthbearer.assertion.file": _ASSERTION,
-    "sasl.oauthbearer.assertion.jwt.template.file": _ASSERTION,
-    "sasl.oauthbearer.assertion.private.key.file": _ASSERTION,
-    "sasl.oauthbearer.assertion.private.key.passphrase": _ASSERTION,
-    "sasl.oauthbearer.assertion.private.key.pem": _ASSERTION,
-    "sasl.oauthbearer.assertion.template.file": _ASSERTION,
+    **{f"sasl.oauthbearer.assertion.{name}": _ASSERTION for name in sorted(_ASSERTION_KEYS)},
     "sasl.oauthbearer.config": _UNSECURED,
     "sasl.oauthbearer.metadata.authentication.type": (
         "tokens of a cloud metadata service cannot be fetched; write the token to a file and "

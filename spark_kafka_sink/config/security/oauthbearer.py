@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import math
 import re
-from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import FILE, Secret, has_credentials
 from spark_kafka_sink.config.security.jaas import LoginHandler, login_handler
@@ -51,8 +51,8 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
         if name.removeprefix(_STRIMZI) in SECURITY_NAMES
         and name.removeprefix(_STRIMZI).startswith("ssl.")
     }
-    given = values.first_given(("https.ca.location", "https.ca.pem"))
-    if (shown and given) or (values.given("https.ca.pem") and given == "https.ca.location"):
+    places = [bool(shown), values.given("https.ca.location"), values.given("https.ca.pem")]
+    if sum(places) > 1:
         raise ConfigError(
             "the issuer's certificate authorities are set in two places",
             hint="Remove all but one: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* "
@@ -141,7 +141,7 @@ _STRIMZI_REFUSED = (
 TIMEOUT_MS = 10_000
 """Default timeout in milliseconds; Java has none and waits forever."""
 _NAME = re.compile(r"[A-Za-z]+")
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
@@ -220,7 +220,13 @@ def _check_url(url: str, option: str) -> None:
             hint=f"Set them with kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
         )
     if parts.scheme.lower() == "http" and not _is_loopback(parts.hostname):
-        warn_unencrypted(option, parts.hostname)
+        warn_once(
+            _logger,
+            "Option %s starts with http://: client id, secret and tokens are exchanged unencrypted "
+            "with %s",
+            option,
+            parts.hostname,
+        )
 
 
 def _is_loopback(host: str) -> bool:
@@ -229,17 +235,6 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-@cache
-def warn_unencrypted(option: str, host: str) -> None:
-    """Warn once per process that the secret is sent to an issuer unencrypted."""
-    _LOG.warning(
-        "Option %s starts with http://: client id, secret and tokens are exchanged unencrypted "
-        "with %s",
-        option,
-        host,
-    )
 
 
 def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:

@@ -7,9 +7,9 @@ and errors show known names only: text next to a misplaced quote may be a passwo
 from __future__ import annotations
 
 import logging
-from functools import cache
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.text import nearest, shown
@@ -186,13 +186,12 @@ def misspelt(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
 def warn_misspelt(module: LoginModule, options: JaasOptions) -> None:
     """Warn about options of a login module that may be misspelt."""
     for name in misspelt(module, options):
-        warn_option(options.place, name)
-
-
-@cache
-def warn_option(place: str, name: str) -> None:
-    """Warn once per process that an option is unknown, showing only the name it probably means."""
-    _logger.warning("%s has an unknown option, which is ignored: did you mean %s?", place, name)
+        warn_once(
+            _logger,
+            "%s has an unknown option, which is ignored: did you mean %s?",
+            options.place,
+            name,
+        )
 
 
 _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
@@ -269,7 +268,13 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
         return
     if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
         # Java's modules only pass name and password to whichever mechanism is configured.
-        warn_plain_module(entry.options.place, mechanism.value)
+        warn_once(
+            _logger,
+            "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use "
+            "ScramLoginModule",
+            entry.options.place,
+            mechanism.value,
+        )
         return
     if mechanism is Mechanism.PLAIN and entry.module is LoginModule.SCRAM:
         raise ConfigError(
@@ -281,20 +286,10 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     fitting = [each.value for each, modules in _MODULES.items() if entry.module in modules]
     default = "" if values.given("sasl.mechanism") else ", Java's default,"
     raise ConfigError(
-        f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} and "
-        f"{entry.options.place} has {entry.module.short}",
+        f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} but "
+        f"{entry.options.place} uses {entry.module.short}",
         hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(fitting)}, or use "
         f"{wanted[0].value}.",
-    )
-
-
-@cache
-def warn_plain_module(place: str, mechanism: str) -> None:
-    """Warn once per process that the login module's name does not match the mechanism."""
-    _logger.warning(
-        "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use ScramLoginModule",
-        place,
-        mechanism,
     )
 
 

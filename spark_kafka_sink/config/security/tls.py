@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import cache
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import FILE, Secret
 from spark_kafka_sink.common.text import did_you_mean, shown
@@ -43,16 +43,12 @@ def tls_config(values: SecurityValues) -> TlsConfig:
             "kafka.ssl.truststore.certificates for PEM text.",
         )
     identification = values.text("ssl.endpoint.identification.algorithm")
-    if values.given("ssl.endpoint.identification.algorithm") and identification in (None, "none"):
-        check_hostname = False
-    else:
-        check_hostname = True
     return TlsConfig(
         truststore=_truststore(values),
         keystore=_keystore(values),
         protocols=_protocols(values),
         cipher_suites=_cipher_suites(values),
-        check_hostname=check_hostname,
+        check_hostname=identification == "https",
     )
 
 
@@ -166,14 +162,10 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
         )
     for name in names:
         if name in OLD_VERSIONS:
-            warn_old_version(values.name(option), name)
+            warn_once(
+                _logger, "Option %s: %s is insecure and not offered", values.name(option), name
+            )
     return found
-
-
-@cache
-def warn_old_version(option: str, version: str) -> None:
-    """Warn once per process that an insecure version of TLS is not offered."""
-    _logger.warning("Option %s: %s is insecure and not offered", option, version)
 
 
 def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from spark_kafka_sink.config.security.model import (
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from spark_kafka_sink.config.aliases import NamedOptions
     from spark_kafka_sink.config.security.model import Login
@@ -87,10 +87,6 @@ class SecurityValues:
     def given(self, option: str) -> bool:
         """Return True if the user set the option."""
         return option in self.values
-
-    def first_given(self, options: Iterable[str]) -> str | None:
-        """Return the first of these options that was given, or None."""
-        return next((option for option in options if option in self.values), None)
 
     def text(self, option: str) -> str | None:
         """Return the value as text, or None if it is missing or empty."""

@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import has_credentials, is_secret, redacted
-from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.option import Kind
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
@@ -38,7 +38,7 @@ REFUSED = [
 
 @pytest.fixture(autouse=True)
 def _each_test_warns_anew() -> None:
-    names.warn_ignored.cache_clear()
+    warn_once.cache_clear()
 
 
 @pytest.mark.parametrize("name", DROPPED)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.aliases import ALIASES
@@ -60,7 +61,7 @@ VALUES = {
 
 @pytest.fixture(autouse=True)
 def _each_test_warns_anew() -> None:
-    names.warn_ignored.cache_clear()
+    warn_once.cache_clear()
 
 
 def parse(**options: str) -> ProducerConfig:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
@@ -19,7 +20,7 @@ MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 
 @pytest.fixture(autouse=True)
 def _each_test_warns_anew() -> None:
-    names.warn_ignored.cache_clear()
+    warn_once.cache_clear()
 
 
 def failure(options: dict[str, str]) -> str:

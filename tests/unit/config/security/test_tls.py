@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security import tls
 from spark_kafka_sink.config.security.model import (
     KeyStore,
     SecurityProtocol,
@@ -26,7 +26,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
 
 @pytest.fixture(autouse=True)
 def _each_test_warns_anew() -> None:
-    tls.warn_old_version.cache_clear()
+    warn_once.cache_clear()
 
 
 def parse(options: dict[str, str]) -> TlsConfig:

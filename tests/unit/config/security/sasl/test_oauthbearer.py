@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security import oauthbearer
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     JaasLogin,
@@ -309,7 +309,7 @@ def test_what_contradicts_or_is_missing_is_a_sentence(
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    oauthbearer.warn_unencrypted.cache_clear()
+    warn_once.cache_clear()
     caplog.set_level(logging.WARNING)
     return caplog
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import warn_once
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config import builder
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.config.security import sasl
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     KerberosLogin,
@@ -26,7 +25,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
     TlsConfig,
 )
-from spark_kafka_sink.config.security.sasl import resolve, warn_plain_module
+from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +42,7 @@ JAAS = "kafka.sasl.jaas.config"
 
 @pytest.fixture(autouse=True)
 def _each_test_warns_anew() -> None:
-    builder.warn_unused.cache_clear()
+    warn_once.cache_clear()
 
 
 def security(options: dict[str, str]) -> SecurityConfig:
@@ -144,7 +143,6 @@ def test_a_misspelt_option_of_the_login_module(options: str, meant: str) -> None
 def test_what_java_would_ignore_is_told(
     mechanism: str, jaas: str, meant: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    sasl.warn_option.cache_clear()
     login(mechanism, jaas)
     told = [record.getMessage() for record in caplog.records]
     start = f"{JAAS} has an unknown option, which is ignored: did you mean"
@@ -163,7 +161,6 @@ def test_plain_with_scrams_login_module_would_send_what_was_to_be_proven() -> No
 def test_scram_with_plains_login_module_works_as_in_java(
     mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    warn_plain_module.cache_clear()
     assert login(mechanism, f"{PLAIN} {USER};") == login(mechanism, f"{SCRAM} {USER};")
     assert f"the login uses {mechanism}" in caplog.text
 
@@ -206,7 +203,7 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
             "",
             f"{PLAIN} {USER};",
             {},
-            f"kafka.sasl.mechanism is GSSAPI, Java's default, and {JAAS} has PlainLoginModule",
+            f"kafka.sasl.mechanism is GSSAPI, Java's default, but {JAAS} uses PlainLoginModule",
         ),
         ("", "", {}, "requires kafka.sasl.kerberos.service.name; GSSAPI is Java's default"),
         ("PLAIN", "sentinel", {}, f"{JAAS} has none of required"),
