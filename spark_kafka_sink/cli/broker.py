@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
 
-def users(texts: Iterable[str]) -> dict[str, str]:
+def parse_users(texts: Iterable[str]) -> dict[str, str]:
     """Parse name=env:VARIABLE and name=file:PATH.
 
     Raises:
@@ -81,7 +81,7 @@ def token_validator(jwks: str | None) -> TokenValidator:
         ) from None
 
 
-def client_lines(
+def client_option_lines(
     kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
 ) -> Iterator[str]:
     """Yield options for clients as name=value; a password is given as a reference.
@@ -297,7 +297,7 @@ class BrokerArguments:
                 ca=self.tls_ca,
                 password=self.tls_key_password,
             ),
-            "sasl": users(self.sasl_user or ()) or None,
+            "sasl": parse_users(self.sasl_user or ()) or None,
             "sasl_mechanisms": self.sasl_mechanism,
             "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
             "denials": tuple(self.deny or ()),
@@ -322,8 +322,8 @@ class TopicArgument:
             ConfigError: the text has another form.
         """
         name, *numbers = text.split(":")
-        good = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
-        if not good:
+        valid = name and len(numbers) <= 2 and all(n.isdecimal() and int(n) for n in numbers)
+        if not valid:
             raise ConfigError(
                 f"--topic {text} is invalid", hint="Use name:partitions or name:partitions:replicas"
             )
@@ -362,7 +362,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
     if ca_file is not None and not options.get("tls"):
         raise ConfigError("--ca-file requires --tls", hint="Add --tls, or remove --ca-file")
     stop = threading.Event()
-    previous = {
+    previous_handlers = {
         number: signal.signal(number, lambda *_: stop.set())
         for number in (signal.SIGINT, signal.SIGTERM)
     }
@@ -374,7 +374,7 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
             stop.wait()
         typer.echo("kafkaprod broker stopped")
     finally:
-        for number, handler in previous.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
@@ -386,5 +386,5 @@ def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
     own = None
     if kafka.config.security.client_auth is ClientAuth.REQUIRED:
         own = kafka.client_certificate_files(kafka.client_certificate("client"))
-    for line in client_lines(kafka, path, own):
+    for line in client_option_lines(kafka, path, own):
         typer.echo(line)

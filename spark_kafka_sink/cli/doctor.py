@@ -36,7 +36,7 @@ Timeout = Annotated[
 ]
 
 
-def reach(config: ProducerConfig, timeout: float) -> None:
+def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
     """Wait until a broker has returned the cluster's metadata.
 
     Raises:
@@ -96,9 +96,9 @@ def doctor(
         intent = Intent(config=_config(bootstrap_servers, topic, option, config))
     except KafkaProdError as error:
         fail(error)
-    wanted = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
+    produce_step = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
     with quiet_log("spark_kafka_sink"):
-        findings = Doctor(intent=intent, produce=wanted, seconds=timeout).examine()
+        findings = Doctor(intent=intent, produce=produce_step, seconds=timeout).examine()
         shown = list(findings) if as_json else list(_print_each(findings))
     failed = worst(shown) is Severity.ERROR
     if as_json:
@@ -111,7 +111,7 @@ def doctor(
 def _config(
     servers: str | None, topic: str | None, option: list[str] | None, file: Path | None
 ) -> SinkConfig:
-    given = connection_options(file, option or (), servers, of_sink=True)
+    given = connection_options(file, option or (), servers, allow_sink_options=True)
     if topic is not None:
         given["topic"] = topic
     return SinkConfig.parse(given)
@@ -125,7 +125,7 @@ def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
         head = f"{finding.step.value:<16} [{style}]{finding.severity.value:<8}[/{style}] "
         out.print(head + escape(_text(finding)), soft_wrap=True)
         if finding.hint is not None:
-            out.print(f"{'':25} [bold]{escape(_sentence(finding.hint))}[/bold]", soft_wrap=True)
+            out.print(f"{'':25} [bold]{escape(_capitalized(finding.hint))}[/bold]", soft_wrap=True)
         yield finding
 
 
@@ -134,5 +134,5 @@ def _text(finding: Finding) -> str:
     return finding.text if code is None else f"{finding.text} ({code})"
 
 
-def _sentence(hint: str) -> str:
+def _capitalized(hint: str) -> str:
     return hint[0].upper() + hint[1:]

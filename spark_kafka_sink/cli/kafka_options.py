@@ -11,7 +11,7 @@ import typer
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import nearest, shown_name
-from spark_kafka_sink.config.names import RECOGNISED, SERIALIZERS, SINK_NAMES, is_kafka_option
+from spark_kafka_sink.config.names import KNOWN_NAMES, SERIALIZERS, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
@@ -28,15 +28,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
-    def called(**given: Any) -> None:
+    def wrapper(**given: Any) -> None:
         for name, kind in groups.items():
             given[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
         function(**given)
 
-    called.__doc__ = function.__doc__
-    called.__name__ = function.__name__
-    called.__signature__ = Signature(list(_parameters(function, hints)))  # type: ignore[attr-defined]
-    return called
+    wrapper.__doc__ = function.__doc__
+    wrapper.__name__ = function.__name__
+    wrapper.__signature__ = Signature(list(_parameters(function, hints)))  # type: ignore[attr-defined]
+    return wrapper
 
 
 def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterator[Parameter]:
@@ -45,14 +45,14 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
         if not is_dataclass(kind):
             yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
             continue
-        of_fields = get_type_hints(kind, include_extras=True)
+        field_hints = get_type_hints(kind, include_extras=True)
         for field in fields(kind):
             default = Parameter.empty if field.default is MISSING else field.default
             yield Parameter(
                 field.name,
                 Parameter.KEYWORD_ONLY,
                 default=default,
-                annotation=of_fields[field.name],
+                annotation=field_hints[field.name],
             )
 
 
@@ -77,7 +77,7 @@ OptionsFile = Annotated[
 
 
 def kafka_options(
-    config: Path | None, given: Iterable[str], *, of_sink: bool = False
+    config: Path | None, given: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:
     """Return the options of a write; those of the command line override those of the file.
 
@@ -87,25 +87,29 @@ def kafka_options(
         config: a file of Java properties, such as one for --command-config of Kafka's tools; a
             producer's serializers in it are ignored.
         given: options as name=value.
-        of_sink: whether the sink's own options, such as `errors.tolerance`, are allowed.
+        allow_sink_options: whether the sink's own options, such as `errors.tolerance`, are allowed.
 
     Raises:
         ConfigError: the file cannot be read, or an option is unknown or has another form.
     """
-    known = SINK_NAMES if of_sink else {}
+    known = SINK_NAMES if allow_sink_options else {}
     from_file = _from_file(config, known) if config is not None else {}
     return from_file | dict(_option(text, known) for text in given)
 
 
 def connection_options(
-    config: Path | None, given: Iterable[str], servers: str | None, *, of_sink: bool = False
+    config: Path | None,
+    given: Iterable[str],
+    servers: str | None,
+    *,
+    allow_sink_options: bool = False,
 ) -> dict[str, str]:
     """Return the options like `kafka_options`, with the brokers of --bootstrap-servers.
 
     Raises:
         ConfigError: see `kafka_options`; or there are no brokers.
     """
-    options = kafka_options(config, given, of_sink=of_sink)
+    options = kafka_options(config, given, allow_sink_options=allow_sink_options)
     if servers is not None:
         options[BOOTSTRAP] = servers
     if BOOTSTRAP not in options:
@@ -119,11 +123,15 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"--config {config} cannot be read: {reason}") from error
-    plain = {name.removeprefix(PREFIX): value for name, value in found.items()}
-    return {_named(name, known): value for name, value in plain.items() if name not in SERIALIZERS}
+    unprefixed = {name.removeprefix(PREFIX): value for name, value in found.items()}
+    return {
+        _prefixed_name(name, known): value
+        for name, value in unprefixed.items()
+        if name not in SERIALIZERS
+    }
 
 
-def _named(name: str, known: Mapping[str, str]) -> str:
+def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     """Return the name with its prefix; with the sink's options, also accept an unknown name.
 
     Raises:
@@ -133,12 +141,14 @@ def _named(name: str, known: Mapping[str, str]) -> str:
     if known and name.lower().startswith(CONFIG_PREFIX):
         return name
     if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
-        meant = nearest(name, [*RECOGNISED, *known.values()])
-        if known and meant is None:
+        suggestion = nearest(name, [*KNOWN_NAMES, *known.values()])
+        if known and suggestion is None:
             return name  # parsing the options warns about it, as in a write
         raise ConfigError(
             f"unknown option {shown_name(name)}",
-            hint=f"Did you mean {meant}?" if meant else "It is not a Kafka producer option.",
+            hint=f"Did you mean {suggestion}?"
+            if suggestion
+            else "It is not a Kafka producer option.",
         )
     return known.get(name.lower(), f"{PREFIX}{name.removeprefix(PREFIX)}")
 
@@ -153,4 +163,4 @@ def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
             f"--option {shown} is not a Kafka option",
             hint="Use --option kafka.name=value, for example kafka.security.protocol=SASL_SSL",
         )
-    return _named(name, known), value
+    return _prefixed_name(name, known), value

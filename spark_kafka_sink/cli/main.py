@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from spark_kafka_sink.cli.broker import BrokerArguments, serve
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, doctor, reach
+from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, doctor, wait_for_broker
 from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,
     OptionsFile,
@@ -27,13 +27,13 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.figures import compare
 from spark_kafka_sink.report.tables import print_advice, print_comparison, print_report
 
-_PLACE = (
+_LOCATION_HELP = (
     "Delivery report, or directory with the reports of micro-batches: a path or a pyarrow.fs URI."
 )
 
 
 def report(
-    place: Annotated[str, typer.Argument(metavar="FILE|FOLDER", help=_PLACE)],
+    location: Annotated[str, typer.Argument(metavar="FILE|FOLDER", help=_LOCATION_HELP)],
     other: Annotated[
         str | None, typer.Argument(metavar="[FILE|FOLDER]", help="Another report to compare with.")
     ] = None,
@@ -44,26 +44,26 @@ def report(
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
     try:
-        found = DeliveryReport.read(_path(place))
-        against = None if other is None else DeliveryReport.read(_path(other))
+        found = DeliveryReport.read(_path(location))
+        other_report = None if other is None else DeliveryReport.read(_path(other))
     except KafkaProdError as error:
         fail(error)
-    if against is not None and other is not None:
-        comparison = compare(found, against)
+    if other_report is not None and other is not None:
+        comparison = compare(found, other_report)
         if as_json:
             typer.echo(json.dumps(comparison.to_dict(), indent=2))
         else:
-            print_comparison(comparison, _names(place, other))
+            print_comparison(comparison, _names(location, other))
     elif as_json:
         typer.echo(found.to_json())
     else:
         print_report(found)
     if advise and not as_json:
-        print_advice(found if against is None else against)
+        print_advice(found if other_report is None else other_report)
 
 
-def _path(place: str) -> str:
-    return place if "://" in place else str(Path(place).expanduser())
+def _path(location: str) -> str:
+    return location if "://" in location else str(Path(location).expanduser())
 
 
 def _names(before: str, after: str) -> tuple[str, str]:
@@ -151,11 +151,11 @@ def demo(
         )
         if options.bootstrap_servers is not None:
             servers = {BOOTSTRAP: options.bootstrap_servers}
-            reach(ProducerConfig.parse({**kafka, **servers}), timeout)
-        good = run_demo(options)
+            wait_for_broker(ProducerConfig.parse({**kafka, **servers}), timeout)
+        passed = run_demo(options)
     except KafkaProdError as error:
         fail(error)
-    if not good:
+    if not passed:
         raise typer.Exit(1)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, reach
+from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
 from spark_kafka_sink.cli.kafka_options import (
     GivenOptions,
     OptionsFile,
@@ -93,7 +93,7 @@ def records_table(records: Mapping[str, Record]) -> Table:
             "" if isinstance(state, Nothing) else state.batch,
             _status(record),
             "" if isinstance(state, Nothing) else state.query or "",
-            _moment(record.at_ms),
+            _utc_time(record.at_ms),
             f"{record.transactions:,}",
             f"{record.records:,}",
         )
@@ -103,7 +103,7 @@ def records_table(records: Mapping[str, Record]) -> Table:
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
     table = Table(title=view.transactional_id, show_header=False)
-    started = "" if view.started_ms is None else _moment(view.started_ms)
+    started = "" if view.started_ms is None else _utc_time(view.started_ms)
     age = None if view.started_ms is None else max(0, now_ms - view.started_ms)
     rows = (
         ("scope", str(view.scope)),
@@ -135,7 +135,7 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
             f"{each.records:,}",
             "" if first is None else f"{first:,}",
             "" if last is None else f"{last:,}",
-            _MARKERS[fate],
+            _OUTCOMES[fate],
         )
     if task.unnamed_partitions:
         more = f"and {task.unnamed_partitions:,} more"
@@ -150,7 +150,7 @@ _STANDINGS = {
     "`kafkaprod transactions abort`",
     Standing.DRIVER: "used by a driver for one append to the decision log",
 }
-_MARKERS = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
+_OUTCOMES = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none)"}
 
 
 def _status(record: Record) -> str:
@@ -165,7 +165,7 @@ def _seconds(milliseconds: int | None) -> str:
     return "" if milliseconds is None else f"{milliseconds / 1000:,.1f} s"
 
 
-def _moment(at_ms: int) -> str:
+def _utc_time(at_ms: int) -> str:
     """Return a time in UTC with seconds, or the number itself if it is out of range."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -196,15 +196,15 @@ class TransactionArguments:
 
 @transactions.command("list")
 @command
-def list_open(where: TransactionArguments) -> None:
+def list_open(arguments: TransactionArguments) -> None:
     """Show the open transactions, and the partitions where they block readers."""
-    with _operator(where) as operator:
+    with _operator(arguments) as operator:
         overview = operator.overview()
         known = overview.transactions or operator.records()
     if not known:
         typer.echo(
-            f"No transactions found for the prefix {where.prefix}: none is open, and the "
-            f"decision log {where.decision_log_topic} has no record of it."
+            f"No transactions found for the prefix {arguments.prefix}: none is open, and the "
+            f"decision log {arguments.decision_log_topic} has no record of it."
         )
         return
     out = wide_console()
@@ -216,13 +216,13 @@ def list_open(where: TransactionArguments) -> None:
 @transactions.command()
 @command
 def describe(
-    where: TransactionArguments,
+    arguments: TransactionArguments,
     transactional_id: Annotated[
         str | None, typer.Argument(help="Transactional id; default: the whole decision log.")
     ] = None,
 ) -> None:
     """Show the decision log, or details of one transaction."""
-    with _operator(where) as operator:
+    with _operator(arguments) as operator:
         if transactional_id is None:
             wide_console().print(records_table(operator.records()))
         else:
@@ -232,7 +232,7 @@ def describe(
 @transactions.command()
 @command
 def commit(
-    where: TransactionArguments,
+    arguments: TransactionArguments,
     accept_loss: Annotated[
         str | None,
         typer.Option(
@@ -247,14 +247,12 @@ def commit(
 
     Running queries are not stopped.
     """
-    with _operator(where) as operator:
+    with _operator(arguments) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
     for each in finished:
         lost = f"; lost of them: {each.lost}" if each.lost else ""
-        written = (
-            f"{plural(each.transactions, 'transaction')} with {plural(each.records, 'record')}"
-        )
-        typer.echo(f"{each.scope}: batch {each.batch} is committed, {written}{lost}")
+        counts = f"{plural(each.transactions, 'transaction')} with {plural(each.records, 'record')}"
+        typer.echo(f"{each.scope}: batch {each.batch} is committed, {counts}{lost}")
     if not finished:
         typer.echo("No decided transaction is incomplete.")
 
@@ -262,7 +260,7 @@ def commit(
 @transactions.command()
 @command
 def abort(
-    where: TransactionArguments,
+    arguments: TransactionArguments,
     transactional_ids: Annotated[
         list[str] | None,
         typer.Argument(help="Transactional ids; default: all that may be aborted."),
@@ -280,7 +278,7 @@ def abort(
 
     An orphaned transaction is open, but no driver can decide it any more.
     """
-    with _operator(where) as operator:
+    with _operator(arguments) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)
     for name, code in codes.items():
         typer.echo(f"{name}: {error_name(code) if code else 'aborted'}")
@@ -291,18 +289,20 @@ def abort(
 
 
 @contextmanager
-def _operator(where: TransactionArguments) -> Iterator[TransactionOperator]:
+def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options; print its errors and exit with status 1."""
     try:
         parsed = SinkConfig.parse(
-            connection_options(where.config, where.option or (), where.bootstrap_servers)
+            connection_options(
+                arguments.config, arguments.option or (), arguments.bootstrap_servers
+            )
             | {
                 "deliveryGuarantee": "exactly-once",
-                "transactionalIdPrefix": where.prefix,
-                "decisionLogTopic": where.decision_log_topic,
+                "transactionalIdPrefix": arguments.prefix,
+                "decisionLogTopic": arguments.decision_log_topic,
             }
         )
-        reach(parsed.producer, where.timeout)
+        wait_for_broker(parsed.producer, arguments.timeout)
         yield TransactionOperator(parsed)
     except KafkaProdError as error:
         fail(error)

@@ -33,7 +33,7 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
         try:
             found[_address(entry)] = None
         except ValueError as error:
-            problems.append(f"{_shown(entry)} ({error})")
+            problems.append(f"{_redacted(entry)} ({error})")
     if problems:
         raise ConfigError(f"option {key} has invalid addresses: {', '.join(problems)}", hint=_HINT)
     return tuple(found)
@@ -51,7 +51,7 @@ def secured_protocols(text: str) -> frozenset[str]:
 def _address(entry: str) -> str:
     match = _ENTRY.fullmatch(entry)
     if match is None:
-        raise ValueError(_complaint(entry))
+        raise ValueError(_problem(entry))
     if not 0 < int(match["port"]) < 65536:
         raise ValueError("the port must be between 1 and 65535")
     return f"{_host(match)}:{int(match['port'])}"
@@ -67,7 +67,7 @@ def _host(match: re.Match[str]) -> str:
     return f"[{match['v6']}]"
 
 
-def _complaint(entry: str) -> str:
+def _problem(entry: str) -> str:
     host = entry.rpartition("://")[2]
     if "@" in host:
         return "an address cannot contain a user or password"
@@ -76,7 +76,7 @@ def _complaint(entry: str) -> str:
     return "no port" if ":" not in host or host.endswith("]") else "not host:port"
 
 
-def _shown(entry: str) -> str:
+def _redacted(entry: str) -> str:
     """Return the entry without anything that could be a password."""
     head, at, tail = entry.rpartition("@")
     return shown(f"…@{tail}" if at and head else entry)

@@ -73,18 +73,18 @@ class NamedOptions(dict[str, str]):
                 another value under another name.
         """
         alias = self._aliases.get(name)
-        real, found = (
+        option_name, found = (
             (name, value) if alias is None else (alias.option, self._read(name, value, alias))
         )
-        if real in self and not _same(real, self[real], found):
-            names = sorted((self._given[real], name))
+        if option_name in self and not _same_value(option_name, self[option_name], found):
+            names = sorted((self._given[option_name], name))
             raise ConfigError(
                 f"options {PREFIX}{names[0]} and {PREFIX}{names[1]} are synonyms but have "
                 "different values",
                 hint="Remove one of them.",
             )
-        self[real] = found
-        self._given[real] = name
+        self[option_name] = found
+        self._given[option_name] = name
 
     def _read(self, name: str, value: str, alias: Alias) -> str:
         """Return the value of an alias as a value of its option, converted if the units differ."""
@@ -95,11 +95,11 @@ class NamedOptions(dict[str, str]):
         if alias.unit == 1:
             parse_value(option, text, f"{PREFIX}{name}")
             return text
-        smaller = replace(option, high=option.top // alias.unit)
-        parse_value(smaller, text, f"{PREFIX}{name}")
+        scaled = replace(option, high=option.top // alias.unit)
+        parse_value(scaled, text, f"{PREFIX}{name}")
         return str(int(text) * alias.unit)
 
 
-def _same(option: str, one: str, other: str) -> bool:
-    texts = {str(one).strip(), str(other).strip()}
+def _same_value(option: str, first: str, second: str) -> bool:
+    texts = {str(first).strip(), str(second).strip()}
     return len(texts) == 1 or (option == "acks" and texts == {"all", "-1"})

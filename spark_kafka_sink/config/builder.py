@@ -33,7 +33,7 @@ from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX, check_topic, parse_values, wrong_value
 from spark_kafka_sink.config.options import BATCH_WRITE_LINGER_MS, PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.profiles import load_profile
-from spark_kafka_sink.config.rules import apply_rules, largest_request, longest_linger
+from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.config.security.sasl import sasl_config
 from spark_kafka_sink.config.security.tls import tls_config
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.aliases import NamedOptions
 
 
-_HARMLESS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
+_IGNORED_WITHOUT_TLS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
 """Options that are often set for all clients alike; no warning if TLS is not used."""
 _logger = logging.getLogger(__name__)
 
@@ -64,9 +64,11 @@ def build_security(given: NamedOptions) -> SecurityConfig:
     values = SecurityValues.parse(given)
     protocol = SecurityProtocol(values.text("security.protocol"))
     for option in given:
-        if (option.startswith("ssl.") and not protocol.uses_tls and option not in _HARMLESS) or (
-            option.startswith("sasl.") and not protocol.uses_sasl
-        ):
+        if (
+            option.startswith("ssl.")
+            and not protocol.uses_tls
+            and option not in _IGNORED_WITHOUT_TLS
+        ) or (option.startswith("sasl.") and not protocol.uses_sasl):
             warn_once(
                 _logger,
                 "Option %s has no effect because kafka.security.protocol is %s",
@@ -118,7 +120,7 @@ def build(
     profile = Profile(sink_values["profile"])
     producer = _producer_fields(load_profile(profile), given.producer, batch_write=batch_write)
     security = build_security(given.security)
-    _check_protocol_of_addresses(given.producer[BOOTSTRAP], security.protocol)
+    _check_address_protocols(given.producer[BOOTSTRAP], security.protocol)
     exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
     del producer["transaction_timeout_ms"]
     producer["security"] = security
@@ -131,9 +133,9 @@ def build(
 
 
 def _producer_fields(
-    profile: Mapping[str, str], own: Mapping[str, str], *, batch_write: bool
+    profile: Mapping[str, str], user_options: Mapping[str, str], *, batch_write: bool
 ) -> dict[str, Any]:
-    given = {**profile, **own}
+    given = {**profile, **user_options}
     if BOOTSTRAP not in given:
         raise ConfigError(
             f"option {PREFIX}{BOOTSTRAP} is required",
@@ -141,25 +143,25 @@ def _producer_fields(
         )
     values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
     if batch_write and "linger.ms" not in given:
-        values["linger.ms"] = longest_linger(values, BATCH_WRITE_LINGER_MS)
+        values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
     codec = Codec.named(values["compression.type"])
-    plain = {
+    unconverted = {
         _FIELDS.get(option.name, option.field): values[option.name]
         for option in PRODUCER_OPTIONS
         if option.name not in _CONVERTED
     }
-    return plain | {
+    return unconverted | {
         "acks": Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(given)),
         "metadata_recovery_strategy": RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
-        "compression_level": _level(values, codec, own),
+        "compression_level": _level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
         **_partitioner(values["partitioner"], values["partitioner.class"]),
     }
 
 
-def _check_protocol_of_addresses(text: str, protocol: SecurityProtocol) -> None:
+def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
     """Raise if an address such as SASL_SSL://host:port names another protocol than the option.
 
     Java ignores the protocol of the address, and would connect in plain text.
@@ -173,49 +175,49 @@ def _check_protocol_of_addresses(text: str, protocol: SecurityProtocol) -> None:
         )
 
 
-def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> int | None:
+def _level(values: Mapping[str, Any], codec: Codec, user_options: Mapping[str, str]) -> int | None:
     """Return the codec's level, from librdkafka's single option or Java's option for the codec."""
     if codec not in _LEVELS:
         return None
     name = _LEVELS[codec]
-    asked, special = int(values[_LEVEL]), int(values[name])
-    if asked == -1:
-        return special
+    general_level, codec_level = int(values[_LEVEL]), int(values[name])
+    if general_level == -1:
+        return codec_level
     option = next(each for each in PRODUCER_OPTIONS if each.name == name)
-    general = _LZ4_LEVELS.get(asked, asked) if codec is Codec.LZ4 else asked
-    if not option.accepts(general):
-        raise wrong_value(option, str(asked), f"{PREFIX}{_LEVEL}")
-    if name in own and special != general:
+    level = _LZ4_LEVELS.get(general_level, general_level) if codec is Codec.LZ4 else general_level
+    if not option.accepts(level):
+        raise wrong_value(option, str(general_level), f"{PREFIX}{_LEVEL}")
+    if name in user_options and codec_level != level:
         raise ConfigError(
             f"options {PREFIX}{_LEVEL} and {PREFIX}{name} are synonyms but have different values",
             hint="Remove one of them.",
         )
-    return general
+    return level
 
 
-def _partitioner(word: str, java_class: str) -> dict[str, Any]:
+def _partitioner(name: str, java_class: str) -> dict[str, Any]:
     """Return the partitioner: librdkafka's name, the user's function, or Java's class.
 
     Raises:
         ConfigError: more than one is given, or the name is unknown.
     """
-    if not word:
+    if not name:
         return {"partitioner": Partitioner(java_class), "partitioner_function": None}
     if java_class:
         raise ConfigError(
             f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both set",
             hint="Remove one of them.",
         )
-    words = [choice.value for choice in LIBRDKAFKA_PARTITIONERS]
-    if word in words:
-        return {"partitioner": Partitioner(word), "partitioner_function": None}
-    if not _FUNCTION.fullmatch(word):
+    allowed = [choice.value for choice in LIBRDKAFKA_PARTITIONERS]
+    if name in allowed:
+        return {"partitioner": Partitioner(name), "partitioner_function": None}
+    if not _FUNCTION.fullmatch(name):
         raise ConfigError(
-            f"option {PREFIX}partitioner is {shown(word)}; allowed: {', '.join(words)}, "
+            f"option {PREFIX}partitioner is {shown(name)}; allowed: {', '.join(allowed)}, "
             "or module:function",
-            hint=did_you_mean(word, words),
+            hint=did_you_mean(name, allowed),
         )
-    return {"partitioner": Partitioner.FUNCTION, "partitioner_function": word}
+    return {"partitioner": Partitioner.FUNCTION, "partitioner_function": name}
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,14 +24,14 @@ MAX_PREFIX = 200
 MAX_BATCH_ID = 200
 """Maximum length in characters of a prefix, and of a batch id."""
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
-_NOT_ATOMIC = {
+_ATOMIC_CONFLICTS = {
     "twoPhaseCommit": "a single transaction cannot be partially committed and needs no second "
     "phase",
     "errors.deadletterqueue.topic.name": "only one task may write to a partition, but several "
     "tasks could write dead letters to the same one",
 }
 """Options that atomicBatch excludes, and why."""
-_NEEDED = 'Add .option("deliveryGuarantee", "exactly-once"), or remove this option.'
+_GUARANTEE_HINT = 'Add .option("deliveryGuarantee", "exactly-once"), or remove this option.'
 
 
 class DeliveryGuarantee(StrEnum):
@@ -165,14 +165,14 @@ class ExactlyOnceConfig:
             ConfigError: an option is missing or wrong, or contradicts another.
         """
         if values["deliveryGuarantee"] != DeliveryGuarantee.EXACTLY_ONCE:
-            _refuse_without_guarantee(values)
+            _check_unused_options(values)
             return cls()
         _check_producer(producer)
         prefix, batch_id = values["transactionalIdPrefix"], values["batchId"]
         check_prefix(prefix)
         check_batch_id(batch_id)
         _check_write_name(values["writeName"], batch_id)
-        reset = _reset_of(values["resetTransactionalState"])
+        reset = _parse_reset(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
         _check_atomic(values)
         if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
@@ -254,7 +254,7 @@ def _check_name(option: str, name: str | None, hint: str) -> None:
         )
 
 
-def _reset_of(value: str) -> str:
+def _parse_reset(value: str) -> str:
     """Return the option as "true", "false", or a batch number without leading zeros."""
     found = value.strip().lower()
     if found in {"true", "false"}:
@@ -267,12 +267,13 @@ def _reset_of(value: str) -> str:
     return str(int(found))
 
 
-def _refuse_without_guarantee(values: Mapping[str, Any]) -> None:
+def _check_unused_options(values: Mapping[str, Any]) -> None:
     """Raise if an exactly-once option is set, since it would have no effect."""
     for option in EXACTLY_ONCE_OPTIONS:
         if option.name != "deliveryGuarantee" and values[option.name] != option.default:
             raise ConfigError(
-                f"option {option.name} is set, but deliveryGuarantee is at-least-once", hint=_NEEDED
+                f"option {option.name} is set, but deliveryGuarantee is at-least-once",
+                hint=_GUARANTEE_HINT,
             )
 
 
@@ -290,7 +291,7 @@ def _check_atomic(values: Mapping[str, Any]) -> None:
     """Raise if an option is set that contradicts atomicBatch."""
     if not values["atomicBatch"]:
         return
-    for other, reason in _NOT_ATOMIC.items():
+    for other, reason in _ATOMIC_CONFLICTS.items():
         if values[other]:
             raise ConfigError(
                 f"options atomicBatch and {other} conflict: {reason}", hint="Remove one of them."

@@ -150,7 +150,7 @@ SOURCE_OPTIONS = SOURCE_TOPICS | names(
 
 PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
 SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
-RECOGNISED = (
+KNOWN_NAMES = (
     PRODUCER_NAMES
     | ALIASES.keys()
     | SECURITY_NAMES
@@ -163,7 +163,7 @@ RECOGNISED = (
 """Names to suggest for a mistyped one."""
 
 _KAFKA = PREFIX.removesuffix(".")
-_LOOSELY = 0.7
+_LOW_SIMILARITY = 0.7
 """Similarity for suggestions; low enough to match `saslmechanism` to `sasl.mechanism`."""
 _logger = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ class GivenOptions:
 def is_kafka_option(name: str) -> bool:
     """Return True if a name without its prefix is known, including ignored and refused names."""
     return (
-        name in RECOGNISED | REFUSED_SECURITY_KEYS.keys() | UNSAFE_KEYS
+        name in KNOWN_NAMES | REFUSED_SECURITY_KEYS.keys() | UNSAFE_KEYS
         or name in SERIALIZERS
         or name.startswith(UNSAFE_PREFIXES)
     )
@@ -213,7 +213,7 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
             refuse_misplaced(name, name, value)
             given.sink[name] = value
         else:
-            _check_foreign_name(name)
+            _check_unprefixed_name(name)
     return given
 
 
@@ -239,13 +239,13 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
 
 
 def _hint(name: str) -> str:
-    known = nearest(name, RECOGNISED, CLOSE)
+    known = nearest(name, KNOWN_NAMES, CLOSE)
     if known is None:
         return "It is not a Kafka producer option."
-    return _use(known) or f"Did you mean {PREFIX}{known}?"
+    return _replacement_hint(known) or f"Did you mean {PREFIX}{known}?"
 
 
-def _use(name: str) -> str | None:
+def _replacement_hint(name: str) -> str | None:
     """Return the hint for a name used by other or older clients, or None."""
     other = COUNTERPARTS.get(name)
     return None if other is None else f"Use {other}."
@@ -256,7 +256,7 @@ def _refuse_unsafe(name: str) -> None:
         raise ConfigError(
             f"option {PREFIX}{name} is not supported: it takes a pointer or callback of a C "
             "program",
-            hint=_use(name) or "Remove it.",
+            hint=_replacement_hint(name) or "Remove it.",
         )
     if name in SERIALIZERS:
         raise ConfigError(
@@ -270,11 +270,12 @@ def _refuse_unsafe(name: str) -> None:
     if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS:
         raise ConfigError(
             f"option {PREFIX}{shown_name(name)} is not supported by this version",
-            hint=_use(name) or "Ignoring it would be unsafe. Remove it to write without it.",
+            hint=_replacement_hint(name)
+            or "Ignoring it would be unsafe. Remove it to write without it.",
         )
 
 
-def _check_foreign_name(name: str) -> None:
+def _check_unprefixed_name(name: str) -> None:
     """Raise if a name without prefix is a likely typo of one of our options.
 
     Spark passes on all options of a write, so any other name only causes a warning; it has no
@@ -293,12 +294,12 @@ def _check_foreign_name(name: str) -> None:
     if match is not None:
         raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):
-        raise ConfigError(unknown, hint=_like_kafka(name))
+        raise ConfigError(unknown, hint=_prefix_hint(name))
     warn_once(_logger, "Option %s is unknown and has no effect", shown_name(name))
 
 
-def _like_kafka(name: str) -> str:
+def _prefix_hint(name: str) -> str:
     """Return the hint for a name that starts with `kafka`, but not with `kafka.`."""
-    known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), RECOGNISED, _LOOSELY)
+    known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), KNOWN_NAMES, _LOW_SIMILARITY)
     example = f" Did you mean {PREFIX}{known}?" if known else ""
     return f"Kafka options start with {PREFIX!r} and use Java's names with dots.{example}"

@@ -28,7 +28,7 @@ Parsed = str | int | float | bool | tuple[str, ...] | None
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
-_LOGIN = ("security.", "sasl.")
+_LOGIN_PREFIXES = ("security.", "sasl.")
 """Prefixes of login options: a wrong value that is not a likely typo may be a secret meant for
 another option, and is not shown."""
 
@@ -71,7 +71,7 @@ def is_number(text: str) -> bool:
 def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
     """Return the error for a value that is not allowed."""
     value = shown(text)
-    if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN)):
+    if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN_PREFIXES)):
         value, hint = NOT_SHOWN, None
     unit = unit_of(key) if option.is_number else None
     allowed = option.allowed if unit is None else f"{option.allowed}, in {unit.words}"
@@ -91,8 +91,12 @@ def _number(option: Option, text: str, key: str) -> int | float:
     if option.fractional and _FRACTION.fullmatch(text) and option.accepts(float(text)):
         return float(text)
     unit = unit_of(key)
-    meant = None if unit is None else unit.number(text)
-    hint = None if unit is None or meant is None or not option.accepts(meant) else unit.hint(text)
+    converted = None if unit is None else unit.number(text)
+    hint = (
+        None
+        if unit is None or converted is None or not option.accepts(converted)
+        else unit.hint(text)
+    )
     raise wrong_value(option, text, key, hint)
 
 
@@ -102,7 +106,7 @@ def _flag(option: Option, text: str, key: str) -> bool:
     return text.lower() == "true"
 
 
-_WORDS = {
+_ALLOWED_TEXTS = {
     "boolean": "true or false",
     "list": "host:port,host:port",
     "password": "text, env:NAME or file:PATH",
@@ -202,9 +206,9 @@ class Option:
         if self.choices:
             return ", ".join(choice or '""' for choice in self.choices)
         if not self.is_number:
-            return _WORDS.get(self.kind.value, "any text")
-        span = f"{self.low} to {self.top}"
-        return span if self.also is None else f"{self.also} or {span}"
+            return _ALLOWED_TEXTS.get(self.kind.value, "any text")
+        range_text = f"{self.low} to {self.top}"
+        return range_text if self.also is None else f"{self.also} or {range_text}"
 
     def accepts(self, number: float) -> bool:
         """Return True if a number is allowed."""

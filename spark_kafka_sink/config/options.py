@@ -285,7 +285,7 @@ _CONNECTION = (
     ),
 )
 
-_INSIGHT = (
+_MONITORING = (
     integer(
         "statistics.interval.ms",
         0,
@@ -311,7 +311,7 @@ PRODUCER_OPTIONS: tuple[Option, ...] = (
     *_BATCHING,
     *_COMPRESSION,
     *_ROUTING,
-    *_INSIGHT,
+    *_MONITORING,
 )
 """Options given as `kafka.<name>`."""
 

@@ -25,10 +25,14 @@ def load_profile(profile: Profile) -> dict[str, str]:
     Raises:
         ConfigError: the profile's file is missing.
     """
-    return {} if profile is Profile.NONE else parse_properties(find(f"{profile}.conf").read_text())
+    return (
+        {}
+        if profile is Profile.NONE
+        else parse_properties(find_file(f"{profile}.conf").read_text())
+    )
 
 
-def find(name: str) -> Traversable:
+def find_file(name: str) -> Traversable:
     """Return a file of `conf/`, from the installed package or from the checkout next to it.
 
     Raises:
@@ -67,18 +71,18 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    begun = ""
-    for natural in _END.split(text):
-        line = natural.lstrip(_BLANK)
-        if not begun and (not line or line[0] in "#!"):
+    pending = ""
+    for physical_line in _END.split(text):
+        line = physical_line.lstrip(_BLANK)
+        if not pending and (not line or line[0] in "#!"):
             continue
         if _CONTINUED.search(line):
-            begun += line[:-1]
+            pending += line[:-1]
             continue
-        yield begun + line
-        begun = ""
-    if begun:
-        yield begun
+        yield pending + line
+        pending = ""
+    if pending:
+        yield pending
 
 
 def _pair(line: str) -> tuple[str, str]:

@@ -35,10 +35,10 @@ def apply_rules(values: Values, given: frozenset[str]) -> Changes:
     Raises:
         ConfigError: two options contradict each other.
     """
-    settled = dict(values)
-    for rule in (_idempotence, _gapless, _delivery_timeout, _backoff, _memory, _longest):
-        settled.update(rule(settled, given))
-    return settled
+    result = dict(values)
+    for rule in (_idempotence, _gapless, _delivery_timeout, _backoff, _memory, _limit_times):
+        result.update(rule(result, given))
+    return result
 
 
 def _idempotence(values: Values, given: frozenset[str]) -> Changes:
@@ -85,19 +85,19 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
     timeout, linger, request = (
         values[name] for name in ("delivery.timeout.ms", "linger.ms", "request.timeout.ms")
     )
-    least = min(ceil(linger) + request, MAX_MS)
-    if timeout >= least:
+    minimum = min(ceil(linger) + request, MAX_MS)
+    if timeout >= minimum:
         return {}
     if "delivery.timeout.ms" in given:
         raise ConfigError(
             f"option kafka.delivery.timeout.ms is {timeout}, less than kafka.linger.ms + "
             f"kafka.request.timeout.ms ({linger} + {request})",
-            hint=f"Set it to {least} or more, or lower one of the two.",
+            hint=f"Set it to {minimum} or more, or lower one of the two.",
         )
-    return {"delivery.timeout.ms": least}
+    return {"delivery.timeout.ms": minimum}
 
 
-def longest_linger(values: Values, wanted: int) -> int:
+def batch_write_linger(values: Values, target: int) -> int:
     """Return the linger.ms, up to `wanted`, of a batch write that does not set it.
 
     The records of a batch write are not needed before it ends, and full batches cost less.
@@ -105,7 +105,7 @@ def longest_linger(values: Values, wanted: int) -> int:
     """
     linger: int = values["linger.ms"]
     allowed: int = values["delivery.timeout.ms"] - values["request.timeout.ms"]
-    return max(linger, min(wanted, allowed))
+    return max(linger, min(target, allowed))
 
 
 def largest_request(values: Values, given: frozenset[str]) -> int:
@@ -157,7 +157,7 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
     return {"batch.size": buffer}
 
 
-def _longest(values: Values, given: frozenset[str]) -> Changes:
+def _limit_times(values: Values, given: frozenset[str]) -> Changes:
     """Limit times to 24 days, which every timer accepts, including Java's -1, which means never."""
     del given
     times = {name: value for name, value in values.items() if name.endswith(".ms")}

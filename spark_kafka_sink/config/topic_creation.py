@@ -85,14 +85,14 @@ class TopicCreation:
             if name.startswith(CONFIG_PREFIX)
         }
         for name, value in configs.items():
-            _refuse_typo(name)
-            _refuse_unit(name, value)
-        about = [name for name in (PARTITIONS, REPLICATION) if values[name]]
-        about += [f"{CONFIG_PREFIX}{name}" for name in configs]
+            _check_typo(name)
+            _check_unit(name, value)
+        settings = [name for name in (PARTITIONS, REPLICATION) if values[name]]
+        settings += [f"{CONFIG_PREFIX}{name}" for name in configs]
         if not values[CREATE]:
-            if about:
+            if settings:
                 raise ConfigError(
-                    f"option {about[0]} is set, but {CREATE} is false",
+                    f"option {settings[0]} is set, but {CREATE} is false",
                     hint=f'Add .option("{CREATE}", "true"), or remove this option.',
                 )
             return cls()
@@ -110,21 +110,21 @@ class TopicCreation:
         )
 
 
-def _refuse_typo(name: str) -> None:
+def _check_typo(name: str) -> None:
     """Raise if an unknown setting resembles one of Kafka's; any other may be a vendor's.
 
     Raises:
         ConfigError: the name is a likely typo.
     """
-    meant = None if name in TOPIC_SETTINGS else nearest(name, TOPIC_SETTINGS, CLOSE)
-    if meant is not None:
+    suggestion = None if name in TOPIC_SETTINGS else nearest(name, TOPIC_SETTINGS, CLOSE)
+    if suggestion is not None:
         raise ConfigError(
             f"unknown option {CONFIG_PREFIX}{shown_name(name)}",
-            hint=f"Did you mean {CONFIG_PREFIX}{meant}?",
+            hint=f"Did you mean {CONFIG_PREFIX}{suggestion}?",
         )
 
 
-def _refuse_unit(name: str, value: str) -> None:
+def _check_unit(name: str, value: str) -> None:
     """Raise if a duration or size is not a plain number, with a better hint than the brokers give.
 
     Raises:

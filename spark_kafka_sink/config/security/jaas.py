@@ -112,7 +112,7 @@ _CLIENT_HANDLERS = (
     f"{_AMAZON}.IAMClientCallbackHandler",
     f"{_AMAZON}.IAMOAuthBearerLoginCallbackHandler",
 )
-_LOGINS = (
+_LOGIN_CLASSES = (
     "org.apache.kafka.common.security.authenticator.DefaultLogin",
     "org.apache.kafka.common.security.kerberos.KerberosLogin",
     f"{_BEARER}.internals.OAuthBearerRefreshingLogin",
@@ -150,7 +150,7 @@ def login_handler(values: SecurityValues) -> LoginHandler | None:
         ConfigError: an option that takes a Java class names an unknown one.
     """
     _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
-    _known(values, "sasl.login.class", _LOGINS)
+    _known(values, "sasl.login.class", _LOGIN_CLASSES)
     _refuse_assertions(values)
     _known(values, "sasl.oauthbearer.jwt.retriever.class", _RETRIEVERS)
     name = _known(values, "sasl.login.callback.handler.class", _LOGIN_HANDLERS)

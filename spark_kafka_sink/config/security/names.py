@@ -65,30 +65,30 @@ _ASSERTION_KEYS = names(
     file jwt.template.file private.key.file private.key.passphrase private.key.pem template.file
     """
 )
-_PROGRAM = "it takes a pointer or callback of a C program"
+_C_ONLY = "it takes a pointer or callback of a C program"
 _ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"
 _UNSECURED = "for unsigned tokens use unsecuredLoginStringClaim_sub in sasl.jaas.config"
 
 REFUSED_SECURITY_KEYS: Mapping[str, str] = {
     "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
-    "oauthbearer_token_refresh_cb": _PROGRAM,
+    "oauthbearer_token_refresh_cb": _C_ONLY,
     **{f"sasl.oauthbearer.assertion.{name}": _ASSERTION for name in sorted(_ASSERTION_KEYS)},
     "sasl.oauthbearer.config": _UNSECURED,
     "sasl.oauthbearer.metadata.authentication.type": (
         "tokens of a cloud metadata service cannot be fetched; write the token to a file and "
         "set kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
     ),
-    "ssl.certificate.verify_cb": _PROGRAM,
+    "ssl.certificate.verify_cb": _C_ONLY,
     "ssl.crl.location": "certificate revocation lists are not supported, and ignoring them "
     "would be unsafe",
     "ssl.engine.factory.class": "Java classes cannot be loaded; use the ssl.* options",
     "ssl.engine.id": _ENGINE,
     "ssl.engine.location": _ENGINE,
     "ssl.providers": _ENGINE,
-    "ssl_ca": _PROGRAM,
-    "ssl_certificate": _PROGRAM,
-    "ssl_engine_callback_data": _PROGRAM,
-    "ssl_key": _PROGRAM,
+    "ssl_ca": _C_ONLY,
+    "ssl_certificate": _C_ONLY,
+    "ssl_engine_callback_data": _C_ONLY,
+    "ssl_key": _C_ONLY,
 }
 """Options that are unsafe to ignore, with the reason why they are not supported."""
 
@@ -96,17 +96,17 @@ SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl."
 """Prefixes of security options; an unknown one is an error even without the prefix `kafka.`."""
 
 
-_LOGIN_PLACE = "sasl.jaas.config"
-_PEM_PLACES = frozenset(
+_JAAS_OPTION = "sasl.jaas.config"
+_PEM_OPTIONS = frozenset(
     {
         "ssl.truststore.certificates",
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "https.ca.pem",
-        _LOGIN_PLACE,  # a login may contain the certificates of its issuer
+        _JAAS_OPTION,  # a login may contain the certificates of its issuer
     }
 )
-_BELONGS = {
+_PLACEMENT_HINTS = {
     SecretKind.PRIVATE_KEY: "Set a private key with kafka.ssl.keystore.key; options that "
     "end with location take the path of a file.",
     SecretKind.PEM: "Set trusted certificates with kafka.ssl.truststore.certificates, and the "
@@ -128,10 +128,10 @@ def refuse_misplaced(option: str, key: str, text: str) -> None:
         ConfigError: the value is in the wrong option; the message does not show the value.
     """
     kind = secret_kind(text)
-    if kind is None or kind not in _BELONGS:
+    if kind is None or kind not in _PLACEMENT_HINTS:
         return
-    if option not in (frozenset({_LOGIN_PLACE}) if kind is SecretKind.LOGIN else _PEM_PLACES):
-        raise ConfigError(f"option {key} contains {described(text)}", hint=_BELONGS[kind])
+    if option not in (frozenset({_JAAS_OPTION}) if kind is SecretKind.LOGIN else _PEM_OPTIONS):
+        raise ConfigError(f"option {key} contains {described(text)}", hint=_PLACEMENT_HINTS[kind])
 
 
 def refuse_secret_name(key: str) -> None:
@@ -140,7 +140,7 @@ def refuse_secret_name(key: str) -> None:
     Raises:
         ConfigError: the name is such a text; the message does not show it.
     """
-    if secret_kind(key) in _BELONGS:
+    if secret_kind(key) in _PLACEMENT_HINTS:
         raise ConfigError(
             f"an option name contains {described(key)}",
             hint="Name and value may be swapped: the name comes first.",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.jaas import JaasEntry
 
 
-_SERVICE = "sasl.kerberos.service.name"
+_SERVICE_NAME = "sasl.kerberos.service.name"
 
 
 def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogin:
@@ -66,10 +66,10 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
 
 def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     """Return the service name from the option or the login module, as Java's KerberosLogin does."""
-    own, jaas = values.text(_SERVICE), options.text("serviceName")
+    own, jaas = values.text(_SERVICE_NAME), options.text("serviceName")
     if own is not None and jaas is not None and own != jaas:
         raise ConfigError(
-            f"option {values.name(_SERVICE)} is {shown(own)}, but serviceName in "
+            f"option {values.name(_SERVICE_NAME)} is {shown(own)}, but serviceName in "
             f"{options.place} is different",
             hint="Remove one of them.",
         )
@@ -77,9 +77,9 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     if found is None:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is GSSAPI, which requires "
-            f"{values.name(_SERVICE)}"
+            f"{values.name(_SERVICE_NAME)}"
             + ("" if values.given("sasl.mechanism") else "; GSSAPI is Java's default mechanism"),
-            hint=f"Set {values.name(_SERVICE)} to the first part of the brokers' principals, "
+            hint=f"Set {values.name(_SERVICE_NAME)} to the first part of the brokers' principals, "
             f"usually kafka, or set {values.name('sasl.mechanism')} to another mechanism.",
         )
     return found
@@ -116,7 +116,7 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
     )
 
 
-_TYPO = 0.75
+_TYPO_SIMILARITY = 0.75
 """Similarity of typos: difflib's ratio is 0.88 for `passwort` and `password`, but 0.67 for `user`
 and `username`."""
 _SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
@@ -174,18 +174,19 @@ def holds_secret(entry: JaasEntry) -> bool:
     return not all(Secret(value, name).is_reference for name, value in others.items())
 
 
-def misspelt(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
+def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
     """Return the missing options of a login module for which a similar unknown name is given."""
     known, given = _OPTIONS[module], options.options
     found = {
-        _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO) for name in given.keys() - known
+        _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
+        for name in given.keys() - known
     }
     return tuple(sorted(name for name in known & found if name not in given))
 
 
-def warn_misspelt(module: LoginModule, options: JaasOptions) -> None:
+def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
     """Warn about options of a login module that may be misspelt."""
-    for name in misspelt(module, options):
+    for name in misspelled_options(module, options):
         warn_once(
             _logger,
             "%s has an unknown option, which is ignored: did you mean %s?",
@@ -214,9 +215,9 @@ def mechanism_of(values: SecurityValues) -> Mechanism:
         ConfigError: the mechanism is unknown, or an option names an unknown Java class.
     """
     handler = login_handler(values)
-    asked = Mechanism(values.text("sasl.mechanism"))
-    amazon = asked is Mechanism.OAUTHBEARER and handler is LoginHandler.MSK_IAM
-    return Mechanism.AWS_MSK_IAM if amazon else asked
+    mechanism = Mechanism(values.text("sasl.mechanism"))
+    is_msk_iam = mechanism is Mechanism.OAUTHBEARER and handler is LoginHandler.MSK_IAM
+    return Mechanism.AWS_MSK_IAM if is_msk_iam else mechanism
 
 
 def resolve(config: SaslConfig) -> Login:
@@ -242,7 +243,7 @@ def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry |
         return _login(mechanism, values, JaasOptions())
     _check_module(mechanism, values, entry)
     login = _login(mechanism, values, entry.options)
-    warn_misspelt(entry.module, entry.options)
+    warn_misspelled(entry.module, entry.options)
     return login
 
 
@@ -256,8 +257,8 @@ def _login(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -
             return kerberos_login(values, options)
         case _:
             return PasswordLogin(
-                username=_needed(mechanism, values, options, "username"),
-                password=_needed(mechanism, values, options, "password"),
+                username=_required_secret(mechanism, values, options, "username"),
+                password=_required_secret(mechanism, values, options, "password"),
                 token_auth=mechanism is not Mechanism.PLAIN and options.flag("tokenauth"),
             )
 
@@ -283,17 +284,17 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
             hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512, or use "
             f"{wanted[0].value} to send the password as Java would.",
         )
-    fitting = [each.value for each, modules in _MODULES.items() if entry.module in modules]
+    mechanisms = [each.value for each, modules in _MODULES.items() if entry.module in modules]
     default = "" if values.given("sasl.mechanism") else ", Java's default,"
     raise ConfigError(
         f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} but "
         f"{entry.options.place} uses {entry.module.short}",
-        hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(fitting)}, or use "
+        hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(mechanisms)}, or use "
         f"{wanted[0].value}.",
     )
 
 
-def _needed(
+def _required_secret(
     mechanism: Mechanism, values: SecurityValues, options: JaasOptions, name: str
 ) -> Secret:
     """Return the user name or password, from the option or from the login module."""
@@ -308,7 +309,7 @@ def _needed(
     if found is None:
         module = _MODULES[mechanism][0]
         typo = ""
-        if name in misspelt(module, options):
+        if name in misspelled_options(module, options):
             typo = f"{options.place} has an unknown option: did you mean {name}? "
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is {mechanism.value}, which requires a {name}",

@@ -65,10 +65,10 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
     if certificates is not None and kind is not StoreType.PEM:
         raise _needs_pem(values, certificates, "ssl.truststore.type")
     if kind is StoreType.PEM and password is not None:
-        raise _no_password(values, "ssl.truststore.password")
+        raise _unexpected_password(values, "ssl.truststore.password")
     if location is None and certificates is None:
         if password is not None:
-            raise _without(values, "ssl.truststore.password", "ssl.truststore.location")
+            raise _missing_option(values, "ssl.truststore.password", "ssl.truststore.location")
         return None
     return TrustStore(type=kind, location=location, certificates=certificates, password=password)
 
@@ -88,11 +88,11 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
     password = values.secret("ssl.keystore.password")
     if location is None:
         if password is not None:
-            raise _without(values, "ssl.keystore.password", "ssl.keystore.location")
+            raise _missing_option(values, "ssl.keystore.password", "ssl.keystore.location")
         return None
     kind = _store_type(values, "ssl.keystore.type", pem=False)
     if kind is StoreType.PEM and password is not None:
-        raise _no_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
+        raise _unexpected_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
     if kind is not StoreType.PEM and password is None:
         raise ConfigError(
             f"option {values.name('ssl.keystore.location')} names a {kind.value} file, which "
@@ -110,14 +110,14 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
 def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret | None) -> KeyStore:
     """Build a keystore from a certificate chain and a key in options; both are required."""
     if key is None:
-        raise _without(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")
+        raise _missing_option(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")
     if chain is None:
-        raise _without(values, "ssl.keystore.key", "ssl.keystore.certificate.chain")
+        raise _missing_option(values, "ssl.keystore.key", "ssl.keystore.certificate.chain")
     _at_most_one(values, "ssl.keystore.location", "ssl.keystore.key", "ssl.key.location")
     if _store_type(values, "ssl.keystore.type", pem=True) is not StoreType.PEM:
         raise _needs_pem(values, key, "ssl.keystore.type")
     if values.given("ssl.keystore.password"):
-        raise _no_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
+        raise _unexpected_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
     return KeyStore(
         type=StoreType.PEM,
         certificate_chain=chain,
@@ -126,13 +126,13 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
     )
 
 
-def _pem(values: SecurityValues, option: str, place: str) -> Secret | None:
+def _pem(values: SecurityValues, option: str, location_option: str) -> Secret | None:
     """Return PEM from an option, or a reference to the file that librdkafka's option names."""
-    _at_most_one(values, option, place)
-    path = values.path(place)
+    _at_most_one(values, option, location_option)
+    path = values.path(location_option)
     if path is None:
         return values.secret(option)
-    return Secret(f"{FILE}{path}", values.name(place))
+    return Secret(f"{FILE}{path}", values.name(location_option))
 
 
 def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
@@ -182,15 +182,17 @@ def _at_most_one(values: SecurityValues, *options: str) -> None:
         )
 
 
-def _needs_pem(values: SecurityValues, held: Secret, store_type: str) -> ConfigError:
+def _needs_pem(values: SecurityValues, secret: Secret, store_type: str) -> ConfigError:
     return ConfigError(
-        f"option {held.option} contains PEM text, but {values.name(store_type)} is "
+        f"option {secret.option} contains PEM text, but {values.name(store_type)} is "
         f"{values.text(store_type)}",
         hint=f"Set {values.name(store_type)}=PEM.",
     )
 
 
-def _no_password(values: SecurityValues, option: str, other: str | None = None) -> ConfigError:
+def _unexpected_password(
+    values: SecurityValues, option: str, other: str | None = None
+) -> ConfigError:
     instead = "" if other is None else f" For an encrypted key use {other}."
     return ConfigError(
         f"option {values.name(option)} is set, but PEM files have no such password",
@@ -198,7 +200,7 @@ def _no_password(values: SecurityValues, option: str, other: str | None = None) 
     )
 
 
-def _without(values: SecurityValues, option: str, missing: str) -> ConfigError:
+def _missing_option(values: SecurityValues, option: str, missing: str) -> ConfigError:
     return ConfigError(
         f"option {values.name(option)} is set without {values.name(missing)}",
         hint="Set both or neither.",

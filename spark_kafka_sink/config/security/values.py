@@ -37,15 +37,15 @@ def check_libraries(login: Login) -> None:
     Raises:
         ConfigError: a library is missing.
     """
-    wanted = _EXTRAS.get(type(login))
-    if wanted is not None:
-        extra, option = wanted
+    required = _EXTRAS.get(type(login))
+    if required is not None:
+        extra, option = required
         require_extra(extra, f"option {option}")
 
 
 Setting = Secret | str | int | bool
 _OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
-_FOLDS = {
+_CASE_CONVERSIONS = {
     "security.protocol": str.upper,
     "ssl.truststore.type": str.upper,
     "ssl.keystore.type": str.upper,
@@ -137,7 +137,7 @@ def read(name: str, text: str, shown: str) -> Setting:
     if option.kind is Kind.PASSWORD:
         # Java trims the passwords of its options; librdkafka does not trim those of its own.
         return Secret(str(text).strip() if option.of_java else str(text), shown)
-    value = parse_value(option, _FOLDS.get(name, str)(str(text).strip()), shown)
+    value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)
     if not isinstance(value, (str, int)):
         raise TypeError(f"{name} has a type that no security option has")
     return value

@@ -81,15 +81,15 @@ def test_a_name_without_a_value_is_repeated_where_it_is_one(name: str) -> None:
 )
 def test_an_unknown_name_is_shown_as_it_was_typed(given: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        kafka_options(None, [given], of_sink=True)
+        kafka_options(None, [given], allow_sink_options=True)
     assert str(caught.value) == says
 
 
 def test_a_name_that_is_like_none_passes_as_in_a_write() -> None:
-    assert kafka_options(None, ["foo=1"], of_sink=True) == {"foo": "1"}
+    assert kafka_options(None, ["foo=1"], allow_sink_options=True) == {"foo": "1"}
     assert "unknown option foo. It is not a Kafka producer option." in failure(None, "foo=1")
 
 
 def test_a_topics_own_setting_passes() -> None:
     name = "topic.config.retention.ms"
-    assert kafka_options(None, [f"{name}=1"], of_sink=True) == {name: "1"}
+    assert kafka_options(None, [f"{name}=1"], allow_sink_options=True) == {name: "1"}

@@ -11,7 +11,7 @@ from spark_kafka_sink.config.enums import Codec, Profile
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
-from spark_kafka_sink.config.profiles import find, load_profile
+from spark_kafka_sink.config.profiles import find_file, load_profile
 from spark_kafka_sink.report.advice import UNMEASURED
 from spark_kafka_sink.spark.columns import LARGEST_SLICE
 
@@ -36,7 +36,7 @@ def test_every_profile_sets_known_options_to_allowed_values(profile: Profile) ->
 
 @pytest.mark.parametrize("profile", NAMED)
 def test_every_line_of_a_profile_is_explained(profile: Profile) -> None:
-    blocks = find(f"{profile}.conf").read_text().split("\n\n")
+    blocks = find_file(f"{profile}.conf").read_text().split("\n\n")
     assert all(block.lstrip().startswith("#") for block in blocks)
 
 
@@ -86,7 +86,7 @@ def test_a_file_in_the_package_wins_over_the_checkout(
 
 
 def spark_settings(name: str) -> dict[str, int]:
-    text = find(name).read_text()
+    text = find_file(name).read_text()
     found = re.findall(r"^spark\.sql\.execution\.arrow\.(\S+)\s+(\d+)$", text, re.MULTILINE)
     return {key: int(value) for key, value in found}
 
