@@ -119,8 +119,8 @@ def test_what_a_decision_waits_for_is_said(query: Writes, caplog: pytest.LogCapt
         driver.admin = _Unheard(driver.client)
         commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
     assert (
-        f"batch 1 of {query.scope} is decided; waiting for EndTxn of 3 of 3 transactions is not "
-        "answered yet: COORDINATOR_LOAD_IN_PROGRESS (3), such as p-"
+        f"batch 1 of {query.scope} is decided; waiting for EndTxn of 3 of 3 transactions: "
+        "COORDINATOR_LOAD_IN_PROGRESS (3), for example p-"
     ) in caplog.text
     assert query.visible() == rows_of("0", "1")
 
