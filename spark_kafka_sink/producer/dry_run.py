@@ -124,5 +124,5 @@ class DryRunSender(Sender):
         leaders = self._metadata.cluster.topics[topic].leaders
         for partition in range(self._listed.get(topic, 0), len(leaders)):
             if leaders[partition] != NO_LEADER:
-                self._report.led_by(topic, partition, leaders[partition])
+                self._report.set_leader(topic, partition, leaders[partition])
         self._listed[topic] = len(leaders)

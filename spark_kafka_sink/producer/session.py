@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.task_report import TaskInfo
+    from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
     from spark_kafka_sink.report.written_topics import WrittenTopic
 
 
@@ -52,16 +52,7 @@ class SessionProgress:
     They are read one after another, so one may be slightly newer than another.
     """
 
-    persisted: int
-    """Records acknowledged."""
-    sent: int
-    """Records sent with acks=0."""
-    would_be_written: int
-    """Records that a dry run would have written."""
-    bytes_sent: int
-    """Bytes of the records above, after compression."""
-    retries: int
-    """Number of times that batches were retried."""
+    counts: ProgressCounts
     buffer_full: bool
     """True while the writer waits for room in the buffer."""
     connected: bool
@@ -213,13 +204,8 @@ class ProducerSession:
 
     def progress(self) -> SessionProgress:
         """Return the session's progress; any thread may call this."""
-        persisted, sent, dry, bytes_sent, retries = self.context.report.so_far()
         return SessionProgress(
-            persisted=persisted,
-            sent=sent,
-            would_be_written=dry,
-            bytes_sent=bytes_sent,
-            retries=retries,
+            counts=self.context.report.progress(),
             buffer_full=self._accumulator.pool.waiting_since is not None,
             connected=bool(list(self.client.network.connected())),
         )

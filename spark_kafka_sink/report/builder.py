@@ -13,15 +13,14 @@ from spark_kafka_sink.metrics.recorder import MetricsRecorder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.report.task_report import TaskInfo
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchDone:
+class FinishedBatch:
     """A batch that was sent: its partition, records, and bytes before and after compression."""
 
     topic: str
@@ -39,10 +38,10 @@ class _Tally:
     """Mutable counters of one partition."""
 
     __slots__ = (
-        "acked",
+        "acked_sequence",
         "appended",
         "batches",
-        "erred",
+        "failed_sequence",
         "first",
         "last",
         "leader",
@@ -56,12 +55,12 @@ class _Tally:
         self.first: int | None = None
         self.last: int | None = None
         self.leader: int | None = None
-        self.acked: int | None = None
-        self.erred: int | None = None
+        self.acked_sequence: int | None = None
+        self.failed_sequence: int | None = None
         self.appended: tuple[int, int] | None = None
         self.records: Counter[DeliveryStatus] = Counter()
 
-    def add(self, batch: BatchDone, status: DeliveryStatus) -> None:
+    def add(self, batch: FinishedBatch, status: DeliveryStatus) -> None:
         self.batches += 1
         self.raw_bytes += batch.raw_bytes
         self.wire_bytes += batch.wire_bytes
@@ -86,8 +85,8 @@ class _Tally:
             first_offset=self.first,
             last_offset=self.last,
             leader=self.leader,
-            next_ack_seq=self.acked,
-            next_err_seq=self.erred,
+            next_ack_seq=self.acked_sequence,
+            next_err_seq=self.failed_sequence,
             first_append_time=first,
             last_append_time=last,
             **{status.value: self.records[status] for status in DeliveryStatus},
@@ -114,22 +113,22 @@ class ReportBuilder:
         self._queue_latency = HistogramBuilder()
         self._retries = self._splits = self._throttle_ms = 0
 
-    def acknowledged(self, batch: BatchDone, base_offset: int | None) -> None:
+    def acknowledged(self, batch: FinishedBatch, base_offset: int | None) -> None:
         """Count a batch appended at `base_offset`, which is None or negative if not returned."""
         tally = self._tally(batch.topic, batch.partition)
         tally.add(batch, DeliveryStatus.PERSISTED)
         if base_offset is not None and base_offset >= 0:
             tally.stretch(base_offset, base_offset + batch.records - 1)
         if batch.next_sequence is not None:
-            tally.acked = tally.erred = batch.next_sequence
+            tally.acked_sequence = tally.failed_sequence = batch.next_sequence
         if batch.append_time is not None:
             tally.append_time(batch.append_time)
 
-    def sent(self, batch: BatchDone) -> None:
+    def sent(self, batch: FinishedBatch) -> None:
         """Count a batch sent with acks=0, for which there is no response."""
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.SENT)
 
-    def would_be_written(self, batch: BatchDone) -> None:
+    def would_be_written(self, batch: FinishedBatch) -> None:
         """Count a batch of a dry run, which would have been sent."""
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.WOULD_BE_WRITTEN)
 
@@ -145,13 +144,13 @@ class ReportBuilder:
         self._failures[topic, partition, status, error_name] += records
         self._errors[error_name] += 1
 
-    def led_by(self, topic: str, partition: int, node_id: int) -> None:
-        """Set the broker that a batch of the partition is sent to."""
+    def set_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Set the leader that a batch of the partition is sent to."""
         self._tally(topic, partition).leader = node_id
 
-    def erred(self, topic: str, partition: int, next_sequence: int) -> None:
+    def set_failed_sequence(self, topic: str, partition: int, next_sequence: int) -> None:
         """Set the sequence number after the last record of a batch that failed."""
-        self._tally(topic, partition).erred = next_sequence
+        self._tally(topic, partition).failed_sequence = next_sequence
 
     def refused(self, error_name: str) -> None:
         """Count the error of a rejected batch, whose outcome is reported separately."""
@@ -178,18 +177,15 @@ class ReportBuilder:
         """Add the milliseconds of throttling that the broker requested."""
         self._throttle_ms += ms
 
-    def so_far(self) -> tuple[int, int, int, int, int]:
-        """Return counts: acknowledged, sent with acks=0, dry run, bytes, and batches sent again.
-
-        The first three count records. Fast, and callable from any thread while the session runs.
-        """
+    def progress(self) -> ProgressCounts:
+        """Return the current counts; fast, and callable from any thread while the session runs."""
         tallies = list(self._tallies.values())
-        return (
-            sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),
-            sum(each.records[DeliveryStatus.SENT] for each in tallies),
-            sum(each.records[DeliveryStatus.WOULD_BE_WRITTEN] for each in tallies),
-            sum(each.wire_bytes for each in tallies),
-            self._retries,
+        return ProgressCounts(
+            persisted=sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),
+            sent=sum(each.records[DeliveryStatus.SENT] for each in tallies),
+            would_be_written=sum(each.records[DeliveryStatus.WOULD_BE_WRITTEN] for each in tallies),
+            bytes_sent=sum(each.wire_bytes for each in tallies),
+            retries=self._retries,
         )
 
     def failures(self) -> tuple[PartitionStatus, ...]:

@@ -1,4 +1,4 @@
-"""The identity of a task, its one-line report, and its open transaction."""
+"""The identity of a task, its counts while it runs, its one-line report, its open transaction."""
 
 from __future__ import annotations
 
@@ -19,6 +19,27 @@ class TaskInfo:
     """Number of the attempt, 0 for the first; restarts from 0 if Spark runs the stage again."""
     task_attempt_id: int = 0
     """Spark's unique id of this attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressCounts:
+    """What tasks have delivered so far."""
+
+    persisted: int = 0
+    """Acknowledged records, including those of failed attempts."""
+    sent: int = 0
+    """Records sent with acks=0."""
+    would_be_written: int = 0
+    """Records of a dry run."""
+    bytes_sent: int = 0
+    """Bytes of these records after compression."""
+    retries: int = 0
+    """Number of batches sent again."""
+
+    @property
+    def records(self) -> int:
+        """Number of records of these three kinds."""
+        return self.persisted + self.sent + self.would_be_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

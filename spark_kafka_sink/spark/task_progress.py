@@ -16,6 +16,8 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
+from spark_kafka_sink.report.task_report import ProgressCounts
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -73,7 +75,7 @@ class WaitsFor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskProgress:
+class TaskProgress(ProgressCounts):
     """Counters of one task attempt since its start."""
 
     partition_id: int
@@ -84,16 +86,6 @@ class TaskProgress:
     """Milliseconds since the attempt began."""
     rows: int = 0
     """Rows received from Spark."""
-    persisted: int = 0
-    """Acknowledged records."""
-    sent: int = 0
-    """Records sent with acks=0."""
-    would_be_written: int = 0
-    """Records of a dry run."""
-    bytes_sent: int = 0
-    """Bytes of these records after compression."""
-    retries: int = 0
-    """Batches sent again."""
     waits_for: WaitsFor = WaitsFor.SPARK
     done: bool = False
     """True if the task has ended, successfully or not."""
@@ -114,9 +106,7 @@ class TaskProgress:
             values = {field.name: data[field.name] for field in fields(cls)}
             numbers = {name: int(value) for name, value in values.items() if name in _NUMBERS}
             return cls(
-                waits_for=WaitsFor(values["waits_for"]),
-                done=bool(values["done"]),
-                **numbers,
+                waits_for=WaitsFor(values["waits_for"]), done=bool(values["done"]), **numbers
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -193,22 +183,19 @@ class TaskReporter:
 
     def _progress(self, *, done: bool) -> TaskProgress:
         session = self._session
-        counted = None if session is None else session.progress()
+        found = None if session is None else session.progress()
+        counts = ProgressCounts() if found is None else found.counts
         return TaskProgress(
             partition_id=self._task.partition_id,
             task_attempt_id=self._task.task_attempt_id,
             elapsed_ms=round((monotonic() - self._began) * 1000),
             rows=self._rows,
-            persisted=0 if counted is None else counted.persisted,
-            sent=0 if counted is None else counted.sent,
-            would_be_written=0 if counted is None else counted.would_be_written,
-            bytes_sent=0 if counted is None else counted.bytes_sent,
-            retries=0 if counted is None else counted.retries,
             waits_for=self._waits_for(
-                connected=counted is None or counted.connected,
-                buffer_full=counted is not None and counted.buffer_full,
+                connected=found is None or found.connected,
+                buffer_full=found is not None and found.buffer_full,
             ),
             done=done,
+            **asdict(counts),
         )
 
     def _waits_for(self, *, connected: bool, buffer_full: bool) -> WaitsFor:

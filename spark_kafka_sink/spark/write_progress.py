@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter, deque
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +24,7 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ConfigError, ReportError
 from spark_kafka_sink.common.text import plural, size_text
+from spark_kafka_sink.report.task_report import ProgressCounts
 from spark_kafka_sink.spark.last_report import is_connect_session
 from spark_kafka_sink.spark.report_folder import ReportFolder
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskProgress, WaitsFor
@@ -233,26 +234,17 @@ def progress(
 
 WINDOW_S = 10.0
 """Time window of the current rate, in seconds."""
+_SUMMED = ("rows", *(field.name for field in fields(ProgressCounts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteProgress:
+class WriteProgress(ProgressCounts):
     """Sum over all tasks that have reported since the start of the listener."""
 
     seconds: float = 0.0
     """Seconds since the start of the first task that reported."""
     rows: int = 0
     """Rows received from Spark."""
-    persisted: int = 0
-    """Acknowledged records, including those of failed attempts."""
-    sent: int = 0
-    """Records sent with acks=0."""
-    would_be_written: int = 0
-    """Records of a dry run."""
-    bytes_sent: int = 0
-    """Bytes of these records after compression."""
-    retries: int = 0
-    """Batches sent again."""
     running: int = 0
     """Tasks running now."""
     ended: int = 0
@@ -273,13 +265,13 @@ class WriteProgress:
         )
 
     def __str__(self) -> str:
-        records = self.persisted + self.sent + self.would_be_written
         word = "sent" if self.sent else "acknowledged"
         if self.would_be_written:
             word = "would be written"
         tasks = f"{self.running:,} running, {self.ended:,} ended"
         text = (
-            f"{plural(records, 'record')} {word}, {self.rate:,.0f}/s, {size_text(self.bytes_sent)}"
+            f"{plural(self.records, 'record')} {word}, {self.rate:,.0f}/s, "
+            f"{size_text(self.bytes_sent)}"
         )
         waits = [
             f"{count:,} wait{'s' if count == 1 else ''} for {what}"
@@ -319,20 +311,14 @@ class ProgressSum:
         running = [
             task for task, at in self._tasks.values() if not task.done and now - at < timeout_s
         ]
-        persisted, sent = sum(t.persisted for t in tasks), sum(t.sent for t in tasks)
-        dry = sum(task.would_be_written for task in tasks)
+        counts = {name: sum(getattr(task, name) for task in tasks) for name in _SUMMED}
         return WriteProgress(
             seconds=now - self._since,
-            rows=sum(task.rows for task in tasks),
-            persisted=persisted,
-            sent=sent,
-            would_be_written=dry,
-            bytes_sent=sum(task.bytes_sent for task in tasks),
-            retries=sum(task.retries for task in tasks),
             running=len(running),
             ended=len(tasks) - len(running),
-            rate=self._rate(now, persisted + sent + dry),
+            rate=self._rate(now, sum(task.records for task in tasks)),
             waits_for=Counter(task.waits_for for task in running),
+            **counts,
         )
 
     def _rate(self, now: float, records: int) -> float:

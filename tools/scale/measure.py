@@ -20,7 +20,7 @@ from spark_kafka_sink.protocol.codec import decode, encode
 from spark_kafka_sink.protocol.messages import build
 from spark_kafka_sink.protocol.transactions import OpenTransaction, TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage, committed_report
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage, results_of
@@ -78,9 +78,9 @@ def _report(task: int, partitions: int, brokers: int) -> DeliveryReport:
     rng = random.Random(task)
     builder = ReportBuilder((("linger.ms", "1000"), ("batch.size", "1048576")))
     for partition in range(partitions):
-        builder.led_by(TOPIC, partition, 1 + partition % brokers)
+        builder.set_leader(TOPIC, partition, 1 + partition % brokers)
         records, size = rng.randint(5, 20), rng.randint(1_000, 4_000)
-        done = BatchDone(
+        done = FinishedBatch(
             topic=TOPIC,
             partition=partition,
             records=records,

@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import PartitionResponse
-from spark_kafka_sink.report.builder import BatchDone
+from spark_kafka_sink.report.builder import FinishedBatch
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class BatchCompletion:
             self.fail_session(error)
         if self._transactions is not None:
             self._transactions.acknowledged()
-        self._report.acknowledged(batch_done(batch, response), response.base_offset)
+        self._report.acknowledged(finished_batch(batch, response), response.base_offset)
         self._accumulator.complete(batch)
 
     def _count_by_topic(self, batch: ProducerBatch) -> None:
@@ -162,13 +162,13 @@ class BatchCompletion:
         """Complete a batch that was written to the socket with acks=0."""
         self._timeout.progressed(state.leader)
         state.remove(batch)
-        self._report.sent(batch_done(batch))
+        self._report.sent(finished_batch(batch))
         self._accumulator.complete(batch)
 
     def complete_dry_run(self, state: PartitionState, batch: ProducerBatch) -> None:
         """Complete a batch of a dry run, which is not sent."""
         state.remove(batch)
-        self._report.would_be_written(batch_done(batch))
+        self._report.would_be_written(finished_batch(batch))
         self._accumulator.complete(batch)
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
@@ -277,10 +277,12 @@ def status_of(batch: ProducerBatch) -> DeliveryStatus:
     return DeliveryStatus.NOT_PERSISTED
 
 
-def batch_done(batch: ProducerBatch, response: PartitionResponse | None = None) -> BatchDone:
+def finished_batch(
+    batch: ProducerBatch, response: PartitionResponse | None = None
+) -> FinishedBatch:
     """Return the report entry of a batch that was acknowledged, or sent with acks=0."""
     topic, partition = batch.partition
-    return BatchDone(
+    return FinishedBatch(
         topic=topic,
         partition=partition,
         records=batch.records,

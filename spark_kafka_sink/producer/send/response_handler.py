@@ -173,7 +173,7 @@ class ResponseHandler:
     ) -> None:
         """Add the response to the report and to the events."""
         if response.code and batch.sequence >= 0:
-            self._report.erred(*batch.partition, batch.next_sequence)
+            self._report.set_failed_sequence(*batch.partition, batch.next_sequence)
         error = error_name(response.code)
         self._events.answered(batch, completion, error, action.name, response.base_offset)
 

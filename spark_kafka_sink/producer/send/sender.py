@@ -259,7 +259,7 @@ class Sender:
     def _measure_first(self, node_id: int, batch: ProducerBatch, now: float) -> None:
         (topic, partition), report = batch.partition, self._report
         report.queue_latency(now - batch.created)
-        report.led_by(topic, partition, node_id)
+        report.set_leader(topic, partition, node_id)
         report.meters.batch(
             BatchSent(
                 topic=topic,

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.config import BrokerOptions
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.support.command_line import run
 from tests.broker.support.looking import next_line
@@ -127,7 +127,7 @@ def test_a_topic_that_is_none() -> None:
 
 def test_a_report_is_shown(tmp_path: Path) -> None:
     builder = ReportBuilder()
-    done = BatchDone(
+    done = FinishedBatch(
         topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
     )
     builder.acknowledged(done, 100)

@@ -8,7 +8,7 @@ from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.export.java_names import MetricKind, client_values, java_metrics
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 
@@ -22,7 +22,9 @@ def report() -> DeliveryReport:
     builder.meters.buffer_wait, builder.meters.buffer_peak = 0.5, 2000
     broker = builder.meters.brokers.of(NODE)
     for records, wire, topic in ((10, 1000, "t"), (30, 250, "u")):
-        done = BatchDone(topic=topic, partition=0, records=records, raw_bytes=1000, wire_bytes=wire)
+        done = FinishedBatch(
+            topic=topic, partition=0, records=records, raw_bytes=1000, wire_bytes=wire
+        )
         builder.acknowledged(done, 0)
         builder.queue_latency(0.02)
         sent = BatchSent(

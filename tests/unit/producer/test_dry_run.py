@@ -42,7 +42,7 @@ def test_the_report_is_that_of_a_write_and_nothing_is_sent(
             found.append(one.report())
             assert bool(cluster.seen) == (settings is None)
             assert one.session.producer_state.state is ProducerIdState.MISSING
-            assert one.session.progress().would_be_written == found[-1].would_be_written
+            assert one.session.progress().counts.would_be_written == found[-1].would_be_written
     wet, dry = found
     assert (dry.dry_run, dry.persisted, dry.would_be_written) == (True, 0, 27)
     assert (wet.dry_run, wet.persisted, wet.would_be_written) == (False, 27, 0)

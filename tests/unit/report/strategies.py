@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
@@ -19,7 +19,7 @@ TOPICS = st.sampled_from(["a", "b", "ü"])
 ERRORS = st.sampled_from(["NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "CORRUPT_MESSAGE"])
 FAILED = st.sampled_from([DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED])
 BATCHES = st.builds(
-    BatchDone,
+    FinishedBatch,
     topic=TOPICS,
     partition=st.integers(0, 3),
     records=st.integers(1, 1000),
@@ -60,8 +60,8 @@ EVENTS = st.one_of(
     st.tuples(st.just("request_latency"), st.floats(0, 100)),
     st.tuples(st.just("queue_latency"), st.floats(0, 100)),
     st.tuples(st.just("throttled"), SMALL),
-    st.tuples(st.just("led_by"), TOPICS, st.integers(0, 3), st.integers(1, 3)),
-    st.tuples(st.just("erred"), TOPICS, st.integers(0, 3), SMALL),
+    st.tuples(st.just("set_leader"), TOPICS, st.integers(0, 3), st.integers(1, 3)),
+    st.tuples(st.just("set_failed_sequence"), TOPICS, st.integers(0, 3), SMALL),
 )
 TASKS = st.builds(TaskInfo, partition_id=SMALL, attempt=st.integers(0, 3), task_attempt_id=SMALL)
 TRANSACTIONS = st.builds(

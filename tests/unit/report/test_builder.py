@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo
 
 TASK = TaskInfo(partition_id=3, attempt=1, task_attempt_id=42)
 
 
-def batch(partition: int = 0, records: int = 10) -> BatchDone:
-    return BatchDone(
+def batch(partition: int = 0, records: int = 10) -> FinishedBatch:
+    return FinishedBatch(
         topic="t", partition=partition, records=records, raw_bytes=1000, wire_bytes=400
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_counters import (
     SLOWEST_KEPT,
     TASKS_KEPT,
@@ -172,7 +172,7 @@ def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
     """A task that wrote one batch of 100 records to each partition."""
     builder = ReportBuilder()
     for partition in range(partitions):
-        batch = BatchDone(
+        batch = FinishedBatch(
             topic="flights", partition=partition, records=100, raw_bytes=1000, wire_bytes=500
         )
         builder.acknowledged(batch, 100 * partition)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.summary import summarize
@@ -15,7 +15,7 @@ from tests.unit.report.strategies import reports
 
 def test_the_block() -> None:
     builder = ReportBuilder()
-    batch = BatchDone(
+    batch = FinishedBatch(
         topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000
     )
     builder.acknowledged(batch, 500)

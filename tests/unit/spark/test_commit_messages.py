@@ -9,7 +9,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -62,7 +62,9 @@ def test_messages_from_tasks_are_small_and_add_up() -> None:
     builder = ReportBuilder()
     for partition in range(1_000):
         offset = partition * 999_983
-        done = BatchDone(topic="t", partition=partition, records=7, raw_bytes=900, wire_bytes=800)
+        done = FinishedBatch(
+            topic="t", partition=partition, records=7, raw_bytes=900, wire_bytes=800
+        )
         builder.acknowledged(done, offset)
     report = builder.build(TaskInfo(), 10)
     data = pickle.dumps(DeliveryMessage(report))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.report.builder import BatchDone
+    from spark_kafka_sink.report.builder import FinishedBatch
 
 _MANY_RECORDS = 20_000
 _SLOW_S = 0.05
@@ -165,7 +165,7 @@ def _listen(session: ProducerSession, written: SessionResult) -> None:
     report = session.context.report
     original = report.acknowledged
 
-    def acknowledged(batch: BatchDone, base_offset: int | None) -> None:
+    def acknowledged(batch: FinishedBatch, base_offset: int | None) -> None:
         offset = -1 if base_offset is None else base_offset
         written.acks.append(Ack(batch.partition, offset, batch.records))
         original(batch, base_offset)
