@@ -15,19 +15,9 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.secret import refuse_credentials
 from spark_kafka_sink.common.text import did_you_mean, shown
+from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
-from spark_kafka_sink.config.enums import (
-    LIBRDKAFKA_PARTITIONERS,
-    Acks,
-    Codec,
-    Partitioner,
-    Preflight,
-    Profile,
-    RecoveryStrategy,
-    ReportTasks,
-    Summary,
-)
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX, check_topic, parse_values, wrong_value
@@ -85,9 +75,9 @@ def build_security(given: NamedOptions) -> SecurityConfig:
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _LEVELS = {
-    Codec.GZIP: "compression.gzip.level",
-    Codec.LZ4: "compression.lz4.level",
-    Codec.ZSTD: "compression.zstd.level",
+    enums.Codec.GZIP: "compression.gzip.level",
+    enums.Codec.LZ4: "compression.lz4.level",
+    enums.Codec.ZSTD: "compression.zstd.level",
 }
 _LEVEL = "compression.level"
 _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
@@ -117,7 +107,7 @@ def build(
     """
     given = split_options(options)
     sink_values = parse_values(SINK_OPTIONS, given.sink, "")
-    profile = Profile(sink_values["profile"])
+    profile = enums.Profile(sink_values["profile"])
     producer = _producer_fields(load_profile(profile), given.producer, batch_write=batch_write)
     security = build_security(given.security)
     _check_address_protocols(given.producer[BOOTSTRAP], security.protocol)
@@ -144,16 +134,16 @@ def _producer_fields(
     values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
     if batch_write and "linger.ms" not in given:
         values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
-    codec = Codec.named(values["compression.type"])
+    codec = enums.Codec.named(values["compression.type"])
     unconverted = {
         _FIELDS.get(option.name, option.field): values[option.name]
         for option in PRODUCER_OPTIONS
         if option.name not in _CONVERTED
     }
     return unconverted | {
-        "acks": Acks.named(values["acks"]),
+        "acks": enums.Acks.named(values["acks"]),
         "largest_request": largest_request(values, frozenset(given)),
-        "metadata_recovery_strategy": RecoveryStrategy(values["metadata.recovery.strategy"]),
+        "metadata_recovery_strategy": enums.RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
         "compression_level": _level(values, codec, user_options),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
@@ -175,7 +165,9 @@ def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
         )
 
 
-def _level(values: Mapping[str, Any], codec: Codec, user_options: Mapping[str, str]) -> int | None:
+def _level(
+    values: Mapping[str, Any], codec: enums.Codec, user_options: Mapping[str, str]
+) -> int | None:
     """Return the codec's level, from librdkafka's single option or Java's option for the codec."""
     if codec not in _LEVELS:
         return None
@@ -184,7 +176,9 @@ def _level(values: Mapping[str, Any], codec: Codec, user_options: Mapping[str, s
     if general_level == -1:
         return codec_level
     option = next(each for each in PRODUCER_OPTIONS if each.name == name)
-    level = _LZ4_LEVELS.get(general_level, general_level) if codec is Codec.LZ4 else general_level
+    level = (
+        _LZ4_LEVELS.get(general_level, general_level) if codec is enums.Codec.LZ4 else general_level
+    )
     if not option.accepts(level):
         raise wrong_value(option, str(general_level), f"{PREFIX}{_LEVEL}")
     if name in user_options and codec_level != level:
@@ -202,22 +196,22 @@ def _partitioner(name: str, java_class: str) -> dict[str, Any]:
         ConfigError: more than one is given, or the name is unknown.
     """
     if not name:
-        return {"partitioner": Partitioner(java_class), "partitioner_function": None}
+        return {"partitioner": enums.Partitioner(java_class), "partitioner_function": None}
     if java_class:
         raise ConfigError(
             f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both set",
             hint="Remove one of them.",
         )
-    allowed = [choice.value for choice in LIBRDKAFKA_PARTITIONERS]
+    allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
     if name in allowed:
-        return {"partitioner": Partitioner(name), "partitioner_function": None}
+        return {"partitioner": enums.Partitioner(name), "partitioner_function": None}
     if not _FUNCTION.fullmatch(name):
         raise ConfigError(
             f"option {PREFIX}partitioner is {shown(name)}; allowed: {', '.join(allowed)}, "
             "or module:function",
             hint=did_you_mean(name, allowed),
         )
-    return {"partitioner": Partitioner.FUNCTION, "partitioner_function": name}
+    return {"partitioner": enums.Partitioner.FUNCTION, "partitioner_function": name}
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,9 +227,9 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
         "statistics_path": values["statisticsPath"] or None,
-        "report_tasks": ReportTasks(values["report.tasks"]),
-        "summary": Summary(values["summary"]),
-        "preflight": Preflight(values["preflight"]),
+        "report_tasks": enums.ReportTasks(values["report.tasks"]),
+        "summary": enums.Summary(values["summary"]),
+        "preflight": enums.Preflight(values["preflight"]),
         "dry_run": values["dryRun"],
         "dead_letters": _dead_letters(values),
         "throttling": ThrottlingConfig.from_options(values),

@@ -65,7 +65,7 @@ class DeadLetterPolicy:
 
     @property
     def tolerant(self) -> bool:
-        """Whether bad rows do not fail the task."""
+        """Whether the task continues after bad rows."""
         return self.tolerance is Tolerance.ALL
 
     @classmethod

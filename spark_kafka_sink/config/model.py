@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
-from spark_kafka_sink.config.enums import (
-    Acks,
-    Codec,
-    Partitioner,
-    Preflight,
-    Profile,
-    RecoveryStrategy,
-    ReportTasks,
-    Summary,
-)
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
@@ -39,7 +30,7 @@ class ProducerConfig:
 
     bootstrap_servers: tuple[str, ...]
     """Addresses as "host:port", IPv6 hosts in brackets."""
-    acks: Acks
+    acks: enums.Acks
     enable_idempotence: bool
     enable_gapless_guarantee: bool
     batch_size: int
@@ -49,7 +40,7 @@ class ProducerConfig:
     linger_ms: float
     buffer_memory: int
     """Size of the buffer in bytes."""
-    compression_type: Codec
+    compression_type: enums.Codec
     compression_level: int | None
     """Level of the codec; None if the codec has no levels."""
     max_request_size: int
@@ -65,11 +56,11 @@ class ProducerConfig:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
-    metadata_recovery_strategy: RecoveryStrategy
+    metadata_recovery_strategy: enums.RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
     """Empty if the user set none."""
-    partitioner: Partitioner
+    partitioner: enums.Partitioner
     partitioner_function: str | None
     """The user's function as "module:function", if `partitioner` is FUNCTION."""
     partitioner_ignore_keys: bool
@@ -119,10 +110,10 @@ class SinkConfig:
     use_timestamp_column: bool = False
     report_path: str | None = None
     statistics_path: str | None = None
-    report_tasks: ReportTasks = ReportTasks.SLOWEST
-    summary: Summary = Summary.AUTO
-    profile: Profile = Profile.NONE
-    preflight: Preflight = Preflight.WARN
+    report_tasks: enums.ReportTasks = enums.ReportTasks.SLOWEST
+    summary: enums.Summary = enums.Summary.AUTO
+    profile: enums.Profile = enums.Profile.NONE
+    preflight: enums.Preflight = enums.Preflight.WARN
     dry_run: bool = False
     """Send no records and change nothing else on the cluster."""
     topic_creation: TopicCreation = field(default_factory=TopicCreation)
@@ -168,7 +159,9 @@ class SinkConfig:
             producer=replace(
                 self.producer, enable_idempotence=False, allow_auto_create_topics=False
             ),
-            preflight=Preflight.FAIL if self.preflight is Preflight.WARN else self.preflight,
+            preflight=enums.Preflight.FAIL
+            if self.preflight is enums.Preflight.WARN
+            else self.preflight,
             exactly_once=ExactlyOnceConfig(),
             prometheus_textfile=None,
             prometheus_pushgateway=None,

@@ -394,7 +394,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
     *DEAD_LETTER_OPTIONS,
     *THROTTLING_OPTIONS,
 )
-"""Options given by their own names, in any case."""
+"""The sink's own options; names are case-insensitive."""
 
 DEVIATIONS: tuple[Option, ...] = tuple(row for row in PRODUCER_OPTIONS if row.bulk is not None)
 """Options whose default differs from Java's; profile=java restores Java's default."""

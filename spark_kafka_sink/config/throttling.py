@@ -89,7 +89,7 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         low=1,
     ),
 )
-"""Options given by their own names, in any case."""
+"""Part of the sink's own options; names are case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Without a callback handler, Java creates an unsecured token. Here the source follows from the
 options: an issuer's URL or a given token needs no callback handler.
 
-The TLS settings for the issuer are given by Java's, Strimzi's or librdkafka's names. Java reads
+The TLS settings for the issuer have Java's, Strimzi's or librdkafka's names. Java reads
 these ssl.* options from sasl.jaas.config, not from the client's own ssl.* options.
 """
 
