@@ -49,20 +49,6 @@ class Action(Enum):
     """Look up the responsible broker again, and retry there after a back-off."""
 
 
-def coordinator_action(code: int) -> Action:
-    """Return the action for an error code of a coordinator."""
-    if code in error_codes.COORDINATOR_MOVED:
-        return Action.LOOK_UP
-    return Action.RETRY if code in error_codes.COORDINATOR_BUSY else Action.DONE
-
-
-def leader_action(code: int) -> Action:
-    """Return the action for an error code of a partition's leader."""
-    if code in error_codes.INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
-        return Action.LOOK_UP
-    return Action.RETRY if code in error_codes.LEADER_BUSY else Action.DONE
-
-
 @dataclass(slots=True, kw_only=True)
 class KeyResult(Generic[V]):
     """A broker's response for one key: Kafka's error code, and the value if the code is 0.
@@ -80,6 +66,10 @@ class ApiHandler(ABC, Generic[K, V]):
     """One API: how a request for keys is written, and how its response is read."""
 
     api: ApiKey
+    retried: frozenset[int] = frozenset()
+    """Error codes for which `action` is `Action.RETRY`."""
+    looked_up: frozenset[int] = frozenset()
+    """Error codes for which `action` is `Action.LOOK_UP`, unless they are in `retried`."""
 
     def cap(self, keys: Sequence[K]) -> int | None:  # noqa: ARG002
         """Return the maximum version of a request for these keys; None for no limit."""
@@ -101,25 +91,25 @@ class ApiHandler(ABC, Generic[K, V]):
     def results(self, keys: Sequence[K], outcome: CallOutcome) -> Mapping[K, KeyResult[V]]:
         """Return the result of each key; `outcome.response` is not None."""
 
-    @abstractmethod
     def action(self, code: int) -> Action:
         """Return the action for an error code, which may be a `ClientErrorCode`."""
+        if code in self.retried:
+            return Action.RETRY
+        return Action.LOOK_UP if code in self.looked_up else Action.DONE
 
 
 class CoordinatorHandler(ApiHandler[K, V]):
     """An API of coordinators."""
 
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return coordinator_action(code)
+    retried = error_codes.COORDINATOR_BUSY
+    looked_up = error_codes.COORDINATOR_MOVED
 
 
 class LeaderHandler(ApiHandler[K, V]):
     """An API of partition leaders."""
 
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return leader_action(code)
+    retried = error_codes.LEADER_BUSY
+    looked_up = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
 
 
 def only(items: Sequence[Any], outcome: CallOutcome) -> Any:

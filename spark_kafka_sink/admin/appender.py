@@ -14,14 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.admin.api_driver import (
-    Action,
     ApiDriver,
     CoordinatorHandler,
     KeyResult,
     LeaderHandler,
     V,
-    coordinator_action,
-    leader_action,
     only,
 )
 from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
@@ -75,6 +72,7 @@ class AddPartitionsHandler(CoordinatorHandler[str, None]):
     """Adds one partition to a V1 transaction; the key is the transactional id."""
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
+    retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}  # It may be new.
 
     def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:
         self._producer = producer
@@ -89,11 +87,6 @@ class AddPartitionsHandler(CoordinatorHandler[str, None]):
         topic = only(outcome.response.results_by_topic_v3_and_below, outcome)
         partition = only(topic.results_by_partition, outcome)
         return {keys[0]: KeyResult(code=int(partition.partition_error_code))}
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        is_new = code == ErrorCode.unknown_topic_or_partition
-        return Action.RETRY if is_new else coordinator_action(code)
 
 
 class ProduceHandler(LeaderHandler[TopicPartition, int]):
@@ -110,6 +103,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
     """
 
     api = ApiKey.PRODUCE
+    retried = LeaderHandler.retried | COORDINATOR_ERRORS
 
     def __init__(
         self,
@@ -159,10 +153,6 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
                 message=getattr(partition, "error_message", None),
             )
         }
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return Action.RETRY if code in COORDINATOR_ERRORS else leader_action(code)
 
     def _topic(self, key: TopicPartition) -> Any:
         return self._client.cluster.topics[key.topic]

@@ -18,13 +18,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.admin.api_driver import (
-    Action,
-    ApiDriver,
-    ApiHandler,
-    KeyResult,
-    leader_action,
-)
+from spark_kafka_sink.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
 from spark_kafka_sink.admin.lookups import LeaderLookup
 from spark_kafka_sink.admin.topic_admin import (
@@ -86,10 +80,12 @@ class Fetched:
     by_id: bool
 
 
-class FetchHandler(ApiHandler[TopicPartition, Fetched]):
+class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
     """Fetches from one partition once, without waiting for new data."""
 
     api = ApiKey.FETCH
+    retried = LeaderHandler.retried | {ErrorCode.throttling_quota_exceeded}
+    looked_up = LeaderHandler.looked_up - TOPIC_RECREATED
 
     def __init__(self, client: BlockingClient, start: FetchFrom) -> None:
         self._client = client
@@ -134,12 +130,6 @@ class FetchHandler(ApiHandler[TopicPartition, Fetched]):
         partition = only_partition(outcome)
         fetched = _fetched(partition, outcome.version)
         return {keys[0]: KeyResult(code=int(partition.error_code), value=fetched)}
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        if code == ErrorCode.throttling_quota_exceeded:
-            return Action.RETRY
-        return Action.DONE if code in TOPIC_RECREATED else leader_action(code)
 
 
 def _fetched(partition: Any, version: int) -> Fetched:

@@ -12,7 +12,6 @@ from zlib import crc32
 from spark_kafka_sink.admin.api_driver import (
     MANY_KEYS,
     MAX_WAIT_S,
-    Action,
     ApiDriver,
     ApiHandler,
     K,
@@ -44,6 +43,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
     """Finds the coordinators of transactional ids."""
 
     api = ApiKey.FIND_COORDINATOR
+    retried = COORDINATOR_UNAVAILABLE
 
     def keys_per_request(self, version: int | None) -> int:
         """See `ApiHandler`."""
@@ -59,10 +59,6 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
         if coordinators is None:
             return {keys[0]: _coordinator(outcome.response)}
         return {found.key: _coordinator(found) for found in coordinators}
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return Action.RETRY if code in COORDINATOR_UNAVAILABLE else Action.DONE
 
 
 def _coordinator(found: object) -> KeyResult[Node]:

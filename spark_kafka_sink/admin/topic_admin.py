@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kafka_sink.admin import lookups
 from spark_kafka_sink.admin.api_driver import (
     MANY_KEYS,
-    Action,
     ApiDriver,
     ApiHandler,
     K,
@@ -46,7 +45,6 @@ _UNKNOWN_TOPIC_RETRY_S: Final = 2.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _NO_OPERATIONS = -(2**31)
 """An operations field without a value: it was not requested, or the broker does not support it."""
-_RETRIABLE_FOR_TOPIC = CONNECTION_LOST | {ErrorCode.leader_not_available}
 _RETRIABLE_AT_CONTROLLER = CONNECTION_LOST | {
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
@@ -86,6 +84,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
     """Describes topics by name; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
 
     api = ApiKey.METADATA
+    looked_up = CONNECTION_LOST | {ErrorCode.leader_not_available}
 
     def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -111,10 +110,6 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
             for topic in outcome.response.topics
             if topic.name in requested
         }
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return Action.LOOK_UP if code in _RETRIABLE_FOR_TOPIC else Action.DONE
 
 
 def _description(topic: Any, cluster_operations: int | None) -> TopicDescription:
@@ -159,6 +154,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
     """
 
     api = ApiKey.CREATE_TOPICS
+    looked_up = _RETRIABLE_AT_CONTROLLER  # Any broker forwards the request, except with ZooKeeper.
 
     def __init__(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
         self._topics = {topic.name: topic for topic in topics}
@@ -184,10 +180,6 @@ class CreateTopicsHandler(ApiHandler[str, None]):
             )
             for topic in outcome.response.topics
         }
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`: any broker forwards the request, except with ZooKeeper."""
-        return Action.LOOK_UP if code in _RETRIABLE_AT_CONTROLLER else Action.DONE
 
     @staticmethod
     def _topic(topic: NewTopic, version: int) -> dict[str, Any]:
@@ -217,6 +209,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
     """
 
     api = ApiKey.DESCRIBE_CONFIGS
+    looked_up = _RETRIABLE_AT_CONTROLLER
 
     def __init__(self, resource: ConfigResource, names: Sequence[str]) -> None:
         self._resource = resource
@@ -243,10 +236,6 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
                 code=code, value=None if code else values, message=resource.error_message
             )
         }
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return Action.LOOK_UP if code in _RETRIABLE_AT_CONTROLLER else Action.DONE
 
 
 LATEST, EARLIEST = -1, -2

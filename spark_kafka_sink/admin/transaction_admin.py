@@ -21,7 +21,6 @@ from spark_kafka_sink.admin.api_driver import (
     CoordinatorHandler,
     KeyResult,
     LeaderHandler,
-    coordinator_action,
 )
 from spark_kafka_sink.admin.blocking_client import denied, on_topic, on_transactional_id
 from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
@@ -186,7 +185,7 @@ class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
         """See `ApiHandler`."""
         self.has_lost_responses |= code == ClientErrorCode.disconnected
         self.may_have_ended |= code in _UNCLEAR
-        return coordinator_action(code)
+        return super().action(code)
 
 
 def _producer(

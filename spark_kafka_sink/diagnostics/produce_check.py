@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.admin.api_driver import (
-    Action,
-    ApiDriver,
-    ApiHandler,
-    KeyResult,
-    leader_action,
-)
+from spark_kafka_sink.admin.api_driver import ApiDriver, KeyResult, LeaderHandler
 from spark_kafka_sink.admin.appender import ProduceHandler
 from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
 from spark_kafka_sink.client.client import Client
@@ -64,10 +58,11 @@ KEY: Final = b"kafkaprod-doctor"
 VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
-class ProducerIdHandler(ApiHandler[str, None]):
+class ProducerIdHandler(LeaderHandler[str, None]):
     """A request for a producer id without a transactional id, as idempotent producers send it."""
 
     api = ApiKey.INIT_PRODUCER_ID
+    retried = LeaderHandler.retried | COORDINATOR_UNAVAILABLE
 
     def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -76,10 +71,6 @@ class ProducerIdHandler(ApiHandler[str, None]):
     def results(self, keys: Sequence[str], outcome: CallOutcome) -> Mapping[str, KeyResult[None]]:
         """See `ApiHandler`."""
         return {keys[0]: KeyResult(code=int(outcome.response.error_code))}
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return Action.RETRY if code in COORDINATOR_UNAVAILABLE else leader_action(code)
 
 
 def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
