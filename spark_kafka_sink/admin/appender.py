@@ -27,14 +27,8 @@ from spark_kafka_sink.admin.transaction_admin import EndTxnHandler, TransactionA
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
-from spark_kafka_sink.protocol import produce
-from spark_kafka_sink.protocol.error_codes import (
-    COORDINATOR_ERRORS,
-    FENCED,
-    RECORDS_TOO_LARGE,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol import error_codes, produce
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.transactions import OpenTransaction, add_partitions
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
@@ -63,7 +57,7 @@ _TIMEOUT_MS: Final = 60_000
 _ABORT_TIMEOUT_S: Final = 5.0
 _UNKNOWN_TOPIC_RETRY_S: Final = 30.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
-_FENCED = FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
+_FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
 """The producer was fenced, or its transaction was aborted by the next InitProducerId or after
 transaction.timeout.ms."""
 
@@ -103,7 +97,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
     """
 
     api = ApiKey.PRODUCE
-    retried = LeaderHandler.retried | COORDINATOR_ERRORS
+    retried = LeaderHandler.retried | error_codes.COORDINATOR_ERRORS
 
     def __init__(
         self,
@@ -320,7 +314,7 @@ class TransactionalAppender:
             return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, error=error_name(code)
             )
-        if code in RECORDS_TOO_LARGE:
+        if code in error_codes.RECORDS_TOO_LARGE:
             return errors.RecordTooLargeError(
                 "a record exceeds the topic's maximum batch size",
                 topic=topic,

@@ -25,12 +25,8 @@ from spark_kafka_sink.admin.api_driver import (
 from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
 from spark_kafka_sink.client.cluster import TopicPartition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
-from spark_kafka_sink.protocol.error_codes import (
-    CONNECTION_LOST,
-    INVALID_TOPIC_SETTINGS,
-    ErrorCode,
-    error_name,
-)
+from spark_kafka_sink.protocol import error_codes
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
 
@@ -45,7 +41,7 @@ _UNKNOWN_TOPIC_RETRY_S: Final = 2.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
 _NO_OPERATIONS = -(2**31)
 """An operations field without a value: it was not requested, or the broker does not support it."""
-_RETRIABLE_AT_CONTROLLER = CONNECTION_LOST | {
+_RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
     ErrorCode.throttling_quota_exceeded,
@@ -84,7 +80,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
     """Describes topics by name; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
 
     api = ApiKey.METADATA
-    looked_up = CONNECTION_LOST | {ErrorCode.leader_not_available}
+    looked_up = error_codes.CONNECTION_LOST | {ErrorCode.leader_not_available}
 
     def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -451,7 +447,7 @@ class TopicAdmin:
         if code == ErrorCode.cluster_authorization_failed:
             acl = Acl(Operation.CREATE, ResourceType.CLUSTER)
             return denied(self._client, "CreateTopics", code, acl)
-        error = ConfigError if code in INVALID_TOPIC_SETTINGS else ProtocolError
+        error = ConfigError if code in error_codes.INVALID_TOPIC_SETTINGS else ProtocolError
         reason = f": {message}" if message else ""
         return error(f"the topic cannot be created{reason}", topic=name, error=error_name(code))
 

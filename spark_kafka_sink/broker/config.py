@@ -10,16 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.security import settings
 from spark_kafka_sink.broker.security.acl import parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
-from spark_kafka_sink.broker.security.settings import (
-    MIN_SCRAM_ITERATIONS,
-    SecuritySettings,
-    TlsFiles,
-    client_auth,
-    mechanisms,
-    users,
-)
+from spark_kafka_sink.broker.security.settings import SecuritySettings, TlsFiles
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
 
@@ -243,7 +237,7 @@ class BrokerConfig:
     client_certificates: str | None = None
     sasl: Mapping[str, str] | None = field(default=None, repr=False)
     sasl_mechanisms: Sequence[str] | None = None
-    scram_iterations: int = MIN_SCRAM_ITERATIONS
+    scram_iterations: int = settings.MIN_SCRAM_ITERATIONS
     oauthbearer_validator: TokenValidator = validate_unsecured
     connections_max_reauth_ms: int = 0
     failed_authentication_delay_ms: int = 100
@@ -289,9 +283,9 @@ class BrokerConfig:
         return SecuritySettings(
             hosts=certificate_hosts(self.host, self.advertised_listeners),
             tls=self.tls,
-            client_auth=client_auth(self.client_certificates),
-            passwords=users(self.sasl, self.sasl_mechanisms),
-            mechanisms=mechanisms(self.sasl or {}, self.sasl_mechanisms),
+            client_auth=settings.client_auth(self.client_certificates),
+            passwords=settings.users(self.sasl, self.sasl_mechanisms),
+            mechanisms=settings.mechanisms(self.sasl or {}, self.sasl_mechanisms),
             scram_iterations=self.scram_iterations,
             token_validator=self.oauthbearer_validator,
             max_reauth_ms=self.connections_max_reauth_ms,

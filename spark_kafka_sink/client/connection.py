@@ -15,14 +15,9 @@ from spark_kafka_sink.client.channel.transport import NEXT_STATES, State
 from spark_kafka_sink.client.request import InFlightRequest, Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
+from spark_kafka_sink.protocol import messages
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.frame import MAX_FRAME, FrameReader
-from spark_kafka_sink.protocol.messages import (
-    encode_request,
-    read_correlation_id,
-    read_response,
-    request_header,
-)
 from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.protocol.versions import (
     CLIENT_VERSIONS,
@@ -159,7 +154,7 @@ class Connection:
         """Append a request to the queue of requests to write."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
-        header = request_header(message, self._correlation_id, self.client_id)
+        header = messages.request_header(message, self._correlation_id, self.client_id)
         parts = [view for part in request.body if (view := memoryview(part)).nbytes]
         size = len(header) + sum([part.nbytes for part in parts])
         self.out.append(memoryview(size.to_bytes(4, "big") + header))
@@ -203,7 +198,7 @@ class Connection:
             if not self.in_flight:
                 raise CorrelationError("the broker sent a response without a request")
             sent = self.in_flight[0]  # Removed only after its response is read, so it is not lost.
-            if read_correlation_id(frame) != sent.correlation_id:
+            if messages.read_correlation_id(frame) != sent.correlation_id:
                 raise CorrelationError("the broker answered requests out of order")
             self.responses += 1
             if self.state is State.NEGOTIATING:
@@ -237,7 +232,7 @@ class Connection:
         return min(oldest, self.in_flight[0].sent_at) if self.in_flight else oldest
 
     def _request_versions(self, version: int, now: float) -> None:
-        body = encode_request(ApiKey.API_VERSIONS, version, _SOFTWARE)
+        body = messages.encode_request(ApiKey.API_VERSIONS, version, _SOFTWARE)
         self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
 
     def _learn_versions(self, frame: memoryview, sent: InFlightRequest, now: float) -> None:
@@ -247,12 +242,12 @@ class Connection:
         """
         version = sent.request.version
         if int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version and version:
-            _, rejection = read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
+            _, rejection = messages.read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
             supported = {int(api.api_key): int(api.max_version) for api in rejection.api_keys}
             lower = max(0, min(supported.get(ApiKey.API_VERSIONS, 0), version - 1))
             self._request_versions(lower, now)
             return
-        _, response = read_response(response_type(ApiKey.API_VERSIONS, version), frame)
+        _, response = messages.read_response(response_type(ApiKey.API_VERSIONS, version), frame)
         if code := int(response.error_code):
             raise ProtocolError(f"the broker rejected ApiVersions with {error_name(code)}")
         for api in response.api_keys:
@@ -289,4 +284,4 @@ def _read(request: Request, frame: memoryview) -> Any:
     """Decode the response to a request."""
     if request.reader is not None:
         return request.reader(frame)
-    return read_response(response_type(request.api, request.version), frame)[1]
+    return messages.read_response(response_type(request.api, request.version), frame)[1]

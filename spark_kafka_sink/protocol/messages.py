@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import (
-    BAD_BYTES,
-    FieldShape,
-    decode,
-    encode,
-    read_uvarint,
-    shape_of,
-    sized_reader,
-    string_length,
-)
+from spark_kafka_sink.protocol import codec
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.frame import gather
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
@@ -40,7 +31,7 @@ P = TypeVar("P", bound="ResponsePayload")
 
 _SIZE = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
-_CLIENT_ID = sized_reader(string_length, text=True, nullable=True)
+_CLIENT_ID = codec.sized_reader(codec.string_length, text=True, nullable=True)
 _EMPTY_TAGS = b"\x00"
 
 
@@ -70,7 +61,7 @@ def request_header(payload_type: type[Any], correlation_id: int, client_id: str 
 def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> bytes:
     """Write a complete request: size, header, body."""
     header = request_header(type(payload), correlation_id, client_id)
-    body = encode(payload)
+    body = codec.encode(payload)
     return framed(header, body)
 
 
@@ -98,7 +89,7 @@ def read_request_header(frame: memoryview | bytes) -> RequestHeader:
         client_id, at = _CLIENT_ID(view, _REQUEST.size)
         if request_type(api_key, version).__header_schema__ is FlexibleRequestHeader:
             at = _skip_tags(view, at)
-    except BAD_BYTES as error:
+    except codec.BAD_BYTES as error:
         raise ProtocolError(f"not a request header: {error}") from error
     return RequestHeader(
         api_key=api_key,
@@ -110,10 +101,10 @@ def read_request_header(frame: memoryview | bytes) -> RequestHeader:
 
 
 def _skip_tags(view: memoryview, at: int) -> int:
-    count, at = read_uvarint(view, at)
+    count, at = codec.read_uvarint(view, at)
     for _ in range(count):
-        _, at = read_uvarint(view, at)
-        size, at = read_uvarint(view, at)
+        _, at = codec.read_uvarint(view, at)
+        size, at = codec.read_uvarint(view, at)
         at += size
         if at > len(view):
             raise ProtocolError("a tagged field of the header ends after the frame")
@@ -173,9 +164,9 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
     try:
         if response_type.__header_schema__.__flexible__:
             at = _skip_tags(view, at)
-    except BAD_BYTES as error:
+    except codec.BAD_BYTES as error:
         raise ProtocolError(f"not a response header: {error}") from error
-    payload, _ = decode(response_type, view, at)
+    payload, _ = codec.decode(response_type, view, at)
     return correlation_id, payload
 
 
@@ -207,20 +198,20 @@ def build(entity_type: Any, values: Values) -> Any:
 
 def encode_request(api: ApiKey, version: int, values: Values) -> list[Buffer]:
     """Write a request's body from a tree of plain values."""
-    return [encode(build(request_type(api, version), values))]
+    return [codec.encode(build(request_type(api, version), values))]
 
 
 @cache
 def _plan(entity_type: Any) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
     plan = []
     for field in fields(entity_type):
-        shape = shape_of(entity_type, field)
+        shape = codec.shape_of(entity_type, field)
         default = MISSING if field.default is not MISSING else _default(shape)
         plan.append((field.name, _converter(shape), default))
     return tuple(plan)
 
 
-def _default(shape: FieldShape) -> Any:
+def _default(shape: codec.FieldShape) -> Any:
     if shape.nullable or shape.kind == "uuid":
         return None
     if shape.is_array:
@@ -230,7 +221,7 @@ def _default(shape: FieldShape) -> Any:
     return _ZEROS.get(shape.kind, 0)
 
 
-def _converter(shape: FieldShape) -> Callable[[Any], Any]:
+def _converter(shape: codec.FieldShape) -> Callable[[Any], Any]:
     entity: Any = shape.entity
     if shape.is_array:
         if entity is None:

@@ -22,18 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import (
-    BAD_BYTES,
-    Reader,
-    compact_length,
-    long_length,
-    milliseconds,
-    shape_of,
-    sized_reader,
-    string_length,
-    uuid,
-    write_uvarint,
-)
+from spark_kafka_sink.protocol import codec
 from spark_kafka_sink.protocol.messages import Values, read_response
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
@@ -70,9 +59,9 @@ class _RequestLayout(NamedTuple):
     head: struct.Struct
     null_id: int
     one: int
-    topic: Reader
+    topic: codec.Reader
     partition: struct.Struct
-    size: Reader
+    size: codec.Reader
     tail: bytes
 
 
@@ -89,7 +78,7 @@ def plain_produce_request(version: int, frame: memoryview, at: int) -> Any | Non
     """Read the body of a plain request; return None if it is not plain or is invalid."""
     try:
         return _read_request(version, frame, at)
-    except (*BAD_BYTES, ProtocolError):
+    except (*codec.BAD_BYTES, ProtocolError):
         return None
 
 
@@ -108,13 +97,13 @@ def _read_request(version: int, frame: memoryview, at: int) -> Any | None:
     data = types.partition(index=index, records=frame[at:end])
     return types.request(
         acks=acks,
-        timeout=milliseconds(timeout),
+        timeout=codec.milliseconds(timeout),
         topic_data=(types.topic(**{types.key: topic}, partition_data=(data,)),),
     )
 
 
 def _optional_topic_id(frame: memoryview, at: int) -> tuple[object, int]:
-    return uuid(_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
+    return codec.uuid(_TOPIC_ID.unpack_from(frame, at)[0]), at + _TOPIC_ID.size
 
 
 @cache
@@ -124,19 +113,19 @@ def _request_layout(version: int) -> _RequestLayout:
             head=struct.Struct(">hhii"),
             null_id=-1,
             one=1,
-            topic=sized_reader(string_length, text=True, nullable=False),
+            topic=codec.sized_reader(codec.string_length, text=True, nullable=False),
             partition=struct.Struct(">ii"),
-            size=long_length,
+            size=codec.long_length,
             tail=b"",
         )
-    name = sized_reader(compact_length, text=True, nullable=False)
+    name = codec.sized_reader(codec.compact_length, text=True, nullable=False)
     return _RequestLayout(
         head=struct.Struct(">BhiB"),
         null_id=0,
         one=1 + 1,  # Compact lengths are one higher, so that 0 means null.
         topic=_optional_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(">Bi"),
-        size=compact_length,
+        size=codec.compact_length,
         tail=bytes(3),  # Empty tags of partition, topic and request.
     )
 
@@ -154,7 +143,9 @@ def _types(version: int) -> _Types:
 
 
 def _entity_of(entity_type: Any, name: str) -> Any:
-    return next(shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name)
+    return next(
+        codec.shape_of(entity_type, f).entity for f in fields(entity_type) if f.name == name
+    )
 
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
@@ -216,12 +207,12 @@ def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
 def _string(text: str | None, *, flexible: bool) -> bytes:
     raw = None if text is None else text.encode()
     if flexible:
-        return write_uvarint(0) if raw is None else write_uvarint(len(raw) + 1) + raw
+        return codec.write_uvarint(0) if raw is None else codec.write_uvarint(len(raw) + 1) + raw
     return _INT16.pack(-1) if raw is None else _INT16.pack(len(raw)) + raw
 
 
 def _length(count: int, *, flexible: bool) -> bytes:
-    return write_uvarint(count + 1) if flexible else _INT32.pack(count)
+    return codec.write_uvarint(count + 1) if flexible else _INT32.pack(count)
 
 
 class PartitionResponse(NamedTuple):
@@ -292,7 +283,7 @@ def _from_message(answer: Any) -> PartitionResponse:
 def _read_response(version: int, frame: memoryview) -> ProduceResponse:
     try:
         plain = _read_plain(_response_layout(version), frame)
-    except (*BAD_BYTES, ProtocolError):
+    except (*codec.BAD_BYTES, ProtocolError):
         plain = None
     if plain is not None:
         return plain
@@ -308,8 +299,8 @@ class _ResponseLayout(NamedTuple):
     """
 
     head: bytes
-    length: Reader
-    topic: Reader
+    length: codec.Reader
+    topic: codec.Reader
     partition: struct.Struct
     plain_tail: bytes
     tags: bytes
@@ -355,16 +346,16 @@ def _response_layout(version: int) -> _ResponseLayout:
         plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
         return _ResponseLayout(
             head=b"",
-            length=long_length,
-            topic=sized_reader(string_length, text=True, nullable=False),
+            length=codec.long_length,
+            topic=codec.sized_reader(codec.string_length, text=True, nullable=False),
             partition=struct.Struct(f">ihqq{start}{len(plain_tail)}s"),
             plain_tail=plain_tail,
             tags=b"",
         )
-    name = sized_reader(compact_length, text=True, nullable=False)
+    name = codec.sized_reader(codec.compact_length, text=True, nullable=False)
     return _ResponseLayout(
         head=b"\0",
-        length=compact_length,
+        length=codec.compact_length,
         topic=_topic_id if version >= TOPIC_IDS else name,
         partition=struct.Struct(f">ihqq{start}3s"),
         plain_tail=b"\x01\0\0",  # No record errors, no message, empty tags.

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin, PasswordLogin
 from spark_kafka_sink.config.security.values import check_libraries
-from spark_kafka_sink.security.credentials import (
-    SETTLING_S,
-    change_follows,
-    resolved_login,
-    revealed,
-    stamps_of,
-)
+from spark_kafka_sink.security import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,11 +41,11 @@ def check_security(security: SecurityConfig) -> None:
 def _check_login(config: SaslConfig) -> None:
     if isinstance(config.login, JaasLogin) and not config.login.jaas.is_here:
         return
-    login = resolved_login(config)
+    login = credentials.resolved_login(config)
     check_libraries(login)
     for secret in _secrets_of(login):
         if secret.is_here:
-            revealed(secret)
+            credentials.revealed(secret)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)
 
@@ -95,7 +89,7 @@ class StreamPreflight:
     def __init__(
         self,
         check: Callable[[SecurityConfig], None] = check_security,
-        settling: float = SETTLING_S,
+        settling: float = credentials.SETTLING_S,
     ) -> None:
         self._check = check
         self._settling = settling
@@ -124,11 +118,11 @@ class StreamPreflight:
     def _check_until_settled(self, security: SecurityConfig, settling: float) -> None:
         files, deadline = _files_of(security), time.monotonic() + settling
         while True:
-            stamps = stamps_of(files)
+            stamps = credentials.stamps_of(files)
             try:
                 return self._check(security)
             except Exception:
-                if not change_follows(files, stamps, deadline):
+                if not credentials.change_follows(files, stamps, deadline):
                     raise
 
 

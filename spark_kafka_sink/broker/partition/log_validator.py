@@ -21,14 +21,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.records import decoder
 from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.decoder import (
-    FieldColumns,
-    RecordFields,
-    read_few,
-    read_fields,
-    records_section,
-)
 from spark_kafka_sink.records.record_batch import (
     HEADER_SIZE,
     MAGIC,
@@ -111,9 +105,9 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     section = _section(records, header)
     try:
         if header.record_count == 1:
-            [record] = read_few(section, 1)
+            [record] = decoder.read_few(section, 1)
             return _check_only(record, header, options)
-        fields = read_fields(section, header.record_count)
+        fields = decoder.read_fields(section, header.record_count)
     except ProtocolError as error:
         raise RefusedBatchError(ErrorCode.invalid_record, error.message) from error
     return _check_fields(fields, header, options)
@@ -121,12 +115,12 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
 
 def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
     try:
-        return records_section(records, header)
+        return decoder.records_section(records, header)
     except ProtocolError as error:  # Kafka reports codec errors as its own errors.
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
-def _check_fields(fields: FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
+def _check_fields(fields: decoder.FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
     if _must_have_ordered_deltas(header, options):
         expected = np.arange(len(fields.offset_deltas))
         _check_order(in_order=bool((fields.offset_deltas == expected).all()))
@@ -140,7 +134,7 @@ def _check_fields(fields: FieldColumns, header: BatchHeader, options: AppendOpti
     return max(span[1], NO_TIMESTAMP)
 
 
-def _check_only(record: RecordFields, header: BatchHeader, options: AppendOptions) -> int:
+def _check_only(record: decoder.RecordFields, header: BatchHeader, options: AppendOptions) -> int:
     """Check a single record like `_check_fields`, without the overhead of columns."""
     if _must_have_ordered_deltas(header, options):
         _check_order(in_order=record.offset_delta == 0)
@@ -242,7 +236,7 @@ def recompress(
     if codec is None or header.is_control or codec is header.codec:
         return batch, header
     try:
-        records = compress(codec, records_section(batch, header), _level(codec, config))
+        records = compress(codec, decoder.records_section(batch, header), _level(codec, config))
     except ProtocolError as error:
         raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
     attributes = header.attributes & ~_CODEC_MASK | codec

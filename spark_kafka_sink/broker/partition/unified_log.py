@@ -12,14 +12,9 @@ import numpy as np
 
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
+from spark_kafka_sink.records import record_batch
 from spark_kafka_sink.records.decoder import read_fields, records_section
-from spark_kafka_sink.records.record_batch import (
-    ATTRIBUTES_OFFSET,
-    CRC_OFFSET,
-    HEADER_SIZE,
-    LEADER_EPOCH_OFFSET,
-    BatchHeader,
-)
+from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,9 +130,9 @@ class UnifiedLog:
             OSError: the storage failed; nothing has changed then.
         """
         base, view = self.storage.next_offset(), memoryview(batch)
-        head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
+        head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
         _INT64.pack_into(head, 0, base)
-        _INT32.pack_into(head, LEADER_EPOCH_OFFSET, stamp.leader_epoch)
+        _INT32.pack_into(head, record_batch.LEADER_EPOCH_OFFSET, stamp.leader_epoch)
         max_timestamp = header.max_timestamp
         if stamp.append_time is not None:
             max_timestamp = stamp.append_time
@@ -201,7 +196,7 @@ class UnifiedLog:
 
 
 def _stamp_time(head: bytearray, body: memoryview, attributes: int, now: int) -> None:
-    _INT16.pack_into(head, ATTRIBUTES_OFFSET, attributes | _LOG_APPEND_TIME)
+    _INT16.pack_into(head, record_batch.ATTRIBUTES_OFFSET, attributes | _LOG_APPEND_TIME)
     _INT64.pack_into(head, _MAX_TIMESTAMP_OFFSET, now)
-    crc = crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[ATTRIBUTES_OFFSET:]))
-    _UINT32.pack_into(head, CRC_OFFSET, crc)
+    crc = crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[record_batch.ATTRIBUTES_OFFSET :]))
+    _UINT32.pack_into(head, record_batch.CRC_OFFSET, crc)

@@ -15,13 +15,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.common.errors import (
-    AuthenticationError,
-    BrokerUnavailableError,
-    KafkaProdError,
-    ProtocolError,
-    TlsError,
-)
+from spark_kafka_sink.common import errors
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.protocol.frame import OtherProtocolError
 
@@ -64,7 +58,7 @@ class Diagnosis:
 
     reason: str
     verdict: Verdict = Verdict.TEMPORARY
-    error: KafkaProdError | None = None
+    error: errors.KafkaProdError | None = None
     state: State = State.DISCONNECTED
     unanswered: bool = False
 
@@ -101,9 +95,9 @@ def _is_unanswered(error: Exception) -> bool:
 def _diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     if isinstance(error, OtherProtocolError):
         return _other_protocol(error, at)
-    if isinstance(error, ProtocolError):
+    if isinstance(error, errors.ProtocolError):
         return Diagnosis(str(error))
-    if isinstance(error, KafkaProdError):
+    if isinstance(error, errors.KafkaProdError):
         return _refused(error, at)
     if isinstance(error, ssl.SSLError) and not at.has_answered:
         return _tls(error, at)
@@ -121,7 +115,7 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _refused(error: KafkaProdError, at: Circumstances) -> Diagnosis:
+def _refused(error: errors.KafkaProdError, at: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or at.broker
     return Diagnosis(_text(error), Verdict.REFUSED, named)
@@ -130,13 +124,13 @@ def _refused(error: KafkaProdError, at: Circumstances) -> Diagnosis:
 def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
     protocol = at.security.protocol
     if error.is_tls and protocol in _ENCRYPTED:
-        named = BrokerUnavailableError(
+        named = errors.BrokerUnavailableError(
             f"the port uses TLS, but kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
             + (", or SASL_SSL if it requires a login" if not protocol.uses_sasl else ""),
         )
         return _refused(named, at)
-    unclear = BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
+    unclear = errors.BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
     return Diagnosis(_text(unclear), Verdict.MISMATCH, unclear)
 
 
@@ -145,19 +139,19 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
 
     assert at.security.tls is not None
     failure = tls_failure(error, at.security.tls, at.broker)
-    if isinstance(failure, TlsError):
+    if isinstance(failure, errors.TlsError):
         return _refused(failure, at)
     if (mismatch := _mismatch(at)) is not None:
         return Diagnosis(_text(mismatch), Verdict.MISMATCH, mismatch)
     return Diagnosis(_text(failure))
 
 
-def _mismatch(at: Circumstances) -> KafkaProdError | None:
+def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
     """Return the error for a server that closed the connection in a state where brokers do not."""
     protocol, broker = at.security.protocol, at.broker
     match at.state:
         case State.TLS_HANDSHAKE:
-            return TlsError(
+            return errors.TlsError(
                 "the server closed the connection during the TLS handshake: is there a TLS "
                 "listener at this port?",
                 broker=broker,
@@ -166,27 +160,27 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
                 f"kafka.security.protocol={_PLAIN[protocol].value}",
             )
         case State.NEGOTIATING if protocol.uses_tls:
-            return TlsError(
+            return errors.TlsError(
                 "the server closed the connection after the TLS handshake, before it answered "
                 "ApiVersions: does it require a client certificate?",
                 broker=broker,
                 hint="If it does, set kafka.ssl.keystore.location",
             )
         case State.NEGOTIATING:
-            return BrokerUnavailableError(
+            return errors.BrokerUnavailableError(
                 "the server closed the connection before it answered ApiVersions: is it a Kafka "
                 f"broker, and is its listener {protocol.value}, without TLS?",
                 broker=broker,
                 hint=f"If it uses TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}",
             )
         case State.SASL_HANDSHAKE | State.AUTHENTICATING:
-            return AuthenticationError(
+            return errors.AuthenticationError(
                 "the broker closed the connection during the SASL login",
                 broker=broker,
                 hint="See the broker's log; check kafka.sasl.mechanism and kafka.security.protocol",
             )
         case State.READY if at.waiting and not at.is_accepted and not protocol.uses_sasl:
-            return AuthenticationError(
+            return errors.AuthenticationError(
                 "the broker closed the connection after the first request: does its listener "
                 "require SASL?",
                 broker=broker,
@@ -197,7 +191,7 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
             return None
 
 
-def _text(error: KafkaProdError) -> str:
+def _text(error: errors.KafkaProdError) -> str:
     """Return message and hint without the broker, which the caller names."""
     if not error.hint:
         return error.message
@@ -250,7 +244,7 @@ class ConnectionFailures:
     def __init__(self, bootstrap_servers: Iterable[str]) -> None:
         self.reasons: dict[str, str] = {}
         """Reason of the latest failure by address, removed after a success."""
-        self.fatal: KafkaProdError | None = None
+        self.fatal: errors.KafkaProdError | None = None
         """The error after which retrying is pointless."""
         self._bootstrap_servers = frozenset(bootstrap_servers)
         self._streaks: dict[str, _Streak] = {}
