@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import (
-    AuthorizationError,
-    DeliveryError,
-    RecordTooLargeError,
-)
+from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, RecordTooLargeError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name

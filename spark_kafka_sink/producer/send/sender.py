@@ -4,7 +4,6 @@ Each turn closes, drains, sends, polls and completes; only the poll blocks. It r
 thread, or in a test that advances the clock.
 
 Source: Kafka's ``Sender.runOnce``; "Producer throughput improvement".
-
 """
 
 from __future__ import annotations
@@ -15,12 +14,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.request import Request
-from spark_kafka_sink.common.errors import (
-    DeliveryError,
-    KafkaProdError,
-    ProtocolError,
-    text_of,
-)
+from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.metrics.recorder import BatchSent
@@ -32,14 +26,8 @@ from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.state import cancelled_error
+from spark_kafka_sink.protocol import produce
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.produce import (
-    PartitionData,
-    ProduceHead,
-    TopicData,
-    produce_body,
-    produce_response_reader,
-)
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 
@@ -435,14 +423,15 @@ def produce_request(
     Raises:
         ProtocolError: the broker does not support these batches, or this client.
     """
-    by_topic: dict[str, list[PartitionData]] = {}
+    by_topic: dict[str, list[produce.PartitionData]] = {}
     for _, batch in drained:
         batch.topic_id = cluster.topics[batch.partition.topic].topic_id
         parts = batch.encode(transactional=transactions is not None)
-        data = PartitionData(batch.partition.partition, parts, batch.size)
+        data = produce.PartitionData(batch.partition.partition, parts, batch.size)
         by_topic.setdefault(batch.partition.topic, []).append(data)
     topics = [
-        TopicData(name, cluster.topics[name].topic_id, data) for name, data in by_topic.items()
+        produce.TopicData(name, cluster.topics[name].topic_id, data)
+        for name, data in by_topic.items()
     ]
     has_ids = all(topic.topic_id is not None for topic in topics)
     cap = None if has_ids else _WITHOUT_TOPIC_IDS
@@ -464,7 +453,7 @@ def produce_request(
             error=error_name(ErrorCode.unsupported_compression_type),
             hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
         )
-    head = ProduceHead(
+    head = produce.ProduceHead(
         version=version,
         transactional_id=None if transactions is None else transactions.settings.transactional_id,
         acks=int(config.acks),
@@ -473,8 +462,8 @@ def produce_request(
     return Request(
         api=ApiKey.PRODUCE,
         version=version,
-        body=produce_body(head, topics),
+        body=produce.produce_body(head, topics),
         context=drained,
-        reader=produce_response_reader(version),
+        reader=produce.produce_response_reader(version),
         expects_response=config.acks is not Acks.NONE,
     )

@@ -16,10 +16,7 @@ from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator, state
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorAction
-from spark_kafka_sink.producer.transactions.partitions import (
-    AddState,
-    TransactionPartitions,
-)
+from spark_kafka_sink.producer.transactions.partitions import AddState, TransactionPartitions
 from spark_kafka_sink.producer.transactions.state import ENDED, FAILED, Elapsed, TransactionState
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey
