@@ -24,7 +24,7 @@ from spark_kafka_sink.protocol.messages import Values, encode_request
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.protocol.versions import ApiKey
 
 K = TypeVar("K", bound=Hashable)

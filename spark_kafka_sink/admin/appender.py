@@ -24,7 +24,7 @@ from spark_kafka_sink.admin.api_driver import (
 from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
 from spark_kafka_sink.admin.transaction_admin import EndTxnHandler, TransactionAdmin
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.protocol import error_codes, produce

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.client_pool import ClientPool
-from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.client.metadata_updater import Metadata
 from spark_kafka_sink.client.request import Completion, Request
 from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
 from spark_kafka_sink.protocol.error_codes import error_name
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.authenticator import LoginSteps
     from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
     from spark_kafka_sink.client.channel.resolver import Resolver
-    from spark_kafka_sink.client.cluster import Cluster, Node
+    from spark_kafka_sink.client.cluster_snapshot import Cluster, Node
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.protocol.versions import ApiKey

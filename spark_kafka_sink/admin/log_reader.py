@@ -31,7 +31,7 @@ from spark_kafka_sink.admin.topic_admin import (
     only_partition,
 )
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, UnknownTopicError
 from spark_kafka_sink.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
 from spark_kafka_sink.protocol.versions import ApiKey

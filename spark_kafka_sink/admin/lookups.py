@@ -18,8 +18,8 @@ from spark_kafka_sink.admin.api_driver import (
     KeyResult,
     Lookup,
 )
-from spark_kafka_sink.client.cluster import Node, TopicPartition
-from spark_kafka_sink.client.metadata import is_fatal
+from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
+from spark_kafka_sink.client.metadata_updater import is_fatal
 from spark_kafka_sink.protocol.error_codes import COORDINATOR_UNAVAILABLE, ErrorCode
 from spark_kafka_sink.protocol.transactions import find_coordinator
 from spark_kafka_sink.protocol.versions import ApiKey

@@ -23,7 +23,7 @@ from spark_kafka_sink.admin.api_driver import (
     only,
 )
 from spark_kafka_sink.admin.blocking_client import BlockingClient, CallOutcome, denied, on_topic
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name

@@ -24,7 +24,7 @@ from spark_kafka_sink.admin.api_driver import (
 )
 from spark_kafka_sink.admin.blocking_client import denied, on_topic, on_transactional_id
 from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.protocol import transactions as requests
 from spark_kafka_sink.protocol.error_codes import (

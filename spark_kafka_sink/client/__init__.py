@@ -11,8 +11,8 @@ In reading order:
 - `network`: all connections behind one selector
 - `backoff`: exponential back-off with full jitter
 - `outages`: rate-limited log messages about brokers that stay unreachable or do not respond
-- `cluster`: the immutable snapshot of brokers, topics and leaders
-- `metadata`: keeps the snapshot up to date
+- `cluster_snapshot`: the immutable snapshot of brokers, topics and leaders
+- `metadata_updater`: keeps the snapshot up to date
 - `client`: owns network and metadata, runs the sender thread, remembers size limits
 - `client_pool`: idle clients of a process, reused by its next task or driver step
 """

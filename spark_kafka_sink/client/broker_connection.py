@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.channel.authenticator import SaslLogin
     from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
-    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.client.request import InFlightRequest, Request
     from spark_kafka_sink.config.model import ProducerConfig
 

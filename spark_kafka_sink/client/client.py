@@ -22,7 +22,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.client.broker_connection import ConnectionMetrics
-from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.client.metadata_updater import Metadata
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.outages import no_backlog
 from spark_kafka_sink.common.clock import Clock, SystemClock

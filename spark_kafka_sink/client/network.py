@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.broker_connection import Connect
     from spark_kafka_sink.client.channel.resolver import Resolver
-    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
 
 _TIMEOUT_MESSAGES = {

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.protocol.versions import ApiKey
 
 

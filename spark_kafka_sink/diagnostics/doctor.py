@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.channel.connection_failures import Diagnosis
-    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.cluster_snapshot import Node
     from spark_kafka_sink.config.model import ProducerConfig
 
 SECONDS: Final = 5.0

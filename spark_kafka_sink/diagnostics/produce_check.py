@@ -20,7 +20,7 @@ from spark_kafka_sink.admin.api_driver import ApiDriver, KeyResult, LeaderHandle
 from spark_kafka_sink.admin.appender import ProduceHandler
 from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,
@@ -29,7 +29,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.diagnostics.topics import guide_of
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TransactionAdmin,
         TransactionDescription,
     )
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.transactions import TransactionState

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.blocking_client import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionAdmin
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,

@@ -9,7 +9,7 @@ In reading order:
 - `session`: the writer thread's entry point (append, flush, report), and the reuse of clients and
   producer ids across tasks
 - `context`: the sink's own options for a session, and the objects that its parts share
-- `rows`: one chunk of rows before it is encoded, and the errors of single rows
+- `error_tolerance`: one chunk of rows before it is encoded, and the errors of single rows
 - `append`: the writer thread's stages, from validation to the accumulator
 - `buffer`: batches, memory accounting and throttling, shared by writer and sender
 - `send`: the sender thread, from draining batches to handling responses

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.metadata import TopicDenials
+    from spark_kafka_sink.client.metadata_updater import TopicDenials
     from spark_kafka_sink.config.security.model import SecurityConfig
 
 _CLUSTER = ErrorCode.cluster_authorization_failed

@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.rows import BadRows
+from spark_kafka_sink.producer.error_tolerance import BadRows
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder

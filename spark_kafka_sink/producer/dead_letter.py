@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.option import MAX_INT
-from spark_kafka_sink.producer.rows import RowError, Rows
+from spark_kafka_sink.producer.error_tolerance import RowError, Rows
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import lengths_of, nullable_lengths
 from spark_kafka_sink.records.encoder import encode_headers, size_bounds

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.records.compression import compress, decompress

@@ -26,8 +26,8 @@ from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, BufferQuota
 from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.context import SessionContext, SessionSettings, make_context
+from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.producer.producer_id import ProducerState
-from spark_kafka_sink.producer.rows import RowError
 from spark_kafka_sink.producer.send.sender import Sender
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.append.planner import Chunk
-    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.error_tolerance import Rows
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.protocol.transactions import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport

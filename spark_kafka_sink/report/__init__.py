@@ -13,7 +13,7 @@ In reading order:
 - `builder`: collects the report of a producer session
 - `packed_columns`: metrics and partition counters as columns, which merge without objects
 - `packed_report`: a report as a task sends it to the driver
-- `summary`: a report as text and as HTML; the lines of a dry run
+- `text_and_html`: a report as text and as HTML; the lines of a dry run
 - `figures`: the key figures of a report with their units, also of two reports side by side
 - `tables`: reports as tables for the terminal
 - `advice`: pieces of advice, the figures they compare, and the rules on Arrow batches

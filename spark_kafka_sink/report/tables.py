@@ -10,7 +10,7 @@ from rich.table import Table
 
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural, size_text
-from spark_kafka_sink.report import summary
+from spark_kafka_sink.report import text_and_html
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.partition_report import PartitionReport
 
@@ -94,7 +94,8 @@ def wide_console() -> Console:
 
 def _totals(report: DeliveryReport) -> Table:
     table = Table(
-        title=summary.dry_run_title(report) if report.dry_run else "Delivery", show_header=False
+        title=text_and_html.dry_run_title(report) if report.dry_run else "Delivery",
+        show_header=False,
     )
     rows = (
         ("status", f"{report.status} {report.error}".strip()),
@@ -134,7 +135,10 @@ def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
     if not report.dry_run:
         return []
     would = ("would be written", f"{report.would_be_written:,}")
-    return [would, *(row for row in summary.dry_run_rows(report) if row[0] in {"batches", "skew"})]
+    return [
+        would,
+        *(row for row in text_and_html.dry_run_rows(report) if row[0] in {"batches", "skew"}),
+    ]
 
 
 def _sent(report: DeliveryReport) -> str:
@@ -213,11 +217,11 @@ def _partition_cells(part: PartitionReport) -> dict[str, str]:
 
 
 def _dry_run_partitions(report: DeliveryReport) -> Table:
-    rows = summary.partition_rows(report)
+    rows = text_and_html.partition_rows(report)
     left_out = len(rows) - MAX_PARTITIONS
     caption = f"and {plural(left_out, 'more partition')}" if left_out > 0 else None
     table = Table(title="Partitions, the largest first", caption=caption)
-    for name in summary.PARTITION_COLUMNS:
+    for name in text_and_html.PARTITION_COLUMNS:
         justify: JustifyMethod = "left" if name == "partition" else "right"
         table.add_column(name, justify=justify, overflow="fold")
     for row in rows[:MAX_PARTITIONS]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.producer.dead_letter import without_null_keys
-from spark_kafka_sink.producer.rows import RowError, Rows, row_name
+from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
 from spark_kafka_sink.records.columns import Columns, binary_array
 from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.spark.worker_context import setting

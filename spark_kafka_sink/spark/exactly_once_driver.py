@@ -26,6 +26,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.steps.driver import MIN_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.transactional_id import Scope, Target, new_nonce
+from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
 from spark_kafka_sink.spark.exactly_once_task import (
     TransactionalTaskWriter,
@@ -36,7 +37,6 @@ from spark_kafka_sink.spark.exactly_once_task import (
     transactions_of,
 )
 from spark_kafka_sink.spark.worker_context import with_shipped_files
-from spark_kafka_sink.spark.write_origin import Planned, WriteOrigin
 from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
 
 if TYPE_CHECKING:

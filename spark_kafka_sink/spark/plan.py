@@ -42,13 +42,13 @@ from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
+from spark_kafka_sink.spark.abort_files import Planned, WriteOrigin
 from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
 from spark_kafka_sink.spark.worker_context import (
     CONTINUOUS_HINT,
     only_errors_are_logged,
     with_shipped_files,
 )
-from spark_kafka_sink.spark.write_origin import Planned, WriteOrigin
 from spark_kafka_sink.spark.writer import (
     KafkaProdStreamWriter,
     KafkaProdWriter,

@@ -20,7 +20,8 @@ from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import check_folder, write_report
-from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.report.text_and_html import summarize, summary_line
+from spark_kafka_sink.spark.abort_files import WriteOrigin, now
 from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     StreamIdentity,
@@ -30,7 +31,6 @@ from spark_kafka_sink.spark.report_folder import (
     warn_of_own_path,
 )
 from spark_kafka_sink.spark.worker_context import only_errors_are_logged
-from spark_kafka_sink.spark.write_origin import WriteOrigin, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,10 +25,10 @@ from pyspark.sql.datasource import (
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
-from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.producer.context import SessionSettings
-    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.error_tolerance import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.producer.transactions.state import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport

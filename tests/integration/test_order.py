@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.columns import Columns
 from tests.integration.support.producing import produce, rows
 from tools.support.admin import Admin

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from spark_kafka_sink.producer.send.record_errors import HEADER_TYPE
+from spark_kafka_sink.producer.send.batch_split import HEADER_TYPE
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tests.property.reference import Message

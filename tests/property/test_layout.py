@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from tests.property import reference

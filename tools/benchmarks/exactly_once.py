@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.config.model import ProducerConfig
 from tools.benchmarks.payload import events_folder

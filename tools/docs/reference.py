@@ -16,7 +16,7 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.export.java_names import Metric, java_metrics
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
-from spark_kafka_sink.producer.rows import RowError
+from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.producer.send.error_policy import Action, Facts, decide
 from spark_kafka_sink.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
 from spark_kafka_sink.report.codec_cost import CodecCost

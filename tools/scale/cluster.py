@@ -22,7 +22,7 @@ from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.diagnostics.preflight import examine
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import borrow_session, discard_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo

@@ -11,7 +11,7 @@ from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.admin.appender import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
 from spark_kafka_sink.admin.transaction_admin import InitProducerIdHandler
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader

@@ -18,7 +18,7 @@ from spark_kafka_sink.admin.transaction_admin import (
     TransactionAdmin,
     TransactionDescription,
 )
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     FencedError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.producer.append.partitioner import Admission, rows_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.validator import TopicMetadata
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator

@@ -37,11 +37,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.cluster import NO_LEADER, UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.enums import Partitioner as Kind
-from spark_kafka_sink.producer.rows import out_of_range
+from spark_kafka_sink.producer.error_tolerance import out_of_range
 from spark_kafka_sink.records.columns import lengths_of
 from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.buffer_pool import Full
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.error_tolerance import Rows
 
     Hash = Callable[[pa.BinaryArray], NDArray[np.uint32]]
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]

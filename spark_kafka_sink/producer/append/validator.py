@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.cluster import UNASSIGNED, TopicInfo
-from spark_kafka_sink.client.metadata import is_fatal
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicInfo
+from spark_kafka_sink.client.metadata_updater import is_fatal
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     RecordTooLargeError,
     UnknownTopicError,
 )
 from spark_kafka_sink.producer.append.planner import Chunk
-from spark_kafka_sink.producer.rows import (
+from spark_kafka_sink.producer.error_tolerance import (
     TOPIC_ROW_ERRORS,
     Limits,
     RowError,
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.client.cluster_snapshot import Cluster
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.error_tolerance import Rows
 
 
 _REFRESH_INTERVAL_S = 1.0

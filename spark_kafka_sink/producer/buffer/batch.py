@@ -17,7 +17,7 @@ import numpy as np
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.rows import UNKNOWN_ROW, RowNumbers
+from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, RowNumbers
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import (
     HEADER_SIZE,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 
 
 class EncodedSlice(NamedTuple):

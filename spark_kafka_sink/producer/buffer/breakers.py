@@ -26,7 +26,7 @@ from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.buffer.rate_limiter import Ramp
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.config.throttling import BreakerConfig
 
 

@@ -31,7 +31,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.client.cluster import NO_LEADER, UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from threading import RLock
 
-    from spark_kafka_sink.client.cluster import Cluster, TopicInfo
+    from spark_kafka_sink.client.cluster_snapshot import Cluster, TopicInfo
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import MetricsRecorder
     from spark_kafka_sink.producer.buffer.batch import Charge

@@ -9,6 +9,6 @@ In reading order:
 - `response_handler`: carries out the decisions of `error_policy`
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
 - `batch_failure`: the errors that failed batches raise, with hints
-- `record_errors`: splits refused batches and creates dead letters for refused records
+- `batch_split`: splits refused batches and creates dead letters for refused records
 - `statistics`: statistics in librdkafka's JSON format
 """

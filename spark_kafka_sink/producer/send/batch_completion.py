@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.client.cluster import UNASSIGNED
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send import batch_failure
 from spark_kafka_sink.producer.transactions.state import mark_uncommittable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, RecordTooLargeError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
-from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
+from spark_kafka_sink.producer.error_tolerance import UNKNOWN_ROW, row_name
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.records.decoder import read_records
@@ -15,7 +15,7 @@ from spark_kafka_sink.records.decoder import read_records
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.protocol.produce import PartitionResponse

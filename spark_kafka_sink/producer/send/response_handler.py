@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.client import half
-from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.client.cluster_snapshot import NO_LEADER, Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
+from spark_kafka_sink.producer.send.batch_split import Fault, RecordErrorHandler, Remedy, split
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
-from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy, split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import TOPIC_IDS, PartitionResponse
 from spark_kafka_sink.protocol.versions import ApiKey

@@ -12,7 +12,7 @@ import logging
 from copy import copy
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.client.metadata_updater import Metadata
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, ProtocolError, text_of
 from spark_kafka_sink.common.text import plural
@@ -32,7 +32,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.written_topics import recreated_topic_error
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.client.cluster_snapshot import Cluster
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.common.secret import redacted

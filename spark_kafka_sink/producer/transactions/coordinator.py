@@ -25,7 +25,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
-from spark_kafka_sink.client.cluster import Node, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import Node, TopicPartition
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.producer.transactions.state import coordinator_error

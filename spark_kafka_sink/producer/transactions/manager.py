@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.client.request import Completion, Request
     from spark_kafka_sink.producer.acl import AclAdvisor

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
 from spark_kafka_sink.protocol.transactions import TransactionState, TransactionVersion
 from tests.integration.admin.conftest import AnyKafka, connected

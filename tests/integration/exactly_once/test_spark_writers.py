@@ -21,10 +21,10 @@ from spark_kafka_sink.exactly_once.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphans import create_abort_flags
 from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.exactly_once_driver import plan_write
 from spark_kafka_sink.spark.exactly_once_task import TransactionalTaskWriter
-from spark_kafka_sink.spark.write_origin import WriteOrigin
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent

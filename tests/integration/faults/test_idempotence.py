@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
 
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.session import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.admin.conftest import connected
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.error_tolerance import Rows
     from tools.support.kafka_node import KafkaNode
 
 NOT_ENOUGH_REPLICAS = 19

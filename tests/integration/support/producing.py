@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import ProducerSession, discard_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers

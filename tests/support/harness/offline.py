@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.cluster import Cluster, Node, TopicInfo
+from spark_kafka_sink.client.cluster_snapshot import Cluster, Node, TopicInfo
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.session import ProducerSession
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.broker_connection import Connect
     from spark_kafka_sink.client.channel.authenticator import LoginSteps
     from spark_kafka_sink.client.client import Loop
-    from spark_kafka_sink.client.cluster import TopicPartition
+    from spark_kafka_sink.client.cluster_snapshot import TopicPartition
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 

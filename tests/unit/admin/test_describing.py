@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionAdmin
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
     BrokerUnavailableError,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.client.cluster import MAX_PARTITIONS, Cluster, Node
+from spark_kafka_sink.client.cluster_snapshot import MAX_PARTITIONS, Cluster, Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.delivery_status import DeliveryStatus

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import ConfigError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.client.metadata import Rebootstrap
+from spark_kafka_sink.client.metadata_updater import Rebootstrap
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.fake import BASE_PORT, FakeCluster
 from tests.support.harness.world import world

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.client.cluster import Cluster
+from spark_kafka_sink.client.cluster_snapshot import Cluster
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.metrics.recorder import BrokerMeters
 from tests.support.harness.fake import FakeCluster

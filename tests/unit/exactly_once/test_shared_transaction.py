@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_sink.admin.transaction_admin import ActiveProducer
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.shared_transaction import (
     all_skipped,

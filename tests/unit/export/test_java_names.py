@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.export.java_names import MetricKind, client_values, java_metrics
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason

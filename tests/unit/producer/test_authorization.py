@@ -21,8 +21,8 @@ from spark_kafka_sink.config.security.model import (
 )
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.context import SessionSettings
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault

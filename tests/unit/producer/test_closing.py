@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from spark_kafka_sink.client.client import THREAD_CHECK_S, Client
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder

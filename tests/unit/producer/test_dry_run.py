@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec

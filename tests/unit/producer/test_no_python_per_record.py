@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.send.record_errors import HEADER_TYPE
+from spark_kafka_sink.producer.error_tolerance import Rows
+from spark_kafka_sink.producer.send.batch_split import HEADER_TYPE
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.offline import config, offline

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder

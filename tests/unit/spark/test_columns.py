@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.producer.rows import RowError
+from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.spark.columns import (
     RowChecks,
     RowNumber,

@@ -12,17 +12,17 @@ import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.report import summary
+from spark_kafka_sink.report import text_and_html
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.report.summary import summarize
+from spark_kafka_sink.report.text_and_html import summarize
 from spark_kafka_sink.spark import publication
+from spark_kafka_sink.spark.abort_files import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.report_folder import ReportFolder
-from spark_kafka_sink.spark.write_origin import ErrorFile, PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.writer import TaskWriter
 from tests.unit.spark.writers import batch_writer, stream_writer
 
@@ -128,7 +128,9 @@ def test_a_report_that_lacks_a_field() -> None:
     _commit_and_abort(_task(), DeliveryMessage(older))
 
 
-@pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])
+@pytest.mark.parametrize(
+    ("module", "name"), [(publication, "summarize"), (text_and_html, "advise")]
+)
 def test_a_summary_that_fails(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_kafka_sink.client.cluster import TopicInfo
+from spark_kafka_sink.client.cluster_snapshot import TopicInfo
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, size_bounds, split_records
 from tools.benchmarks.payload import random_keys, random_values

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.producer.session import borrow_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers

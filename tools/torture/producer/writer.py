@@ -13,7 +13,7 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer import session as pool
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
 from tools.torture.producer.plan import Partitioning, Plan

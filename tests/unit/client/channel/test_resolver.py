@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafka_sink.client.channel.resolver import ThreadResolver, literal, resolve
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster_snapshot import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Peer

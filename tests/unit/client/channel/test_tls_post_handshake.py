@@ -12,7 +12,7 @@ from spark_kafka_sink.client.broker_connection import BrokerConnection
 from spark_kafka_sink.client.channel import tls_transport
 from spark_kafka_sink.client.channel.tls_transport import READ_LIMIT, TlsTransport
 from spark_kafka_sink.client.channel.transport import State
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster_snapshot import Node
 from tests.support.tls_servers import commanded_openssl_server, openssl_server
 from tests.unit.client.channel.tls_server import Contexts, TlsServer, Wire
 

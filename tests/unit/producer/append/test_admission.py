@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.cluster import UNASSIGNED, TopicInfo, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicInfo, TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
@@ -20,7 +20,7 @@ from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.append.planner import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.breakers import BatchOutcome
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault, Peer

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     UnknownTopicError,
 )
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.error_tolerance import Rows
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.client.cluster import UNASSIGNED
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
 from spark_kafka_sink.records.key_hashes import crc32, fnv1a

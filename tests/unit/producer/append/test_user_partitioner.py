@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.cluster import UNASSIGNED
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from tests.unit.producer.append.test_partitioner import (
     assign,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.client.client import DOUBLED_AFTER_S, BatchSizeLimits, half
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.context import SessionSettings
-from spark_kafka_sink.producer.send.record_errors import (
+from spark_kafka_sink.producer.send.batch_split import (
     closed_batch,
     header_lists,
     recompress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.client.cluster import TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.producer.transactions.partitions import (
     AddState,
     TransactionPartitions,

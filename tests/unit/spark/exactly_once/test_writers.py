@@ -18,10 +18,10 @@ from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark import exactly_once_driver as writers
+from spark_kafka_sink.spark.abort_files import PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once_driver import ExactlyOnceEnd, stream_scope
 from spark_kafka_sink.spark.exactly_once_task import TransactionMessage
-from spark_kafka_sink.spark.write_origin import PlanFile, Planned, WriteOrigin
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter
 
 if TYPE_CHECKING:

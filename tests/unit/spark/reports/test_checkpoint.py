@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import StreamIdentity, latest, query_id
-from spark_kafka_sink.spark.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError, KafkaProdError
-from spark_kafka_sink.spark.write_origin import ErrorFile
+from spark_kafka_sink.spark.abort_files import ErrorFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.write_origin import WriteOrigin
+from spark_kafka_sink.spark.abort_files import WriteOrigin
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"
 

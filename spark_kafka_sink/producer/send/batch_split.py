@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.client.cluster import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dead_letter import is_letter
-from spark_kafka_sink.producer.rows import TOPIC_ROW_ERRORS, RowError, Rows
+from spark_kafka_sink.producer.error_tolerance import TOPIC_ROW_ERRORS, RowError, Rows
 from spark_kafka_sink.producer.send.batch_failure import too_large
 from spark_kafka_sink.protocol import error_codes
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-    from spark_kafka_sink.producer.rows import RowNumbers
+    from spark_kafka_sink.producer.error_tolerance import RowNumbers
     from spark_kafka_sink.protocol.produce import PartitionResponse
     from spark_kafka_sink.records.decoder import Record, RecordTails
 

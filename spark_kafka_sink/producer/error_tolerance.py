@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.client.cluster_snapshot import TopicInfo
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.records.columns import Columns

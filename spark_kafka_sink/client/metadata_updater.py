@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import Cluster, Node, TopicInfo, TopicPartition
+from spark_kafka_sink.client.cluster_snapshot import Cluster, Node, TopicInfo, TopicPartition
 from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.request import Completion, Request
 from spark_kafka_sink.common.debug_log import Debug
