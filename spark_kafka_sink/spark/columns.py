@@ -315,7 +315,7 @@ def read_topics(
         checks.found(
             np.flatnonzero(np.isin(numbers, wrong)),
             RowError.INVALID_TOPIC,
-            f"the column `topic` has {shown!r}, which is no name for a topic, first in",
+            f"the column `topic` has {shown!r}, which is not a valid topic name, first in",
             TOPIC_NAMES,
         )
         numbers = _without(wrong, len(names))[numbers]

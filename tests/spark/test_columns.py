@@ -67,7 +67,7 @@ _NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
 FLAWED = {
     "a name that is not UTF-8": (
         "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
-        "no name for a topic, first in row 1",
+        "not a valid topic name, first in row 1",
         "INVALID_TOPIC",
     ),
     "a name with a slash": (
@@ -77,17 +77,17 @@ FLAWED = {
     ),
     "an empty name": (
         "'' AS topic, NULL AS headers, NULL AS timestamp",
-        "no name for a topic, first in row 1",
+        "not a valid topic name, first in row 1",
         "INVALID_TOPIC",
     ),
     "two dots": (
         "'..' AS topic, NULL AS headers, NULL AS timestamp",
-        "no name for a topic, first in row 1",
+        "not a valid topic name, first in row 1",
         "INVALID_TOPIC",
     ),
     "a long name": (
         "repeat('x', 250) AS topic, NULL AS headers, NULL AS timestamp",
-        "no name for a topic, first in row 1",
+        "not a valid topic name, first in row 1",
         "INVALID_TOPIC",
     ),
     "a header key that is not UTF-8": (

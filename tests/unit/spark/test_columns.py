@@ -126,7 +126,7 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None) ->
     assert topics == ("a", "b")
     assert topic_of is not None
     assert [topic_of[row] for row in (0, 2, 5)] == [0, 1, 0]
-    with pytest.raises(ColumnError, match=r"no name for a topic, first in row 1\. Use 1 to 249"):
+    with pytest.raises(ColumnError, match=r"not a valid topic name, first in row 1\. Use 1 to 249"):
         read_topics(column.slice(0, 3), checks(3, tolerant=False))
 
 
