@@ -23,11 +23,9 @@ from spark_kafka_sink.diagnostics import examination
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
-    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
-    from spark_kafka_sink.config.topic_creation import TopicCreation
+    from spark_kafka_sink.config.model import SinkConfig
 
 SECONDS: Final = 5.0
 """Seconds to wait for the brokers, at most kafka.max.block.ms; excludes creating a topic."""
@@ -116,34 +114,20 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
             yield client
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """The parts of an intent that the findings depend on."""
-
-    producer: ProducerConfig
-    preflight: Preflight
-    topic: str | None
-    topic_creation: TopicCreation
-    dry_run: bool
-    dead_letters: DeadLetterPolicy
-    use_timestamp_column: bool
-    transactional_id_prefix: str
-    has_key: bool | None
-
-    @classmethod
-    def of(cls, intent: examination.Intent) -> _Subject:
-        config = intent.config
-        return cls(
-            config.producer,
-            config.preflight,
-            config.topic,
-            config.topic_creation,
-            config.dry_run,
-            config.dead_letters,
-            config.use_timestamp_column,
-            config.exactly_once.transactional_id_prefix,
-            intent.has_key,
-        )
+def _subject(intent: examination.Intent) -> Hashable:
+    """Return the parts of an intent that the findings depend on."""
+    config = intent.config
+    return (
+        config.producer,
+        config.preflight,
+        config.topic,
+        config.topic_creation,
+        config.dry_run,
+        config.dead_letters,
+        config.use_timestamp_column,
+        config.exactly_once.transactional_id_prefix,
+        intent.has_key,
+    )
 
 
 @dataclass(slots=True)
@@ -158,7 +142,7 @@ class PreflightCheck:
     clock: Clock = field(default_factory=SystemClock)
     examine: Callable[[examination.Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
-    _known: dict[_Subject, float] = field(default_factory=dict)
+    _known: dict[Hashable, float] = field(default_factory=dict)
     """Time until which a batch write is not checked again, in seconds of the clock; guarded by the
     lock."""
 
@@ -179,7 +163,7 @@ class PreflightCheck:
         mode, creates = intent.config.preflight, intent.config.topic_creation.create
         if mode is Preflight.OFF and not creates:
             return
-        subject = _Subject.of(intent)
+        subject = _subject(intent)
         if self._is_known(subject, of_stream=of_stream):
             return
         findings = self._examine(intent)
@@ -208,12 +192,12 @@ class PreflightCheck:
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
             return [Finding.warning(Step.OPTIONS, error, local=True)]
 
-    def _is_known(self, subject: _Subject, *, of_stream: bool) -> bool:
+    def _is_known(self, subject: Hashable, *, of_stream: bool) -> bool:
         with self._lock:
             until = self._known.get(subject)
         return until is not None and (of_stream or self.clock.monotonic() < until)
 
-    def _keep(self, subject: _Subject, seconds: float) -> None:
+    def _keep(self, subject: Hashable, seconds: float) -> None:
         with self._lock:
             self._known.pop(subject, None)
             self._known[subject] = self.clock.monotonic() + seconds

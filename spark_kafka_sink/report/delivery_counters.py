@@ -41,12 +41,7 @@ class PoisonCount:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {
-            "reason": self.reason,
-            "dead_lettered": self.dead_lettered,
-            "dropped": self.dropped,
-            "examples": list(self.examples),
-        }
+        return {**asdict(self), "examples": list(self.examples)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -275,35 +270,28 @@ class DeliveryCounters:
         slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
         tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
         transactions = sorted(each for one in reports for each in one.transactions)
+        merged: dict[str, Any] = {
+            name: max((getattr(one, name) for one in reports), default="") for name in _LATEST
+        }
+        merged |= {name: sum(getattr(one, name) for one in reports) for name in _SUMMED}
         return cls(
             status=max(
                 (one.status for one in reports), key=_STATUSES.index, default=WriteStatus.SUCCEEDED
             ),
-            error=max((one.error for one in reports), default=""),
             dry_run=any(one.dry_run for one in reports),
-            transaction_outcome=max((one.transaction_outcome for one in reports), default=""),
-            query_name=max((one.query_name for one in reports), default=""),
-            query_id=max((one.query_id for one in reports), default=""),
             batch_id=max((n for one in reports if (n := one.batch_id) is not None), default=None),
             started_at=min((at for one in reports if (at := one.started_at)), default=""),
-            written_at=max((one.written_at for one in reports), default=""),
-            duration_ms=sum(one.duration_ms for one in reports),
-            tasks=sum(one.tasks for one in reports),
-            retried_tasks=sum(one.retried_tasks for one in reports),
-            retries=sum(one.retries for one in reports),
-            splits=sum(one.splits for one in reports),
+            duration_max_ms=max((one.duration_max_ms for one in reports), default=0),
             errors=_merge_errors(reports),
             request_latency=Histogram.merge_all(one.request_latency for one in reports),
             queue_latency=Histogram.merge_all(one.queue_latency for one in reports),
-            throttle_ms=sum(one.throttle_ms for one in reports),
-            duration_max_ms=max((one.duration_max_ms for one in reports), default=0),
-            duration_sum_ms=sum(one.duration_sum_ms for one in reports),
             slowest=tuple(slowest[:SLOWEST_KEPT]),
             task_reports=tuple(tasks[:TASKS_KEPT]),
             transactions=tuple(transactions[:TASKS_KEPT]),
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
             poison=PoisonCount.merge_all(count for one in reports for count in one.poison),
             codecs=CodecCost.merge_all(cost for one in reports for cost in one.codecs),
+            **merged,
         )
 
     def to_json(self, *, compact: bool = False) -> str:
@@ -322,24 +310,7 @@ class DeliveryCounters:
 
     def _to_dict(self) -> dict[str, Any]:
         return {
-            "version": self.version,
-            "status": self.status.value,
-            "error": self.error,
-            "dry_run": self.dry_run,
-            "transaction_outcome": self.transaction_outcome,
-            "query_name": self.query_name,
-            "query_id": self.query_id,
-            "batch_id": self.batch_id,
-            "started_at": self.started_at,
-            "written_at": self.written_at,
-            "duration_ms": self.duration_ms,
-            "rows": self.rows,
-            "records": self.records,
-            "persisted": self.persisted,
-            "would_be_written": self.would_be_written,
-            "dead_lettered": self.dead_lettered,
-            "dropped": self.dropped,
-            **{name: getattr(self, name) for name in _COUNTERS},
+            **{name: getattr(self, name) for name in (*_FACTS, *_TOTALS, *_COUNTERS)},
             "errors": dict(self.errors),
             "request_latency": _latency_to_dict(self.request_latency),
             "queue_latency": _latency_to_dict(self.queue_latency),
@@ -370,18 +341,13 @@ class DeliveryCounters:
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
+        values: dict[str, Any] = {name: str(data[name]) for name in _TEXTS}
+        values |= {name: int(data[name]) for name in ("duration_ms", *_COUNTERS)}
         return cls(
-            **{name: int(data[name]) for name in _COUNTERS},
+            **values,
             status=WriteStatus(data["status"]),
-            error=str(data["error"]),
             dry_run=bool(data["dry_run"]),
-            transaction_outcome=str(data["transaction_outcome"]),
-            query_name=str(data["query_name"]),
-            query_id=str(data["query_id"]),
             batch_id=data["batch_id"],
-            started_at=str(data["started_at"]),
-            written_at=str(data["written_at"]),
-            duration_ms=int(data["duration_ms"]),
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=_latency_from_dict(data["request_latency"]),
             queue_latency=_latency_from_dict(data["queue_latency"]),
@@ -406,6 +372,15 @@ _COUNTERS = (
     "duration_max_ms",
     "duration_sum_ms",
 )
+_FACTS = (
+    *("version", "status", "error", "dry_run", "transaction_outcome", "query_name", "query_id"),
+    *("batch_id", "started_at", "written_at", "duration_ms"),
+)
+_TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
+_LATEST = ("error", "transaction_outcome", "query_name", "query_id", "written_at")
+"""Texts of which a merged report has the greatest."""
+_TEXTS = (*_LATEST, "started_at")
+_SUMMED = ("duration_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 
 
 R_co = TypeVar("R_co", bound=DeliveryCounters, covariant=True)

@@ -137,31 +137,21 @@ def _range(part: PartitionReport) -> PartitionRange:
 _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """A micro-batch: the query's id and Spark's number of the batch."""
-
-    query_id: str
-    batch: str
-
-
-def current_micro_batch() -> MicroBatch:
-    """Return the micro-batch of the task that runs in this thread.
+def current_micro_batch() -> tuple[str, str]:
+    """Return the query's id and Spark's number of the micro-batch of this thread's task.
 
     Raises:
         TransactionError: Spark does not provide it, so the batch could not be recognized later.
     """
-    query_id, batch = (
-        worker_context.setting(worker_context.QUERY_ID),
-        worker_context.setting(worker_context.BATCH_ID),
-    )
+    query_id = worker_context.setting(worker_context.QUERY_ID)
+    batch = worker_context.setting(worker_context.BATCH_ID)
     if not query_id or batch is None or not batch.isdecimal():
         raise TransactionError(
-            "Spark does not tell this task its micro-batch, which exactly once requires: "
+            "Spark does not pass the micro-batch to this task, which exactly once requires: "
             f"{worker_context.QUERY_ID} is {query_id}, {worker_context.BATCH_ID} is {batch}",
             hint="Write from foreachBatch with the option batchId.",
         )
-    return MicroBatch(query_id, batch)
+    return query_id, batch
 
 
 def current_query() -> str | None:
@@ -343,12 +333,10 @@ class TransactionalTaskWriter(TaskWriter):
         """Return query id and batch; a batch job has a query only within foreachBatch."""
         kind, name = self.plan.scope.kind, self.plan.scope.name
         if kind is ids.ScopeKind.STREAM:
-            current = current_micro_batch()
-            return current.query_id, current.batch
-        is_batch = kind is ids.ScopeKind.BATCH
-        return (
-            current_query() if is_batch else worker_context.setting(worker_context.QUERY_ID)
-        ), name
+            return current_micro_batch()
+        if kind is ids.ScopeKind.BATCH:
+            return current_query(), name
+        return worker_context.setting(worker_context.QUERY_ID), name
 
     def _write(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
