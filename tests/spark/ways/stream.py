@@ -92,6 +92,20 @@ def _foreach_batch(write: Write) -> None:
     def each(frame: DataFrame, number: int) -> None:
         frame.write.format("kafkaprod").mode("append").options(**options).save()
 
+    _write_each_batch(write, each)
+
+
+def _foreach_batch_exactly_once(write: Write) -> None:
+    options = write.once
+
+    def each(frame: DataFrame, number: int) -> None:
+        writer = frame.write.format("kafkaprod").mode("append").options(**options)
+        writer.option("batchId", str(number)).save()
+
+    _write_each_batch(write, each)
+
+
+def _write_each_batch(write: Write, each: Callable[[DataFrame, int], None]) -> None:
     stream = write.files().writeStream.foreachBatch(each).trigger(availableNow=True)
     to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
 
@@ -127,4 +141,9 @@ STREAMS = (
     ),
     Way(name="stream-to-table", act=_to_table),
     Way(name="stream-for-each-batch", act=_foreach_batch),
+    Way(
+        name="stream-for-each-batch-exactly-once",
+        act=_foreach_batch_exactly_once,
+        transactional=True,
+    ),
 )

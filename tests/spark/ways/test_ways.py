@@ -32,6 +32,7 @@ KINDS = (
     *("write-to-create", "sql-insert", "sql-insert-with-options", "sql-insert-overwrite"),
     *("stream-append-available-now", "stream-exactly-once", "stream-continuous"),
     *("stream-to-table", "stream-for-each-batch", "secured-save"),
+    "stream-for-each-batch-exactly-once",
     *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
 """Names of ways of each kind, which `make test` tries with Spark Connect."""
