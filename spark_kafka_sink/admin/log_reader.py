@@ -239,7 +239,8 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
         batch = data[at : at + size]
         if batch[record_batch.MAGIC_OFFSET] != record_batch.MAGIC:
             raise ProtocolError(
-                f"a batch has format v{batch[record_batch.MAGIC_OFFSET]}, without transactions",
+                f"a batch has format v{batch[record_batch.MAGIC_OFFSET]}, "
+                "which does not support transactions",
                 hint="raise log.message.format.version to 0.11 or later",
             )
         header = BatchHeader.parse(batch)

@@ -106,10 +106,10 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
         if length < 0:
             if nullable:
                 return None, start
-            raise ProtocolError("null for a field that is not nullable")
+            raise ProtocolError("a non-nullable field is null")
         end = start + length
         if end > len(data):
-            raise ProtocolError(f"a length of {length} with {len(data) - start} bytes left")
+            raise ProtocolError(f"invalid length: {length}, {len(data) - start} bytes left")
         return take(data, start, end), end
 
     return read
@@ -280,7 +280,7 @@ def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> t
     try:
         entity, end = _entity_reader(entity_type)[0](view, offset)
     except BAD_BYTES as error:
-        raise ProtocolError(f"not a {entity_type.__name__}: {error}") from error
+        raise ProtocolError(f"invalid {entity_type.__name__}: {error}") from error
     except ProtocolError as error:
         error.add_note(f"while reading a {entity_type.__name__} v{entity_type.__version__}")
         raise
@@ -346,7 +346,7 @@ def _read_tag(
     size, at = read_uvarint(data, at)
     end = at + size
     if end > len(data):
-        raise ProtocolError(f"tagged field {tag} of {size} bytes with {len(data) - at} left")
+        raise ProtocolError(f"tagged field {tag} has size {size}, {len(data) - at} bytes left")
     if tag in readers:
         name, read = readers[tag]
         kwargs[name], field_end = read(data, at)
@@ -458,9 +458,9 @@ def _array_reader(shape: FieldShape) -> Read:
         if length < 0:
             if nullable:
                 return None, at
-            raise ProtocolError("null for an array that is not nullable")
+            raise ProtocolError("a non-nullable array is null")
         if length * least > len(data) - at:
-            raise ProtocolError(f"an array of {length} with {len(data) - at} bytes left")
+            raise ProtocolError(f"invalid array length: {length}, {len(data) - at} bytes left")
         return items(data, at, length)
 
     return read, 1 if shape.flexible else 4

@@ -72,7 +72,7 @@ def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
         ProtocolError: the frame is too short.
     """
     if len(frame) < _REQUEST.size:
-        raise ProtocolError(f"a request of {len(frame)} bytes")
+        raise ProtocolError(f"request too short: {len(frame)} bytes")
     api_key, version, correlation_id = _REQUEST.unpack_from(frame)
     return api_key, version, correlation_id
 
@@ -90,7 +90,7 @@ def read_request_header(frame: memoryview | bytes) -> RequestHeader:
         if request_type(api_key, version).__header_schema__ is FlexibleRequestHeader:
             at = _skip_tags(view, at)
     except codec.BAD_BYTES as error:
-        raise ProtocolError(f"not a request header: {error}") from error
+        raise ProtocolError(f"invalid request header: {error}") from error
     return RequestHeader(
         api_key=api_key,
         version=version,
@@ -142,7 +142,7 @@ def read_correlation_id(frame: memoryview | bytes) -> int:
         ProtocolError: the frame is too short.
     """
     if len(frame) < _SIZE.size:
-        raise ProtocolError(f"a response of {len(frame)} bytes")
+        raise ProtocolError(f"response too short: {len(frame)} bytes")
     return int(_SIZE.unpack_from(frame)[0])
 
 
@@ -165,7 +165,7 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
         if response_type.__header_schema__.__flexible__:
             at = _skip_tags(view, at)
     except codec.BAD_BYTES as error:
-        raise ProtocolError(f"not a response header: {error}") from error
+        raise ProtocolError(f"invalid response header: {error}") from error
     payload, _ = codec.decode(response_type, view, at)
     return correlation_id, payload
 

@@ -116,7 +116,7 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
         (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size
         if not 0 <= size <= len(data) - position:
-            raise ValueError("snappy block longer than its frame")
+            raise ValueError("a snappy block extends past the end of its frame")
         plain += _unsnappy_block(data[position : position + size], limit)
         position += size
     return bytes(plain)
@@ -124,7 +124,7 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
 
 def _unsnappy_block(block: memoryview, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise ValueError("snappy block over the limit")
+        raise ValueError("a snappy block exceeds the size limit")
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
@@ -147,7 +147,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 def _unlz4(data: memoryview, limit: int) -> bytes:
     """Decompress the first frame; like Java, reject linked blocks and ignore trailing data."""
     if len(data) > _LZ4_FLAGS_OFFSET and not data[_LZ4_FLAGS_OFFSET] & _LZ4_INDEPENDENT:
-        raise ValueError("lz4 blocks that depend on each other")
+        raise ValueError("lz4 frames with linked blocks are not supported")
     decompressor = lz4.frame.LZ4FrameDecompressor()
     plain = cast("bytes", decompressor.decompress(data, max_length=limit + 1))
     if not decompressor.eof and len(plain) <= limit:

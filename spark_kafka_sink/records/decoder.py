@@ -68,7 +68,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
             left -= len(more)
         left -= len(run)
     if position != end:
-        raise ProtocolError(f"{end - position} bytes after the last record of a batch")
+        raise ProtocolError(f"{end - position} unexpected bytes after the last record of a batch")
     return np.concatenate(found)
 
 
@@ -78,7 +78,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Nu
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
     if size < SMALLEST_RECORD - 1 or body + size > end:
-        raise ProtocolError(f"a record of {size} bytes")
+        raise ProtocolError(f"invalid record size: {size} bytes")
     alike = np.ones(stop, np.bool_)
     for index in range(position, body):
         column = buffer[index : index + stop * step : step]
@@ -107,7 +107,7 @@ def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numb
     except IndexError:
         position = end + 1
     if position > end:
-        raise ProtocolError("fewer records in a batch than in its header")
+        raise ProtocolError("the batch contains fewer records than its header declares")
     return np.frombuffer(found, np.int64), position
 
 
@@ -174,10 +174,10 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
         size, start = read_varint(section, position)
         position = start + size
         if size < SMALLEST_RECORD - 1 or position > end:
-            raise ProtocolError(f"a record of {size} bytes")
+            raise ProtocolError(f"invalid record size: {size} bytes")
         found.append(_read_one(section, start, position))
     if position != end:
-        raise ProtocolError(f"{end - position} bytes after the last record of a batch")
+        raise ProtocolError(f"{end - position} unexpected bytes after the last record of a batch")
     return found
 
 
@@ -193,7 +193,7 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
     size, at = read_varint(data, at + max(key_size, 0))
     headers, at = read_varint(data, at + max(size, 0))
     if headers < 0 or _skip_headers(data, at, headers) != end:
-        raise ProtocolError("a record whose fields do not match its size")
+        raise ProtocolError("the fields of a record do not match its size")
     return RecordFields(time_delta, offset_delta, key_size)
 
 
@@ -248,7 +248,7 @@ class _Reader:
         self.at, self.ends = positions, np.append(positions[1:], end)
         sizes = self.number()
         if ((sizes < 0) | (self.at + sizes != self.ends)).any():
-            raise ProtocolError("a record whose size is wrong")
+            raise ProtocolError("invalid record size")
 
     def number(self, longest: int = INT_BYTES) -> Numbers:
         """Return the zig-zag varint at each position, as Java reads it: of 32 or 64 bits."""
@@ -259,12 +259,12 @@ class _Reader:
         """Advance by `sizes` bytes in each record."""
         self.at = self.at + sizes
         if (self.at > self.ends).any():
-            raise ProtocolError("a record field that is longer than its record")
+            raise ProtocolError("a record field extends past the end of its record")
 
     def skip_headers(self, counts: Numbers) -> None:
         """Advance past `counts` headers in each record."""
         if (counts < 0).any():
-            raise ProtocolError("a negative number of record headers")
+            raise ProtocolError("invalid record: negative header count")
         rows = np.flatnonzero(counts)
         while rows.size > _MAX_SINGLE:
             self.at[rows] = _skip_header_columns(self.buffer, self.at[rows], self.ends[rows])
@@ -276,18 +276,18 @@ class _Reader:
     def leave(self) -> None:
         """Check that every record was read completely."""
         if (self.at != self.ends).any():
-            raise ProtocolError("a record whose fields do not match its size")
+            raise ProtocolError("the fields of a record do not match its size")
 
 
 def _skip_header_columns(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
     sizes, at = read_varints(buffer, at, INT_BYTES)
     at = at + sizes
     if ((sizes < 0) | (at > ends)).any():
-        raise ProtocolError("a record header whose key is wrong")
+        raise ProtocolError("invalid record header key")
     sizes, at = read_varints(buffer, at, INT_BYTES)
     at = at + np.maximum(sizes, 0)
     if (at > ends).any():
-        raise ProtocolError("a record header that is longer than its record")
+        raise ProtocolError("a record header extends past the end of its record")
     return at
 
 
@@ -295,7 +295,7 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
     for _ in range(count):
         size, position = read_varint(data, position)
         if size < 0:
-            raise ProtocolError("a record header without a key")
+            raise ProtocolError("a record header has no key")
         size, position = read_varint(data, position + size)
         position += max(size, 0)
     return position
@@ -340,7 +340,7 @@ class _Cursor:
     def take(self, size: int) -> memoryview:
         end = self.position + size
         if size < 0 or end > len(self.data):
-            raise ProtocolError(f"a record field of {size} bytes, {self.left} left in the batch")
+            raise ProtocolError(f"invalid record field size: {size}, {self.left} bytes left")
         taken = self.data[self.position : end]
         self.position = end
         return taken
@@ -369,7 +369,7 @@ def read_records(batch: bytes | memoryview) -> Iterator[Record]:
     for _ in range(header.record_count):
         yield _read_record(cursor, header)
     if cursor.left:
-        raise ProtocolError(f"{cursor.left} bytes after the last record of a batch")
+        raise ProtocolError(f"{cursor.left} unexpected bytes after the last record of a batch")
 
 
 def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
@@ -380,7 +380,7 @@ def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
     key, value = body.nullable(), body.nullable()
     headers = tuple(_read_header(body) for _ in range(_header_count(body)))
     if body.left:
-        raise ProtocolError(f"{body.left} bytes after the last field of a record")
+        raise ProtocolError(f"{body.left} unexpected bytes after the last field of a record")
     stamp = header.max_timestamp if header.is_log_append_time else timestamp
     return Record(offset=offset, timestamp=stamp, key=key, value=value, headers=headers)
 
@@ -388,18 +388,18 @@ def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
 def _header_count(body: _Cursor) -> int:
     count = body.varint()
     if not 0 <= count <= body.left:
-        raise ProtocolError(f"{count} headers in {body.left} bytes")
+        raise ProtocolError(f"invalid header count: {count}, {body.left} bytes left")
     return count
 
 
 def _read_header(body: _Cursor) -> tuple[str, bytes | None]:
     key = body.nullable()
     if key is None:
-        raise ProtocolError("a record header without a key")
+        raise ProtocolError("a record header has no key")
     try:
         return key.decode(), body.nullable()
     except UnicodeDecodeError as error:
-        raise ProtocolError("a record header key that is not UTF-8") from error
+        raise ProtocolError("a record header key is not valid UTF-8") from error
 
 
 ABORT: Final = 0
@@ -451,7 +451,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
     if kind not in {ABORT, COMMIT} or not record.value or len(record.value) < _VALUE.size:
         return None
     if not header.is_transactional:
-        raise ProtocolError("a transaction marker outside of a transactional batch")
+        raise ProtocolError("a transaction marker is in a batch that is not transactional")
     return EndTransactionMarker(
         producer_id=header.producer_id,
         epoch=header.producer_epoch,

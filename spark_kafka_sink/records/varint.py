@@ -160,7 +160,7 @@ def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]
         after[rows] += 1
         rows = rows[more >= _CONTINUES]
     if rows.size:
-        raise ProtocolError(f"a varint of more than {longest} bytes")
+        raise ProtocolError(f"a varint is truncated or longer than {longest} bytes")
     if longest == INT_BYTES:
         raw &= np.uint64(_INT_MASK)
     signed = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
@@ -187,4 +187,4 @@ def _read_long(data: bytes | memoryview, position: int, longest: int) -> tuple[i
         if byte < _CONTINUES:
             raw &= _INT_MASK if longest == INT_BYTES else _LONG_MASK
             return (raw >> 1) ^ -(raw & 1), position + index + 1
-    raise ProtocolError(f"a varint of more than {longest} bytes")
+    raise ProtocolError(f"a varint is truncated or longer than {longest} bytes")
