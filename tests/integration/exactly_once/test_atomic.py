@@ -202,7 +202,7 @@ def test_a_task_runs_once(query: Writes) -> None:
     batch.empty(1)
     with pytest.raises(DeliveryError, match="was run a second time") as caught:
         batch.task(0, batch.rows(2))
-    assert "start the stream again" in str(caught.value)
+    assert "restart the stream" in str(caught.value)
     with pytest.raises(DeliveryError, match="was run a second time"):
         batch.empty(1)
     with pytest.raises(DeliveryError):  # the second attempt has ended the transaction
@@ -233,7 +233,7 @@ def test_records_that_a_leader_has_dropped_in_silence_are_missed(query: Writes) 
     results = batch.tasks()  # of task 0 the leader says success, and has nothing
     with pytest.raises(TransactionError, match=r"1 of 3 partitions .*-0 has sequence 24") as caught:
         batch.commit(results)
-    assert "not 19" in str(caught.value)
+    assert "instead of 19" in str(caught.value)
     discard_session(stranger)
     assert query.visible() == NOTHING
 

@@ -102,7 +102,7 @@ def test_a_task_that_begins_after_the_abort_opens_no_transaction(
     servers = any_kafka.bootstrap_servers
     stopped = _plan(servers, unique_topic)
     stopped.abort([None, None])
-    with pytest.raises(DeliveryError, match="the driver has aborted this write"):
+    with pytest.raises(DeliveryError, match="the driver aborted this write"):
         stopped.write(iter([ROWS]))
     assert _open(servers, unique_topic) == []
 

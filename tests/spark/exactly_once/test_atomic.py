@@ -61,7 +61,7 @@ def test_two_tasks_on_one_partition_are_refused(once: ExactlyOnce) -> None:
     assert once.read() == []
     once.sink.spark.sparkContext.setLocalProperty("spark.speculation", "true")
     try:
-        with pytest.raises(Exception, match=r"atomicBatch and spark\.speculation contradict"):
+        with pytest.raises(Exception, match=r"spark\.speculation cannot be used together"):
             once.write(rows.coalesce(1), **ATOMIC)
     finally:
         once.sink.spark.sparkContext.setLocalProperty("spark.speculation", "false")

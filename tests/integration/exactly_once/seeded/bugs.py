@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once import protocol
-from spark_kafka_sink.exactly_once.steps import abort, commit
+from spark_kafka_sink.exactly_once.steps import commit
 from tools.torture.streams.injection.bugs import PATCHES, Bug
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BUGS: dict[Bug, ModuleType] = {
     Bug.MARKER_NOT_CHECKED: protocol,
-    Bug.ABORT_DOES_NOT_READ: abort,
+    Bug.ABORT_DOES_NOT_READ: protocol,
     Bug.DECIDED_AFTER_END: commit,
 }
 """Each bug and the module that calls the functions it replaces."""
