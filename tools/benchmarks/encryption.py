@@ -228,7 +228,7 @@ def encryption_table(costs: Sequence[Cost]) -> Table:
         for cost in costs
         for each, one in cost.series.items()
     ]
-    about = "TLS 1.3, certificates verified; the CPU is the client's, the broker's is not in it."
+    about = "TLS 1.3 with certificate verification. CPU is that of the client only."
     return Table(
         "Encryption: 131-byte JSON events, PLAINTEXT and SSL, acks=all, idempotent",
         ("producer", "codec", "protocol", "M rec/s", "min - max", "CPU us/rec"),

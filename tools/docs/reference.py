@@ -44,12 +44,12 @@ _USUAL = Facts(
 )
 """An idempotent producer's batch of several records, none before it in doubt, in time."""
 _DOES = {
-    Action.COMPLETE: "it counts as delivered: the broker had the batch already",
-    Action.REFRESH_AND_RETRY: "the leader is asked for, then the batch goes again",
-    Action.RETRY: "the batch goes again after a pause",
-    Action.SPLIT: "the batch is split and goes in parts",
-    Action.BUMP_AND_RETRY: "a new producer epoch, then the batch goes again",
-    Action.FATAL: "the task fails, and its producer id is not used again",
+    Action.COMPLETE: "the batch counts as delivered: the broker already has it",
+    Action.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
+    Action.RETRY: "the batch is retried after a backoff",
+    Action.SPLIT: "the batch is split and its parts are sent",
+    Action.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
+    Action.FATAL: "the task fails, and its producer ID is discarded",
 }
 
 
@@ -90,7 +90,7 @@ def render_broker_errors() -> str:
     behind = decide(gap, replace(_USUAL, head=False))
     found[behind.action].append(f"`{error_name(gap)}` while an earlier batch is unanswered")
     rows = [(", ".join(names), _DOES[action]) for action, names in found.items() if names]
-    return table(("answer", "what the producer does"), rows)
+    return table(("error", "what the producer does"), rows)
 
 
 def render_unclear_errors() -> str:
@@ -234,7 +234,7 @@ def render_metric_names() -> str:
         )
         for name, same in sorted(found.items())
     )
-    return table(("metric", "kind", "of"), rows)
+    return table(("metric", "type", "scope"), rows)
 
 
 def _scope(metric: Metric) -> str:

@@ -96,8 +96,8 @@ def _describe(line: dict[str, Any]) -> str:
 
 _SIGNS = {
     "DOUBLED": "a batch is visible twice",
-    "LOST": "a batch counts as done, and rows of it are missing",
-    "HARMED": "a decided transaction can't be committed, and no timeout has ended it",
+    "LOST": "a batch counts as committed, but some of its rows are missing",
+    "HARMED": "a decided transaction can't be committed, although it has not timed out",
 }
 
 
@@ -107,28 +107,28 @@ def render_searches() -> str:
         (scenario.name, str(scenario.batches), "; ".join(_faults(scenario)) or "none")
         for scenario in (*SCENARIOS, FULL)
     )
-    return table(("search", "batches", "faults in a run, each once at most, at any step"), rows)
+    return table(("search", "batches", "faults in a run, each at most once, at any step"), rows)
 
 
 def render_planted_bugs() -> str:
     """Each planted bug, and what the search finds."""
     rows = ((bug.name, bug.scenario.name, _SIGNS[bug.sign]) for bug in PLANTED)
-    return table(("bug", "found with", "as"), rows)
+    return table(("bug", "search", "violation"), rows)
 
 
 def _faults(scenario: Scenario) -> Iterator[str]:
     if scenario.crashes:
-        yield "each driver dies, or its commit()"
+        yield "each driver, or its commit(), crashes"
     if any(scenario.lost):
         tasks = "one task" if sum(scenario.lost) == 1 else "each task"
-        yield f"an attempt of {tasks} is lost, and wakes up late"
+        yield f"an attempt of {tasks} is lost, and resumes late"
     if scenario.timeouts:
         yield "a transaction times out"
     if scenario.unclear:
-        yield "a decision is appended or not, without an answer"
+        yield "a decision, appended or not, gets no response"
     if scenario.stale:
-        yield "the log is read from a leader that was deposed, and lacks its last record"
+        yield "the log is read from a deposed leader, without its last record"
     if scenario.interrupts:
-        yield "a commit() is interrupted, and goes on"
+        yield "a commit() is interrupted, and resumes late"
     if scenario.failures:
-        yield "a task fails for good"
+        yield "a task fails permanently"

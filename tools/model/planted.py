@@ -136,7 +136,7 @@ _FUNCTION = Scenario(
     goal=Goal.FIRST,
     crashes=1,
 )
-_DIES = Scenario(name="one driver that dies", runners=_ONE, batches=1, crashes=1)
+_DIES = Scenario(name="one driver that crashes", runners=_ONE, batches=1, crashes=1)
 _TWO = Scenario(name="two drivers", batches=1)
 _QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
 
@@ -163,20 +163,20 @@ PLANTED = (
         sign="HARMED",
     ),
     Planted(
-        name="decision written after EndTxn",
+        name="decision appended after EndTxn",
         rules=Rules(deciding=(Pc.END, Pc.APPEND, Pc.DONE)),
         scenario=_DIES,
         sign="DOUBLED",
     ),
     Planted(name="epoch reused", rules=Rules(new_epoch=False), scenario=_TWO, sign="DOUBLED"),
     Planted(
-        name="attempt left out of the transactional id",
+        name="transactional ID without the attempt number",
         rules=Rules(attempt_in_id=False),
         scenario=Scenario(name="a lost attempt", runners=_ONE, batches=1, lost=(1, 0)),
         sign="HARMED",
     ),
     Planted(
-        name="90 taken for success",
+        name="PRODUCER_FENCED (90) treated as success",
         rules=Rules(commit_outcome=_fenced_is_committed),
         scenario=Scenario(
             name="a timeout", runners=_ONE, batches=1, version=Version.V1, timeouts=1
@@ -192,13 +192,13 @@ PLANTED = (
         sign="HARMED",
     ),
     Planted(
-        name="every open transaction taken for an orphan",
+        name="every open transaction treated as an orphan",
         rules=Rules(is_orphan=_any_other),
         scenario=replace(_TWO, batches=2),
         sign="HARMED",
     ),
     Planted(
-        name="abort() leaves no mark for a commit() that still runs",
+        name="abort() does not block a running commit()",
         rules=Rules(abort_step=_leaves_no_mark),
         scenario=Scenario(
             name="an interrupted commit()",
@@ -209,37 +209,37 @@ PLANTED = (
         sign="HARMED",
     ),
     Planted(
-        name="the log is not looked at again",
+        name="log not reread at the first append",
         rules=Rules(looks_again=False),
         scenario=replace(_TWO, stale=1),
         sign="DOUBLED",
     ),
     Planted(
-        name="a fenced commit() aborts what it may have decided",
+        name="fenced commit() aborts a batch it may have decided",
         rules=Rules(minds_unclear=False),
         scenario=replace(_TWO, unclear=1, stale=1),
         sign="HARMED",
     ),
     Planted(
-        name="writes of a function not told apart",
+        name="writes of a function not distinguished",
         rules=Rules(judge=_judges_any_write, commit_step=_commits_any_write),
         scenario=_FUNCTION,
         sign="LOST",
     ),
     Planted(
-        name="a write that is found does not belong to the run that finds it",
+        name="completed write not assigned to the run that finds it",
         rules=Rules(commit_step=_notes_nothing),
         scenario=_FUNCTION,
         sign="LOST",
     ),
     Planted(
-        name="a write that is found belongs to the last run alone",
+        name="completed write assigned to the last run only",
         rules=Rules(commit_step=_notes_itself_alone),
         scenario=replace(_FUNCTION, name="two drivers of a function", runners=(Runner(), Runner())),
         sign="LOST",
     ),
     Planted(
-        name="a query that was replaced comes back",
+        name="replaced query is accepted again",
         rules=Rules(judge=_judges_replaced, commit_step=_commits_replaced),
         scenario=Scenario(
             name="two queries that both reset",

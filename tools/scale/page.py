@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from tools.scale.estimate import Costs
 
 _ROWS = (
-    ("records a batch", "batch_records"),
-    ("bytes a Produce request", "request_bytes"),
-    ("Produce requests a second, of a broker", "requests_per_broker"),
-    ("connections of a broker", "connections_per_broker"),
-    ("producer states of a broker", "producer_states_per_broker"),
-    ("their bytes", "producer_state_bytes"),
-    ("metadata bytes a second, of all brokers", "metadata_bytes"),
+    ("records per batch", "batch_records"),
+    ("bytes per Produce request", "request_bytes"),
+    ("Produce requests per second, per broker", "requests_per_broker"),
+    ("connections per broker", "connections_per_broker"),
+    ("producer states per broker", "producer_states_per_broker"),
+    ("bytes of producer state per broker", "producer_state_bytes"),
+    ("metadata bytes per second, all brokers", "metadata_bytes"),
     ("bytes of commit messages", "driver_bytes"),
     ("memory of the commit", "commit_memory"),
     ("CPU seconds of the commit", "commit_seconds"),
     ("bytes of the decision", "decision_bytes"),
-    ("markers a broker writes", "markers_per_broker"),
-    ("appends a second to transaction logs", "coordinator_appends"),
+    ("transaction markers per broker", "markers_per_broker"),
+    ("appends per second to transaction logs", "coordinator_appends"),
 )
 
 
