@@ -1,1 +1,1 @@
-"""What measures, tortures, compares and checks; not shipped."""
+"""Benchmarks, torture runs, comparisons and checks; not shipped."""

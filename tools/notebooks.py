@@ -36,7 +36,7 @@ _PLURAL = re.compile(r"# (\w+?)(?:y|ies|es|s)?\b")
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """One output of the cell `cell`: its kind, with MIME types, and its masked texts."""
+    """One output of the cell `cell`: its kind, its MIME types, and its masked texts."""
 
     cell: str
     kind: str
@@ -44,7 +44,7 @@ class OutputShape:
 
 
 def shape_of(notebook: NotebookNode) -> list[OutputShape]:
-    """The shapes of all outputs, in order."""
+    """Return the shapes of all outputs, in order."""
     return [
         _shape(cell, output)
         for cell in notebook.cells
@@ -80,7 +80,7 @@ _ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 def without_machine(notebook: NotebookNode) -> NotebookNode:
-    """The notebook without times, the kernel's version and what processes wrote to stderr."""
+    """Return the notebook without times, the kernel's version, and stderr output."""
     saved = copy.deepcopy(notebook)
     saved.metadata["language_info"] = {"name": "python"}
     for cell in saved.cells:
@@ -91,7 +91,7 @@ def without_machine(notebook: NotebookNode) -> NotebookNode:
 
 
 def findings(notebook: NotebookNode) -> list[str]:
-    """Paths, addresses and names in outputs that only this machine, or this user, has."""
+    """Return paths, addresses and names in outputs that exist only on this machine."""
     patterns = [_PATH, _ADDRESS]
     names = {getpass.getuser(), socket.gethostname()} - {"root", "localhost"}
     patterns += [re.compile(rf"\b{re.escape(name)}\b") for name in names if len(name) > 3]
@@ -106,7 +106,7 @@ def findings(notebook: NotebookNode) -> list[str]:
 
 
 def texts(cell: NotebookNode) -> Iterator[str]:
-    """All that a cell's outputs say, but for images."""
+    """Return all output texts of a cell, without images."""
     for output in cell.outputs:
         if output.output_type == "stream":
             yield output.text
@@ -116,7 +116,7 @@ def texts(cell: NotebookNode) -> Iterator[str]:
 
 
 def _joined(outputs: list[Any]) -> Iterator[Any]:
-    """Outputs without stderr, and what was printed in a row as one."""
+    """Return outputs without stderr, with consecutive prints joined."""
     last: Any = None
     for output in outputs:
         if output.output_type == "stream":
@@ -136,7 +136,7 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 def execute(path: Path) -> NotebookNode:
-    """The notebook with the outputs of this run.
+    """Return the notebook with the outputs of this run.
 
     Raises:
         CellExecutionError: a cell has failed, with its traceback.
@@ -153,7 +153,7 @@ def execute(path: Path) -> NotebookNode:
 
 
 def main(names: list[str]) -> int:
-    """Run each, and save it if nothing in its outputs belongs to this machine alone."""
+    """Run each notebook, and save it unless its outputs contain machine-specific values."""
     bad = 0
     for path in [Path(name) for name in names] or NOTEBOOKS:
         notebook = without_machine(execute(path))

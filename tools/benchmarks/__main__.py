@@ -1,4 +1,4 @@
-"""Measures this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
+"""Measure this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
 
 Part by part (`--only` takes their names): the encoder alone, the producer core beside librdkafka
 and Java, and whole Spark writes beside Spark's own sink and others; all but the first on a real
@@ -39,13 +39,13 @@ def _arguments() -> argparse.Namespace:
 
 
 def _keep(folder: Path, results: Results) -> None:
-    """Every sample so far: what ends the run later does not take them away."""
+    """Save every sample so far, so that a later failure does not lose them."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FIGURES).write_text(json.dumps(results.to_dict(), indent=1) + "\n")
 
 
 def main() -> None:
-    """Measure, show, and write what was asked for."""
+    """Run the selected benchmarks, print the tables, and write the results."""
     arguments = _arguments()
     started = time.monotonic()
     progress = Console(stderr=True, highlight=False, markup=False)

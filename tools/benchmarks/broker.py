@@ -1,4 +1,4 @@
-"""The embedded broker: the rate that one core accepts, and requests of one record each.
+"""Benchmark the embedded broker: throughput per core, and requests of one record each.
 
 `python -m tools.benchmarks.broker` starts the broker as a process with its log on disk (a temporary
 folder), checks CRCs, and sends with acks=all and idempotence. Rates per core are records divided by
@@ -52,7 +52,7 @@ TIMEOUT = timedelta(seconds=30)
 
 
 def batch(values: list[bytes]) -> bytes:
-    """A batch of records without keys, all with the time of now."""
+    """Return a batch of records without keys, timestamped with the current time."""
     records = b"".join(_record(delta, value) for delta, value in enumerate(values))
     now = int(time.time() * 1000)
     header = BatchHeader(
@@ -70,7 +70,7 @@ def _record(delta: int, value: bytes) -> bytes:
 
 
 def frame(topic: str, records: bytes, partition: int = 0) -> bytes:
-    """A Produce request with acks=all."""
+    """Return a Produce request with acks=all, including its size prefix."""
     data = {"name": topic, "partition_data": [{"index": partition, "records": records}]}
     values = {"acks": -1, "timeout": TIMEOUT, "topic_data": [data]}
     return request_frame(build(request_type(ApiKey.PRODUCE, _VERSION), values), 7, "raw")
@@ -85,14 +85,14 @@ class Connection:
         self._waiting = 0
 
     def call(self, request: bytes, in_flight: int = 1) -> None:
-        """Send; wait while as many answers as `in_flight` are due."""
+        """Send a frame, then read responses until fewer than `in_flight` requests are open."""
         self._socket.sendall(request)
         self._waiting += 1
         while self._waiting >= in_flight:
             self._answer()
 
     def drain(self) -> None:
-        """Wait for every answer."""
+        """Wait for all outstanding responses."""
         while self._waiting:
             self._answer()
 
@@ -111,7 +111,7 @@ class Connection:
 
 
 def run(job: Job) -> Mapping[str, float]:
-    """Make the topic, warm up, send, and measure until the last answer."""
+    """Create the topic, warm up, send, and measure until the last response."""
     values = job.payload.read_bytes().split(b"\n")[:BATCH]
     request = frame(job.topic, batch(values))
     connection = Connection(job.bootstrap_servers)
@@ -141,7 +141,7 @@ MB = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What the broker took from one producer."""
+    """Throughput and CPU use of the broker for one producer."""
 
     producer: str
     records: int
@@ -150,11 +150,11 @@ class Taken:
 
     @property
     def per_core(self) -> float:
-        """Records a second of the broker's CPU."""
+        """Records per CPU second of the broker."""
         return self.records / self.broker_cpu_s
 
     def cells(self) -> tuple[str, ...]:
-        """A row of the table."""
+        """Return a row of the table."""
         return (
             self.producer,
             f"{self.wall_rate / 1e6:.2f}",
@@ -166,7 +166,7 @@ class Taken:
 
 @contextmanager
 def broker(folder: str | None) -> Iterator[tuple[psutil.Process, str]]:
-    """A broker on `folder`, or in memory: its process and its address."""
+    """Start a broker on `folder`, or in memory, and yield its process and address."""
     options = ["--port", "0"] + (["--data-dir", folder] if folder else [])
     command = python("spark_kafka_sink.cli.main", "broker", *options)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -180,7 +180,7 @@ def broker(folder: str | None) -> Iterator[tuple[psutil.Process, str]]:
 
 
 def contestants() -> list[Contestant]:
-    """Pre-built requests, then our producer and librdkafka with batches of up to 1 MiB."""
+    """Return the producers to compare: pre-built requests, ours, and librdkafka (1 MiB batches)."""
     chosen = [one for one in CONTESTANTS if one.name in {OURS, LIBRDKAFKA}]
     raw = Contestant(
         name=RAW, command=lambda job: python("tools.benchmarks.broker", "--raw", job.to_json())
@@ -189,7 +189,7 @@ def contestants() -> list[Contestant]:
 
 
 def measure(contestant: Contestant, records: int, *, in_memory: bool) -> Taken:
-    """One producer against a fresh broker."""
+    """Measure one producer against a fresh broker."""
     folder = None if in_memory else tempfile.mkdtemp(prefix="kafkaprod-bench-")
     try:
         with broker(folder) as (process, address):
@@ -221,13 +221,13 @@ _VALUE = b"x" * 100
 
 
 def frames() -> list[bytes]:
-    """One request for each partition."""
+    """Return one request for each partition."""
     records = batch([_VALUE])
     return [frame(TOPIC, records, number) for number in range(PRODUCERS)]
 
 
 class Producers:
-    """Sixteen sockets that send the same requests again and again."""
+    """Sixteen sockets that repeatedly send the same requests."""
 
     def __init__(self, address: str, requests: Sequence[bytes]) -> None:
         host, port = address.split(",", maxsplit=1)[0].rsplit(":", 1)
@@ -239,7 +239,7 @@ class Producers:
             self._selector.register(client, selectors.EVENT_READ, number)
 
     def send(self, count: int) -> float:
-        """Send `count` requests, each connection its next one at an answer; return the seconds."""
+        """Send `count` requests over all connections and return the elapsed seconds."""
         started, sent, answered = time.perf_counter(), len(self._sockets), 0
         for number in range(sent):
             self._sockets[number].sendall(self._requests[number])
@@ -255,7 +255,7 @@ class Producers:
         return time.perf_counter() - started
 
     def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the sockets."""
         self._selector.close()
         for client in self._sockets:
             client.close()
@@ -263,7 +263,7 @@ class Producers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """What a broker answered: requests a second, and its CPU microseconds for each."""
+    """Requests per second that a broker answered, and its CPU microseconds per request."""
 
     broker: str
     rate: float
@@ -271,7 +271,7 @@ class Rate:
 
 
 def measure_small(name: str, address: str, process_id: int, count: int) -> Rate:
-    """Make the topic, warm up, and measure_small."""
+    """Create the topic, warm up, and measure requests of one record each."""
     Admin(address).create_topic(TOPIC, partitions=PRODUCERS)
     process = psutil.Process(process_id)
     producers = Producers(address, frames())
@@ -327,7 +327,7 @@ def _show_small(count: int) -> None:
 
 
 def main() -> None:
-    """Measure every producer, or small requests, and print the table."""
+    """Measure every producer, or only small requests, and print the table."""
     arguments = _arguments()
     if arguments.raw:
         sys.stdout.write(json.dumps(run(arguments.raw)) + "\n")

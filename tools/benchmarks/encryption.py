@@ -42,7 +42,7 @@ _SPARK = "Spark, "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionPlan:
-    """How much is sent by the core and by Spark."""
+    """Amounts that the core and Spark send."""
 
     core: CorePlan
     spark: SparkPlan
@@ -50,7 +50,7 @@ class EncryptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A contestant with a codec: its runs by each protocol."""
+    """Runs of a contestant with one codec, by protocol."""
 
     contestant: str
     codec: str
@@ -58,11 +58,11 @@ class Cost:
 
     @classmethod
     def of(cls, contestant: str, codec: str) -> Cost:
-        """Nothing measured yet."""
+        """Return a cost without samples."""
         return cls(contestant, codec, {each: Series(contestant, codec) for each in PROTOCOLS})
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the cost as a JSON object."""
         return {
             "contestant": self.contestant,
             "codec": self.codec,
@@ -72,25 +72,25 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class EncryptionFigures:
-    """All contestants."""
+    """Measurements of all contestants."""
 
     costs: Sequence[Cost]
 
     def tables(self) -> list[Table]:
-        """One."""
+        """Return the encryption table."""
         return [encryption_table(self.costs)]
 
     def targets(self) -> list[Target]:
-        """None."""
+        """Return no targets."""
         return []
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [cost.to_dict() for cost in self.costs]
 
 
 class EncryptedKafka(KafkaCluster):
-    """One node for measurements with a listener for each of `PROTOCOLS`."""
+    """A single-node Kafka with a listener for each of `PROTOCOLS`."""
 
     def __init__(self) -> None:
         super().__init__(**MEASURED)
@@ -102,11 +102,11 @@ class EncryptedKafka(KafkaCluster):
         self._certificate = authority.server(HOST).write(tls)
 
     def servers(self, protocol: str) -> str:
-        """host:port of a listener."""
+        """Return host:port of the listener for `protocol`."""
         return f"{HOST}:{self._ports[protocol]}"
 
     def node_settings(self, node: KafkaNode) -> dict[str, str]:
-        """Server properties of both listeners."""
+        """Return the server properties of both listeners."""
         listeners = ",".join(f"{each}://{self.servers(each)}" for each in PROTOCOLS)
         return {
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{node.controller_port}",
@@ -118,13 +118,13 @@ class EncryptedKafka(KafkaCluster):
         }
 
     def java_options(self, protocol: str) -> dict[str, str]:
-        """Client options of the Java names for a protocol."""
+        """Return the client options, with Java names, for `protocol`."""
         return self._options(protocol, "ssl.truststore.location") | (
             {"ssl.truststore.type": "PEM"} if protocol == "SSL" else {}
         )
 
     def librdkafka_options(self, protocol: str) -> dict[str, str]:
-        """Client options of librdkafka for a protocol."""
+        """Return librdkafka's client options for `protocol`."""
         return self._options(protocol, "ssl.ca.location")
 
     def _options(self, protocol: str, authorities: str) -> dict[str, str]:
@@ -133,7 +133,7 @@ class EncryptedKafka(KafkaCluster):
 
 
 def measure(plan: EncryptionPlan, log: Callable[[str], None]) -> EncryptionFigures:
-    """All rounds: the core's, then Spark's."""
+    """Run all rounds, first of the core and then of Spark."""
     log("starting Kafka with two listeners")
     with EncryptedKafka() as kafka:
         costs = [*_core(kafka, plan.core, log), *_spark(kafka, plan.spark, log)]
@@ -221,7 +221,7 @@ def _write(kafka: EncryptedKafka, warm: WarmSpark, order: dict[str, Any], record
 
 
 def encryption_table(costs: Sequence[Cost]) -> Table:
-    """Rates and CPU by each protocol, and under them what lies between the two."""
+    """Return rates and CPU use by protocol, each pair followed by the difference."""
     rows = [row for cost in costs for row in _rows(cost)]
     failures = [
         (f"{cost.contestant}, {cost.codec}, {each},", one.failures)

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 TRIGGER = "triggerExecution"
-"""All of a micro-batch, in `StreamingQueryProgress.durationMs`."""
+"""Phase of the whole micro-batch in `StreamingQueryProgress.durationMs`."""
 AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactlyOncePlan:
-    """How much is written, how often."""
+    """Amounts to write, and rounds."""
 
     records: int
     """Of a batch job."""
@@ -58,24 +58,24 @@ class ExactlyOncePlan:
 
 @dataclass(slots=True)
 class MicroBatches:
-    """The micro-batches of all streams of one guarantee: what Spark says each phase took, in ms."""
+    """Durations (ms) that Spark reports for the micro-batches of all streams of one guarantee."""
 
     durations: list[dict[str, int]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def middle(self, phase: str) -> float:
-        """Median of a phase; 0 where Spark does not log of it."""
+        """Return the median of a phase in ms; 0 if Spark does not report the phase."""
         return median(each.get(phase, 0) for each in self.durations)
 
     @property
     def p95(self) -> float:
-        """Which one micro-batch in twenty takes longer than, at least two being measured."""
+        """95th percentile of the micro-batch duration in ms; needs at least two micro-batches."""
         return quantiles((each[TRIGGER] for each in self.durations), n=20, method="inclusive")[-1]
 
 
 @dataclass(slots=True)
 class Endings:
-    """Seconds in which all transactions have ended, run by run."""
+    """Seconds until all transactions have ended, for each run."""
 
     transactions: int
     seconds: list[float] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Endings:
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOnceFigures:
-    """All of the part."""
+    """All measurements of this part."""
 
     jobs: Mapping[DeliveryGuarantee, Series]
     streams: Mapping[DeliveryGuarantee, MicroBatches]
@@ -92,7 +92,7 @@ class ExactlyOnceFigures:
 
     @classmethod
     def of(cls, transactions: int) -> ExactlyOnceFigures:
-        """Nothing measured yet."""
+        """Return figures without samples."""
         return cls(
             {each: Series(each, "none") for each in DeliveryGuarantee},
             {each: MicroBatches() for each in DeliveryGuarantee},
@@ -101,7 +101,7 @@ class ExactlyOnceFigures:
 
     @property
     def ratio(self) -> float | None:
-        """Records a second of a batch job with exactly-once to those without."""
+        """Rate of a batch job with exactly-once, as a fraction of the rate without."""
         without, with_it = (self.jobs[each] for each in DeliveryGuarantee)
         if not without.samples or not with_it.samples:
             return None
@@ -109,11 +109,11 @@ class ExactlyOnceFigures:
 
     @property
     def added_ms(self) -> float | None:
-        """What exactly-once adds to the median of a micro-batch."""
+        """Increase of the median micro-batch duration with exactly-once, in ms."""
         return self.added(TRIGGER)
 
     def added(self, phase: str) -> float | None:
-        """What exactly-once adds to the median of a phase of a micro-batch."""
+        """Return the increase of the median of a phase with exactly-once, in ms."""
         without, with_it = (self.streams[each] for each in DeliveryGuarantee)
         if not without.durations or not with_it.durations:
             return None
@@ -121,11 +121,11 @@ class ExactlyOnceFigures:
 
     @property
     def ending_s(self) -> float | None:
-        """Median seconds in which all transactions have ended."""
+        """Median seconds until all transactions have ended."""
         return median(self.endings.seconds) if self.endings.seconds else None
 
     def failures(self) -> Sequence[tuple[str, list[str]]]:
-        """What failed and why, as `failure_notes` has it."""
+        """Return failed runs and their reasons, in the form that `failure_notes` takes."""
         return [
             *((f"a batch job, {each},", one.failures) for each, one in self.jobs.items()),
             *((f"a stream, {each},", one.failures) for each, one in self.streams.items()),
@@ -133,7 +133,7 @@ class ExactlyOnceFigures:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return {
             "jobs": [one.to_dict() for one in self.jobs.values()],
             "streams": {each.value: asdict(one) for each, one in self.streams.items()},
@@ -142,14 +142,14 @@ class ExactlyOnceFigures:
 
 
 PHASES = ("queryPlanning", "addBatch", "walCommit", "commitOffsets")
-"""Of a micro-batch; tasks, and the sink's commit, are in addBatch."""
+"""Phases of a micro-batch; tasks and the sink's commit are part of addBatch."""
 WANTED_RATIO = 0.90
 WANTED_ADDED_MS = 150.0
 WANTED_ENDING_S = 3.0
 
 
 def exactly_once_tables(figures: ExactlyOnceFigures) -> list[Table]:
-    """One for batch jobs, and one for streams, below which stands what else there is to say."""
+    """Return one table for batch jobs and one for streams, with notes below the second."""
     ended = []
     if figures.ending_s is not None:
         many, seconds = figures.endings.transactions, figures.ending_s
@@ -198,7 +198,7 @@ def _streams(figures: ExactlyOnceFigures) -> Iterator[tuple[str, ...]]:
 
 
 def exactly_once_targets(figures: ExactlyOnceFigures) -> Iterator[Target]:
-    """What exactly-once may cost at most."""
+    """Return the limits for the cost of exactly-once."""
     ratio, added_ms, seconds = figures.ratio, figures.added_ms, figures.ending_s
     yield Target(
         what="exactly once, a batch job of 8 tasks",
@@ -229,7 +229,7 @@ class EndingError(BenchmarkError):
 
 
 def end_all(bootstrap_servers: str, transactions: int) -> float:
-    """Seconds from the first EndTxn to the last answer; each transaction has one record.
+    """Return the seconds from the first EndTxn to the last response.
 
     Raises:
         EndingError: one was refused, or not answered within a minute.
@@ -270,25 +270,25 @@ _MARKERS = TASKS * PARTITIONS
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures, for those who know of parts only."""
+    """Adapter of the figures to the interface of the benchmark parts."""
 
     figures: ExactlyOnceFigures
 
     def tables(self) -> list[Table]:
-        """Jobs, and streams."""
+        """Return the tables for batch jobs and streams."""
         return exactly_once_tables(self.figures)
 
     def targets(self) -> list[Target]:
-        """What exactly-once may cost at most."""
+        """Return the limits for the cost of exactly-once."""
         return list(exactly_once_targets(self.figures))
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return self.figures.to_dict()
 
 
 def measure(bootstrap_servers: str, plan: ExactlyOncePlan, log: Callable[[str], None]) -> Measured:
-    """All of the part."""
+    """Run all measurements of this part."""
     figures = ExactlyOnceFigures.of(plan.transactions)
     log(f"exactly-once: making {plan.records:,} events")
     micro_batches = plan.micro_batches + _WARM_UP_BATCHES
@@ -325,7 +325,7 @@ def measure(bootstrap_servers: str, plan: ExactlyOncePlan, log: Callable[[str], 
 
 
 def in_turns(contestants: Mapping[_K, _V], number: int) -> list[tuple[_K, _V]]:
-    """In their order or, in every other round, the other way round: nobody is always second."""
+    """Return the contestants in order, reversed in odd rounds to cancel order effects."""
     pairs = list(contestants.items())
     return pairs[::-1] if number % 2 else pairs
 

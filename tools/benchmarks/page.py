@@ -1,4 +1,4 @@
-"""Tables and charts of a run: a draft in a folder, and docs/benchmarks.md.
+"""Write the tables and charts of a run to a draft folder and to docs/benchmarks.md.
 
 `python -m tools.benchmarks.page [FOLDER]` publishes the draft of the last run.
 """
@@ -39,7 +39,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A file's name, what it shows, the part that it needs, and how that is drawn."""
+    """File name, caption, required part, and drawing function of a chart."""
 
     name: str
     shows: str
@@ -48,7 +48,7 @@ class Chart:
 
 
 def draw_charts(figures: Found, folder: Path) -> list[Chart]:
-    """Draw what was measured into SVG files, and say which these are."""
+    """Draw the measured parts as SVG files and return the names of the drawn charts."""
     drawn = [chart for chart in CHARTS if chart.part in figures["parts"]]
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "benchmarks"}):
         for chart in drawn:
@@ -122,12 +122,12 @@ def _name(one: Found) -> str:
 
 
 def _colors(names: Sequence[str]) -> list[str]:
-    """This project's in a color of their own."""
+    """Return bar colors; this project has its own color."""
     return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
 
 
 def _rates(axes: Axes, names: Sequence[str], measured: Sequence[Found]) -> None:
-    """Medians as bars, and a line from the slowest to the fastest run."""
+    """Draw medians as bars, with a line from the slowest to the fastest run."""
     medians = [one["median_records_per_s"] / _MILLION for one in measured]
     pairs = list(zip(medians, measured, strict=True))
     below = [middle - one["least_records_per_s"] / _MILLION for middle, one in pairs]
@@ -141,7 +141,7 @@ def _rates(axes: Axes, names: Sequence[str], measured: Sequence[Found]) -> None:
 def _lines(
     series: Sequence[Found], along: str, unit: Callable[[Found], float]
 ) -> dict[str, list[tuple[int, float, float, float]]]:
-    """By contestant: where, and the median, least and most there in the unit of the chart."""
+    """Draw a line per contestant with median, minimum and maximum at each point."""
     lines: dict[str, list[tuple[int, float, float, float]]] = {}
     for one in _measured(series):
         names = ("median", "least", "most")
@@ -168,7 +168,7 @@ _BLOCK = "figures"
 
 
 def write_draft(results: Results, folder: Path) -> None:
-    """The charts and the tables, from the samples that are there and beside them."""
+    """Write the charts and the tables from the samples in the folder."""
     tables = results.markdown()
     (folder / TABLES).write_text(tables)
     for earlier in folder.glob("*.svg"):
@@ -180,7 +180,7 @@ def write_draft(results: Results, folder: Path) -> None:
 
 
 def publish(folder: Path) -> None:
-    """Put a draft's tables on the page, and its samples and charts where the page finds them."""
+    """Copy a draft's tables into the page, and its samples and charts next to it."""
     _PUBLISHED.mkdir(exist_ok=True)
     for earlier in _PUBLISHED.glob("*.svg"):
         earlier.unlink()

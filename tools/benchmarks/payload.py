@@ -1,4 +1,4 @@
-"""What the contestants send: lines of 100 random bytes, and flight events as JSON."""
+"""Payloads of the contestants: lines of 100 random bytes, and flight events as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DESTINATIONS = ("ATL", "BOS", "CLT", "DCA", "FLL", "LAX", "MCO", "MIA", "ORD", 
 
 
 def random_values(rows: int, size: int = _RANDOM_SIZE, seed: int = 0) -> pa.BinaryArray:
-    """Random letters and digits, `size` bytes a row: nothing compresses much of it."""
+    """Return random letters and digits, `size` bytes per row, which hardly compress."""
     letters = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
     body = letters[np.random.default_rng(seed).integers(0, len(letters), rows * size)]
     offsets = np.arange(0, (rows + 1) * size, size, dtype=np.int32)
@@ -36,13 +36,13 @@ def random_values(rows: int, size: int = _RANDOM_SIZE, seed: int = 0) -> pa.Bina
 
 
 def random_keys(rows: int, seed: int = 0) -> pa.BinaryArray:
-    """Keys like tail numbers: N and five digits."""
+    """Return keys like tail numbers: N and five digits."""
     numbers = np.random.default_rng(seed).integers(10_000, 100_000, rows)
     return cast("pa.BinaryArray", _joined("N", _numbers(numbers)).cast(pa.binary()))
 
 
 def events(rows: int, seed: int = 0) -> pa.StringArray:
-    """Flight events as JSON, 131 bytes on average."""
+    """Return flight events as JSON, 131 bytes on average."""
     rng = np.random.default_rng(seed)
     parts: list[str | pa.StringArray] = [
         '{"flight":',
@@ -71,7 +71,7 @@ def events(rows: int, seed: int = 0) -> pa.StringArray:
 
 
 def lines_file(kind: str) -> Path:
-    """A file of LINES records, one a line, of `random` bytes or `events`; made when missing."""
+    """Return the path of a file of LINES records, one per line; create it if missing."""
     path = FOLDER / f"{kind}-{LINES}.lines"
     if not path.exists():
         values = random_values(LINES) if kind == "random" else events(LINES).cast(pa.binary())
@@ -80,7 +80,7 @@ def lines_file(kind: str) -> Path:
 
 
 def values_file(size: int) -> Path:
-    """A file of lines of `size` random bytes, 30 MB or LINES of them; made when missing."""
+    """Return the path of a file of random lines (30 MB or LINES of them); create it if missing."""
     if size == _RANDOM_SIZE:
         return lines_file("random")
     lines = min(LINES, _VALUES_BYTES // size)
@@ -93,12 +93,12 @@ def values_file(size: int) -> Path:
 
 
 def read_lines(path: Path) -> pa.BinaryArray:
-    """The records of a file as one column."""
+    """Return the records of a file as one column."""
     return pa.array(path.read_bytes().splitlines(), pa.binary())
 
 
 def events_file(rows: int) -> Path:
-    """A Parquet file of `rows` events in a string column `value`; made when missing."""
+    """Return the path of a Parquet file of `rows` events in `value`; create it if missing."""
     path = FOLDER / f"events-{rows}.parquet"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def events_file(rows: int) -> Path:
 
 
 def events_folder(rows: int, files: int) -> Path:
-    """A folder of Parquet files with `rows` events between them; made when missing."""
+    """Return the path of a folder of Parquet files with `rows` events; create it if missing."""
     path = FOLDER / f"events-{rows}-in-{files}"
     if not path.exists():
         temporary = path.with_suffix(".part")
@@ -134,7 +134,7 @@ def _names(names: Sequence[str], indices: np.ndarray) -> pa.StringArray:
 
 
 def _joined(*parts: str | pa.StringArray) -> pa.StringArray:
-    """The parts of each row, one after the other."""
+    """Concatenate the parts of each row."""
     join: Callable[..., pa.StringArray] = pc.binary_join_element_wise
     return join(*parts, "")
 

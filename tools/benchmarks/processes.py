@@ -1,4 +1,4 @@
-"""Contestants as separate processes: run one, and read the CPU time and memory of its tree."""
+"""Run contestants as separate processes and read the CPU time and memory of each process tree."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TIMEOUT_S = 300
 
 
 class ContestantError(BenchmarkError):
-    """A contestant failed; the message ends with what it printed."""
+    """A contestant failed; the message ends with its output."""
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The command line that runs a module of this tree."""
+    """Return the command line that runs a module of this tree."""
     return [sys.executable, "-m", module, *arguments]
 
 
@@ -47,7 +47,7 @@ def run_contestant(command: Sequence[str]) -> Sample:
 
 
 def run_process(command: Sequence[str]) -> tuple[dict[str, Any], resource.struct_rusage]:
-    """The JSON object in the last line that a process prints, and what it used in all.
+    """Return the JSON object in a process's last output line, and the resources that it used.
 
     Raises:
         ContestantError: it failed, or took over five minutes.
@@ -67,7 +67,7 @@ def run_process(command: Sequence[str]) -> tuple[dict[str, Any], resource.struct
 
 
 def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
-    """Exit status, and resource usage of the process and of the children it has waited for."""
+    """Return the exit status and the resource usage of the process and its reaped children."""
     timer = threading.Timer(_TIMEOUT_S, process.kill)
     timer.start()
     try:
@@ -79,7 +79,7 @@ def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage
 
 
 def tree_cpu_s(pid: int | None = None) -> float:
-    """CPU seconds of a process, its descendants, and those of them that have ended."""
+    """Return the CPU seconds of a process and its descendants, including reaped ones."""
     root = psutil.Process(pid)
     total = 0.0
     for process in (root, *root.children(recursive=True)):
@@ -91,7 +91,7 @@ def tree_cpu_s(pid: int | None = None) -> float:
 
 
 def peak_mib(pid: int | str = "self") -> float:
-    """Most memory that a process has held, from VmHWM."""
+    """Return the peak memory of a process in MiB, from VmHWM."""
     with open(f"/proc/{pid}/status") as status:  # noqa: PTH123
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024

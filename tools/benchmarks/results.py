@@ -1,4 +1,4 @@
-"""Samples, targets, tables, and the results of a whole run, with the machine they belong to."""
+"""Samples, targets, tables, and the results of a whole run with a description of its machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_MEASURED = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One aim: `met` is None when what it compares with was not measured."""
+    """One target; `met` is None if there is no measurement to compare with."""
 
     what: str
     wanted: str
@@ -40,14 +40,14 @@ class Target:
 
     @property
     def verdict(self) -> str:
-        """In a word."""
+        """The result in one word."""
         return {True: "yes", False: "NO", None: "not measured"}[self.met]
 
 
 def at_least(
     what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
-    """Met from a value on. `unit` follows the numbers; `figure` tells more than the number."""
+    """Return a target with a lower bound; `figure` replaces the number, `unit` follows it."""
     return Target(
         what=what,
         wanted=f">= {wanted:g}{unit}",
@@ -59,7 +59,7 @@ def at_least(
 def at_most(
     what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
-    """Met up to a value; as `at_least` otherwise."""
+    """Return a target with an upper bound; arguments as for `at_least`."""
     return Target(
         what=what,
         wanted=f"<= {wanted:g}{unit}",
@@ -74,7 +74,7 @@ def _figure(measured: float | None, unit: str, figure: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text; the first column is words, the others are figures. `notes` go below."""
+    """Rows of text: the first column is left-aligned, the others are numbers. `notes` go below."""
 
     title: str
     columns: tuple[str, ...]
@@ -82,7 +82,7 @@ class Table:
     notes: str = ""
 
     def rich(self) -> RichTable:
-        """For a terminal."""
+        """Return the table for a terminal."""
         table = RichTable(title=self.title, caption=self.notes or None, box=box.SIMPLE)
         table.title_justify = table.caption_justify = "left"
         for index, column in enumerate(self.columns):
@@ -92,7 +92,7 @@ class Table:
         return table
 
     def markdown(self) -> str:
-        """For a page."""
+        """Return the table as Markdown."""
         lines = [f"**{self.title}**", "", _line(self.columns)]
         lines.append("|---|" + "---:|" * (len(self.columns) - 1))
         lines += [_line(row) for row in self.rows]
@@ -100,7 +100,7 @@ class Table:
 
 
 def compared(one: Series, reference: Series | None, digits: int) -> tuple[str, ...]:
-    """Who, with which codec, how fast and at which CPU cost, each also as a ratio."""
+    """Return a table row: contestant, codec, rate and CPU use, the latter two also as ratios."""
     if not one.samples:
         return (one.contestant, one.codec, "failed", *["-"] * 4)
     return (
@@ -115,23 +115,23 @@ def compared(one: Series, reference: Series | None, digits: int) -> tuple[str, .
 
 
 def spread(one: Series) -> str:
-    """Slowest and fastest run, in millions of records a second."""
+    """Return the rates of the slowest and the fastest run, in millions of records per second."""
     return f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
 
 
 def times(value: float, reference: float | None) -> str:
-    """A ratio, where there is something to compare with."""
+    """Return a ratio, or "-" if there is no reference."""
     return "-" if reference is None else f"{value / reference:.2f}x"
 
 
 def target_table(targets: Sequence[Target]) -> Table:
-    """What was aimed at, and what came out; below it, what was missed."""
+    """Return a table of targets and measurements, followed by the missed targets."""
     rows = [(target.what, target.wanted, target.figure, target.verdict) for target in targets]
     return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary(targets))
 
 
 def summary(targets: Sequence[Target]) -> str:
-    """In a sentence or two, how many targets were met and which were not."""
+    """Return one or two sentences on how many targets were met and which were missed."""
     judged = [target for target in targets if target.met is not None]
     missed = [target for target in judged if not target.met]
     met = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
@@ -140,7 +140,7 @@ def summary(targets: Sequence[Target]) -> str:
 
 
 def notes(about: str, series: Sequence[Series]) -> str:
-    """What there is to say below a table, and which runs failed."""
+    """Return the notes below a table: remarks, and the failed runs."""
     failed = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
     return " ".join([about, *failed])
 
@@ -153,11 +153,11 @@ _T = TypeVar("_T")
 
 
 class BenchmarkError(RuntimeError):
-    """A run failed, or left other records than it should; the run goes on with the others."""
+    """A run failed or left an unexpected number of records; the other runs continue."""
 
 
 def attempt(run: Callable[[], _T], failures: list[str], log: Callable[[str], None]) -> _T | None:
-    """What `run` returns; where it fails, None, and the reason is told and kept."""
+    """Return the result of `run`; if it fails, log and keep the reason and return None."""
     try:
         return run()
     except BenchmarkError as error:
@@ -167,7 +167,7 @@ def attempt(run: Callable[[], _T], failures: list[str], log: Callable[[str], Non
 
 
 def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
-    """A line for each contestant that failed: how often, and the end of what it said first."""
+    """Return a line for each failed contestant: the failure count and the first reason."""
     return [
         f"{name} failed {len(texts)} times: {texts[0].strip().splitlines()[-1][:200]}."
         for name, texts in failures
@@ -177,7 +177,7 @@ def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One run: wall and CPU seconds of the measured phase alone, after a warm-up.
+    """Measurements of one run: wall and CPU seconds of the measured phase only, after a warm-up.
 
     `cpu_s` is user and system time of every process and thread of the contestant; `peak_mib` the
     most memory its process has held; `startup_cpu_s` what it spent outside the measured phase.
@@ -196,7 +196,7 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Acknowledged records a second."""
+        """Acknowledged records per second."""
         return self.records / self.seconds
 
     @property
@@ -207,7 +207,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The runs of one contestant with one codec, in the order in which they ran.
+    """The runs of one contestant with one codec, in execution order.
 
     `failures` says why runs brought no sample; the figures need one sample at least.
     """
@@ -218,24 +218,24 @@ class Series:
     failures: list[str] = field(default_factory=list)
 
     def add(self, run: Callable[[], Sample], log: Callable[[str], None]) -> None:
-        """Keep the sample of a run, or the reason why there is none."""
+        """Add the sample of a run, or the reason for its failure."""
         sample = attempt(run, self.failures, log)
         if sample is not None:
             self.samples.append(sample)
 
     @property
     def rate(self) -> float:
-        """Median records a second."""
+        """Median records per second."""
         return median(sample.rate for sample in self.samples)
 
     @property
     def slowest(self) -> float:
-        """Records a second of the slowest run."""
+        """Records per second of the slowest run."""
         return min(sample.rate for sample in self.samples)
 
     @property
     def fastest(self) -> float:
-        """Records a second of the fastest run."""
+        """Records per second of the fastest run."""
         return max(sample.rate for sample in self.samples)
 
     @property
@@ -245,7 +245,7 @@ class Series:
 
     @property
     def peak_mib(self) -> float:
-        """Most memory of any run."""
+        """Highest peak memory of any run, in MiB."""
         return max(sample.peak_mib for sample in self.samples)
 
     @property
@@ -260,12 +260,12 @@ class Series:
 
     @property
     def workers_peak_mib(self) -> float:
-        """Most memory of all Python workers in any run."""
+        """Highest total memory of the Python workers in any run, in MiB."""
         return max(sample.workers_peak_mib for sample in self.samples)
 
     @property
     def jvm_peak_mib(self) -> float:
-        """Most memory of the JVM in any run."""
+        """Highest memory of the JVM in any run, in MiB."""
         return max(sample.jvm_peak_mib for sample in self.samples)
 
     @property
@@ -274,7 +274,7 @@ class Series:
         return median(sample.startup_cpu_s for sample in self.samples)
 
     def to_dict(self) -> dict[str, Any]:
-        """Samples and medians, for JSON."""
+        """Return samples and medians as a JSON object."""
         return {
             "contestant": self.contestant,
             "codec": self.codec,
@@ -296,14 +296,14 @@ class Series:
 
 
 def find(series: Sequence[Series], contestant: str, codec: str = "none") -> Series | None:
-    """The series of a contestant with a codec, if it was measured."""
+    """Return the series of a contestant with a codec, or None if not measured."""
     matching = (one for one in series if (one.contestant, one.codec) == (contestant, codec))
     return next((one for one in matching if one.samples), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One part: its figures, or the traceback that it ended with, and how long it took."""
+    """Outcome of one part: its figures or a traceback, and its duration."""
 
     part: str
     figures: Figures | None
@@ -313,21 +313,21 @@ class Outcome:
 
 @dataclass(slots=True)
 class Results:
-    """Everything so far."""
+    """All outcomes so far."""
 
     machine: dict[str, str]
     outcomes: list[Outcome] = field(default_factory=list)
 
     def failed(self) -> list[Outcome]:
-        """The parts without figures."""
+        """Return the names of failed parts."""
         return [each for each in self.outcomes if each.figures is None]
 
     def targets(self) -> list[Target]:
-        """Judged where the part was measured."""
+        """Return the targets of all measured parts."""
         return [one for each in self._measured() for one in each.targets()]
 
     def tables(self) -> list[Table]:
-        """Those of each part, what failed, and the targets."""
+        """Return the tables of all parts, the failures, and the targets."""
         tables = [table for each in self._measured() for table in each.tables()]
         if failed := self.failed():
             rows = [(each.part, each.failure.strip().splitlines()[-1][:200]) for each in failed]
@@ -335,7 +335,7 @@ class Results:
         return [*tables, target_table(self.targets())]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the results as a JSON object."""
         return {
             "machine": self.machine,
             "parts": {each.part: each.figures.to_dict() for each in self.outcomes if each.figures},
@@ -345,7 +345,7 @@ class Results:
         }
 
     def markdown(self) -> str:
-        """The tables for a page, the machine above them."""
+        """Return the tables as Markdown, below a description of the machine."""
         texts = [one_line(self.machine), *(table.markdown() for table in self.tables())]
         return "\n\n".join(texts) + "\n"
 
@@ -356,7 +356,7 @@ class Results:
 def measure(
     parts: Iterable[Part], bench: Workbench, results: Results, keep: Callable[[Results], None]
 ) -> None:
-    """Run the parts in their order, and `keep` the results after each.
+    """Run the parts in order, and call `keep` with the results after each part.
 
     A part that fails is told of in the results, and the next one gets a Kafka of its own.
     """
@@ -385,7 +385,7 @@ _PRODUCT = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
 
 
 def describe() -> dict[str, str]:
-    """Cores, CPU, memory, and the version of everything that takes part."""
+    """Return cores, CPU, memory, and the versions of the software under test."""
     return {
         "cores": str(os.cpu_count()),
         "cpu": _cpu(),
@@ -400,7 +400,7 @@ def describe() -> dict[str, str]:
 
 
 def one_line(facts: dict[str, str]) -> str:
-    """The facts as one line of text."""
+    """Return the facts as one line of text."""
     first = f"{facts['cores']} cores, {facts['cpu']}, {facts['memory']}"
     rest = (f"{name} {facts[name]}" for name in ("kafka", "java", "python", *_PACKAGES))
     return f"{first}; {', '.join(rest)}; load average before the start {facts['load']}"

@@ -1,4 +1,4 @@
-"""All parts of the benchmarks in their order, and how much each measures."""
+"""All parts of the benchmarks in order, and the amounts to measure."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class Figures(Protocol):
-    """What a part has measured."""
+    """Measurements of a part."""
 
     def tables(self) -> Sequence[Table]:
-        """For people."""
+        """Return the tables for readers."""
 
     def targets(self) -> Sequence[Target]:
-        """Judged by the medians."""
+        """Return the targets, judged by the medians."""
 
     def to_dict(self) -> object:
-        """Every sample, for JSON."""
+        """Return every sample as a JSON object."""
 
 
 class Workbench:
-    """What the parts work with: a real Kafka, started when one asks for it, and a log."""
+    """Shared resources of the parts: a real Kafka, started on demand, and a log."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self.log = log
@@ -51,7 +51,7 @@ class Workbench:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the Kafka, another one where it has ended."""
+        """Address of the Kafka, which is restarted if it has exited."""
         if self._bootstrap_servers and not Admin(self._bootstrap_servers).broker_ids():
             self.log("Kafka does not answer any more")
             self.stop()
@@ -62,14 +62,14 @@ class Workbench:
         return self._bootstrap_servers
 
     def stop(self) -> None:
-        """End the Kafka; the next part that asks gets another."""
+        """Stop Kafka; the next part that needs it starts a new one."""
         self._bootstrap_servers = ""
         self._running.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Its name, and how it is measured."""
+    """Name of a part, and the function that measures it."""
 
     name: str
     measure: Callable[[Workbench], Figures]
@@ -150,7 +150,7 @@ _P = TypeVar("_P")
 
 
 def suite(amounts: Amounts) -> tuple[Part, ...]:
-    """The parts with so much to measure each."""
+    """Return the parts with the given amounts."""
 
     def encrypted(bench: Workbench) -> Figures:
         bench.stop()  # It has a Kafka of its own, with two listeners.

@@ -1,4 +1,4 @@
-"""A topic for one run: made before it, counted after it, deleted so that the disk stays free."""
+"""A topic per run: created before it, counted after it, then deleted to free disk space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAIT_S = 60
 
 
 class Measured(TypedDict):
-    """What a cluster that is measured is made with."""
+    """Settings of the measured cluster."""
 
     config: dict[str, str]
     heap_mib: int
@@ -37,16 +37,16 @@ MEASURED = Measured(
 
 
 class TopicError(BenchmarkError):
-    """The broker did not make, count or delete a topic."""
+    """The broker failed to create, count or delete a topic."""
 
 
 class CountError(BenchmarkError):
-    """The topic does not hold what the contestant says it delivered."""
+    """The topic does not hold the number of records that the contestant reported."""
 
 
 @contextmanager
 def measured_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node."""
+    """Start a real single-node Kafka."""
     with KafkaCluster(**MEASURED) as kafka:
         yield kafka
 
@@ -55,7 +55,7 @@ def measured_kafka() -> Iterator[KafkaCluster]:
 def fresh_topic(
     bootstrap_servers: str, expected: int, markers: int = 0, partitions: int = PARTITIONS
 ) -> Iterator[str]:
-    """A new topic, of 8 partitions unless told; afterwards it must hold exactly `expected` records.
+    """Create a topic (default: 8 partitions); on exit, check that it holds `expected` records.
 
     Where they lie in transactions, the markers of these count as well: `markers` at most.
 
@@ -72,7 +72,7 @@ def fresh_topic(
 
 @contextmanager
 def fresh_topics(bootstrap_servers: str, expected: int, count: int) -> Iterator[list[str]]:
-    """New topics of one partition, numbered from 0, that hold `expected` records in all afterwards.
+    """Create one-partition topics, numbered from 0; on exit, check for `expected` records in all.
 
     Raises:
         CountError: they hold another number.

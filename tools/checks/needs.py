@@ -1,4 +1,4 @@
-"""What the machine must have: `needs.py java` for the demo, `needs.py java debian` for the tests.
+"""Check the machine: `needs.py java` for the demo, `needs.py java debian` for the tests.
 
 Runs before anything is installed, so it uses the standard library only.
 """
@@ -28,13 +28,13 @@ DEBIAN_PACKAGES = {
 
 
 def find_java() -> str | None:
-    """Path of `java` as Spark finds it: from JAVA_HOME where that is set, else from the path."""
+    """Return the path of `java` as Spark finds it: JAVA_HOME if set, else the path."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
 
 def java_problem() -> str | None:
-    """One sentence when Java is missing or too old."""
+    """Return a sentence if Java is missing or too old."""
     java = find_java()
     needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the path"
     if java is None:
@@ -47,7 +47,7 @@ def java_problem() -> str | None:
 
 
 def debian_problem() -> str | None:
-    """Install the missing Debian packages as root; one sentence when that can't be done."""
+    """Install missing Debian packages as root; return a sentence if that is impossible."""
     missing = _missing()
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         _install(missing)
@@ -72,7 +72,7 @@ def _install(packages: list[str]) -> None:
 
 
 def main() -> None:
-    """Print what is missing; exit status 1 when anything is."""
+    """Print missing requirements; exit with status 1 if there are any."""
     checks = {"java": java_problem, "debian": debian_problem}
     problems = [problem for name in sys.argv[1:] if (problem := checks[name]())]
     sys.stderr.write("".join(f"{problem}\n" for problem in problems))

@@ -1,1 +1,1 @@
-"""The embedded broker beside Kafka, and under other people's clients."""
+"""Compare the embedded broker with Kafka, and test it with third-party clients."""

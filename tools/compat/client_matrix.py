@@ -1,4 +1,4 @@
-"""Runs other people's clients against the embedded broker: `python -m tools.compat.client_matrix`.
+"""Run third-party clients against the embedded broker: `python -m tools.compat.client_matrix`.
 
 Writes a table into docs/compatibility.md unless it is told `--dry`. Words as arguments choose
 clients by their names; then nothing is written. The exit status is 1 when something fails.
@@ -22,7 +22,7 @@ GOOD, BAD, NONE = "works", "fails", "-"
 
 
 def _try(client: ClientRow, task: Task, check: Check) -> str:
-    """One check on a cluster of its own, three nodes with three copies of everything."""
+    """Run one check on its own cluster of three nodes with replication factor three."""
     started = time.monotonic()
     with EmbeddedBroker(nodes=3, replication_factor=3, auto_create_topics=True) as kafka:
         try:
@@ -39,20 +39,20 @@ def _try(client: ClientRow, task: Task, check: Check) -> str:
 
 
 def row(client: ClientRow) -> list[str]:
-    """The cells of a client."""
+    """Return the cells of a client."""
     cells = [_try(client, t, client.checks[t]) if t in client.checks else NONE for t in Task]
     return [client.name, client.version, *cells]
 
 
 def markdown(rows: list[list[str]]) -> str:
-    """The table for the page."""
+    """Return the table for the page."""
     heading = ["client", "version", *Task]
     lines = [heading, ["---"] * len(heading), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main() -> None:
-    """Run, print, and write."""
+    """Run the checks, print the table, and write the page."""
     words = [word.lower() for word in sys.argv[1:] if not word.startswith("-")]
     clients = (KCAT, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, CONSOLE, PERFORMANCE, spark())
     chosen = [c for c in clients if not words or any(word in c.name.lower() for word in words)]

@@ -1,4 +1,4 @@
-"""Asks a real Kafka and the embedded broker the same: `python -m tools.compat.compare_brokers`.
+"""Compare the embedded broker with a real Kafka: `python -m tools.compat.compare_brokers`.
 
 Lists every difference, and writes the list into docs/compatibility.md unless it is told `--dry`.
 Words as arguments choose the scenarios whose names hold one of them; then nothing is written.
@@ -31,7 +31,7 @@ SHOWN = 70
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that the brokers answer differently."""
+    """One value that differs between the brokers."""
 
     scenario: str
     path: str
@@ -40,7 +40,7 @@ class Difference:
 
 
 def scenarios() -> list[Scenario]:
-    """Every scenario there is."""
+    """Return every scenario."""
     return [
         *produce_scenarios(),
         *read_scenarios(),
@@ -52,20 +52,20 @@ def scenarios() -> list[Scenario]:
 
 
 def compare(name: str, kafka: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference]:
-    """The differences of one scenario."""
+    """Return the differences of one scenario."""
     for path, theirs, mine in differing(kafka, ours):
         yield Difference(name, path, _short(theirs), _short(mine))
 
 
 def _short(value: Any) -> str:
-    """A value as text; of a log its batches' offsets and counts."""
+    """Return a value as text; logs as the offsets and counts of their batches."""
     if isinstance(value, list) and value and isinstance(value[0], dict) and "crc" in value[0]:
         return "batches " + ", ".join(f"{b['base_offset']}+{b['count']}" for b in value)
     return str(value)
 
 
 def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Difference]:
-    """Play all on both."""
+    """Run all scenarios on both brokers and return the differences."""
     found: list[Difference] = []
     for number, scenario in enumerate(chosen):
         theirs, mine = run(scenario, kafka, number), run(scenario, ours, number)
@@ -77,7 +77,7 @@ def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Diffe
 
 
 def markdown(found: list[Difference], count: int) -> str:
-    """The list for the page: equal differences of several scenarios share a row."""
+    """Return the list for the page: equal differences of several scenarios share a row."""
     rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in found:
         rows[one.path, one.kafka, one.ours].append(one.scenario)
@@ -105,7 +105,7 @@ def _cell(value: str) -> str:
 
 
 def main() -> None:
-    """Run, print, and write."""
+    """Run the scenarios, print the differences, and write the page."""
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     chosen = [s for s in scenarios() if not words or any(word in s.name for word in words)]
     with KafkaCluster(config=SETTINGS) as kafka, EmbeddedBroker() as ours:

@@ -1,4 +1,4 @@
-"""Reads the shell examples of the pages, to tell whether what they call is there."""
+"""Check the shell examples of the pages: their commands, targets and options must exist."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def commands(text: str) -> list[list[str]]:
-    """The words of each command in a page's shell blocks; continued lines are joined."""
+    """Return the words of each command in a page's shell blocks; join continued lines."""
     lines = "".join(_BLOCK.findall(text)).replace("\\\n", " ").splitlines()
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def problem(words: list[str]) -> str | None:
-    """Why a command would not start; None where it would.
+    """Return the reason why a command would not start, or None.
 
     Known are make, kafkaprod, python -m and pip. Of those in `_OTHERS` the arguments may be any;
     another command is a problem.

@@ -1,4 +1,4 @@
-"""Which block of the pages comes from which function."""
+"""Map each generated block of the pages to the function that renders it."""
 
 from __future__ import annotations
 

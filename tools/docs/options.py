@@ -49,7 +49,7 @@ MAIN = (
 
 
 def render_main_options() -> str:
-    """The options that most people set."""
+    """Return a table of the most common options."""
     known = {option.name: option for option in SINK_OPTIONS}
     known |= {_PREFIX + option.name: option for option in (*PRODUCER_OPTIONS, *SECURITY_OPTIONS)}
     rows = ((f"`{name}`", _ours(known[name]), known[name].doc) for name in MAIN)
@@ -57,7 +57,7 @@ def render_main_options() -> str:
 
 
 def render_sink_options() -> str:
-    """The sink's own options."""
+    """Return a table of the sink's own options."""
     rows = (
         (f"`{option.name}`", _ours(option), _allowed(option), option.doc) for option in SINK_OPTIONS
     )
@@ -65,12 +65,12 @@ def render_sink_options() -> str:
 
 
 def render_options() -> str:
-    """The producer's options."""
+    """Return a table of the producer's options."""
     return table(_COLUMNS, (_row(option) for option in PRODUCER_OPTIONS))
 
 
 def render_security_options() -> str:
-    """The options of TLS and SASL; their defaults are Java's."""
+    """Return a table of the TLS and SASL options; their defaults are Java's."""
     rows = (
         (f"`{_PREFIX}{option.name}`", _default(option.default), _allowed(option), option.doc)
         for option in SECURITY_OPTIONS
@@ -79,7 +79,7 @@ def render_security_options() -> str:
 
 
 def render_other_names() -> str:
-    """Names of librdkafka's for the same, names that do nothing, and those that are refused."""
+    """Return tables of librdkafka's option aliases, ignored options, and rejected options."""
     aliases = (
         (f"`{_PREFIX}{name}`", f"`{_PREFIX}{alias.option}`{', in KiB' * (alias.unit == 1024)}")
         for name, alias in sorted({**ALIASES, **SECURITY_ALIASES}.items())
@@ -109,7 +109,7 @@ def render_other_names() -> str:
 
 
 def render_profiles() -> str:
-    """What each profile sets; empty where it leaves the default."""
+    """Return a table of the profiles' settings; a cell is empty if the default applies."""
     profiles = [profile for profile in Profile if profile is not Profile.NONE]
     values = {profile: load_profile(profile) for profile in profiles}
     options = [row for row in PRODUCER_OPTIONS if any(row.name in each for each in values.values())]
@@ -162,7 +162,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def render_extras() -> str:
-    """One line for each extra of `pyproject.toml` but the one for work on the package itself."""
+    """Return one line for each extra of `pyproject.toml`, except the development extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     rows = [("none", "writing, and the embedded broker", project["dependencies"], _EVERYWHERE)]
     rows += [
@@ -180,7 +180,7 @@ _NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
 
 
 def _brought(requirements: list[str]) -> str:
-    """Names of the distributions; of extras of our own theirs, in code."""
+    """Return the names of the distributions; extras of this package are formatted as code."""
     names: list[str] = []
     for each in requirements:
         found = _NAME.match(each)

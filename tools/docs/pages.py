@@ -1,4 +1,4 @@
-"""The pages, the blocks on them that a command writes, Markdown tables, and links.
+"""Pages, their generated blocks, Markdown tables, and links.
 
 A block is between the lines `<!-- name:begin -->` and `<!-- name:end -->`.
 """
@@ -25,17 +25,17 @@ _BEGIN = re.compile(r"^<!-- ([a-z0-9-]+):begin -->$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """Every page for a reader, the README first."""
+    """Return every published page, the README first."""
     return [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.glob("*.md"))]
 
 
 def blocks(text: str) -> list[str]:
-    """The names of a page's blocks, in order."""
+    """Return the names of a page's blocks, in order."""
     return _BEGIN.findall(text)
 
 
 def block(text: str, name: str) -> str:
-    """What stands between a block's markers.
+    """Return the text between a block's markers.
 
     Raises:
         ValueError: the markers are not there, once each and in order.
@@ -47,7 +47,7 @@ def block(text: str, name: str) -> str:
 
 
 def replace_block(text: str, name: str, new: str) -> str:
-    """The text with another block between a name's markers.
+    """Return the text with the named block replaced.
 
     Raises:
         ValueError: see `block`.
@@ -57,14 +57,14 @@ def replace_block(text: str, name: str, new: str) -> str:
 
 
 def without_blocks(text: str) -> str:
-    """What people write of a page."""
+    """Return a page without its generated blocks."""
     for name in blocks(text):
         text = replace_block(text, name, "")
     return text
 
 
 def page_of(name: str) -> Path:
-    """The page that holds a block.
+    """Return the page that contains a block.
 
     Raises:
         ValueError: none does, or several do.
@@ -76,14 +76,14 @@ def page_of(name: str) -> Path:
 
 
 def write_block(name: str, new: str) -> None:
-    """Put new text into a block, on whichever page holds it."""
+    """Replace the text of a block on the page that contains it."""
     page = page_of(name)
     text = replace_block(page.read_text(encoding="utf-8"), name, new)
     page.write_text(text, encoding="utf-8")
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a bar in a cell is escaped."""
+    """Return a Markdown table; bars in cells are escaped."""
     lines = [_line(heading), "|" + "---|" * len(heading)]
     lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
     return "\n".join([*lines, ""])
@@ -94,7 +94,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def attribute_docs(owner: type) -> dict[str, str]:
-    """What stands below a class's attributes and in its properties, each in one line."""
+    """Return the docstrings of a class's attributes and properties, each as one line."""
     body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
     assert isinstance(body, ast.ClassDef)
     return {name: one_line(text) for name, text in _documented(body)}
@@ -120,7 +120,7 @@ def _attribute(node: ast.stmt) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """A text without its line breaks; `` of docstrings become one."""
+    """Return a text without line breaks, with double backticks replaced by single ones."""
     return " ".join(text.split()).replace("``", "`")
 
 
@@ -131,13 +131,13 @@ _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|j
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", each) for each in _HEADING.findall(_prose(text)))
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
 def broken_links(page: Path) -> list[str]:
-    """Links of a page that lead nowhere."""
+    """Return the links of a page that lead nowhere."""
     return [link for link in _LINK.findall(_prose(_read(page))) if not _leads(page, link)]
 
 
@@ -150,7 +150,7 @@ def _leads(page: Path, link: str) -> bool:
 
 
 def missing_paths(page: Path) -> list[str]:
-    """Paths in backticks that are neither in the repository nor in the package."""
+    """Return paths in backticks that exist neither in the repository nor in the package."""
     named = _PATH.findall(_prose(_read(page)))
     return [path for path in named if not any((base / path).exists() for base in (ROOT, PACKAGE))]
 

@@ -54,7 +54,7 @@ _DOES = {
 
 
 def render_error_classes() -> str:
-    """Every error that is raised, with its first sentence."""
+    """Return a table of the error classes with their first sentences."""
     classes = [each for each in vars(errors).values() if _is_ours(each)]
     rows = ((f"`{each.__name__}`", _first_sentence(each)) for each in classes)
     return table(("error", "meaning"), rows)
@@ -69,7 +69,7 @@ def _first_sentence(owner: type) -> str:
 
 
 def render_row_errors() -> str:
-    """Why a row can't be written."""
+    """Return a table of the reasons why a row cannot be written."""
     flaws = [flaw for flaw in RowError if flaw is not RowError.NONE]
     rows = ((f"`{flaw.name}`", flaw.message, _class_name(flaw)) for flaw in flaws)
     return table(("reason", "meaning", "error without tolerance"), rows)
@@ -80,7 +80,7 @@ def _class_name(flaw: RowError) -> str:
 
 
 def render_broker_errors() -> str:
-    """What comes of each error in an answer to a Produce request; all others fail the batch."""
+    """Return what the producer does for each Produce error; errors not listed fail the batch."""
     found: dict[Action, list[str]] = {action: [] for action in _DOES}
     for code in ErrorCode:
         action = decide(code.value, _USUAL).action
@@ -94,7 +94,7 @@ def render_broker_errors() -> str:
 
 
 def render_unclear_errors() -> str:
-    """Answers after which the log may hold the records all the same, each on a line."""
+    """Return a list of the errors after which the log may still contain the records."""
     named = sorted(code for code in MAYBE_APPENDED if code in list(ErrorCode))
     return "".join(f"- `{error_name(code)}`\n" for code in named)
 
@@ -116,12 +116,12 @@ _KEYWORDS: Mapping[str, str] = {
 
 
 def api_name(api: Any) -> str:
-    """As Kafka writes it, such as InitProducerId."""
+    """Return the name of an API in Kafka's spelling, such as InitProducerId."""
     return "".join(word.capitalize() for word in api.name.split("_"))
 
 
 def render_apis() -> str:
-    """Every API with its versions, by name."""
+    """Return the names of all served APIs, sorted, with their versions."""
     served = sorted(
         (api_name(handler.api), handler.versions.lowest, handler.versions.highest)
         for handler in HANDLERS.values()
@@ -131,7 +131,7 @@ def render_apis() -> str:
 
 
 def render_broker_options() -> str:
-    """Each option of `kafkaprod broker` beside its keyword."""
+    """Return a table of the options of `kafkaprod broker` with their Python keywords."""
     hints = get_type_hints(BrokerArguments, include_extras=True)
     defaults = {field.name: field for field in fields(BrokerConfig)}
     rows = []
@@ -159,7 +159,7 @@ def _text(value: object) -> str:
 
 
 def render_fault_effects() -> str:
-    """Every effect and what it does."""
+    """Return a table of the fault effects."""
     docs = attribute_docs(Effect)
     return table(("effect", "what happens"), ((f"`{each}`", docs[each.name]) for each in Effect))
 
@@ -182,7 +182,7 @@ _WORDS = {
 
 
 def render_fields() -> str:
-    """One row for each field of the JSON document, those of its parts below it."""
+    """Return a table of the JSON document's fields, with nested fields below their parents."""
     whole = json.loads(_REPORT.to_json())
     docs = attribute_docs(DeliveryCounters)
     docs["task_columns"] = "Names of what a row of `task_rows` holds."
@@ -209,7 +209,7 @@ def _for_readers(text: str) -> str:
 
 
 def render_metric_fields() -> str:
-    """What `metrics` holds."""
+    """Return a table of the fields of `metrics`."""
     rows = []
     for prefix, values, owner in (
         ("", ProducerMetrics().to_dict(), ProducerMetrics),
@@ -222,7 +222,7 @@ def render_metric_fields() -> str:
 
 
 def render_metric_names() -> str:
-    """Java's names, and which of client, broker and topic have each."""
+    """Return a table of Java's metric names with their types and scopes (client, broker, topic)."""
     found: dict[str, list[Metric]] = {}
     for metric in java_metrics(_REPORT, 1.0):
         found.setdefault(metric.name, []).append(metric)

@@ -1,4 +1,4 @@
-"""Tables of the torture runs, from their ledger, and of the searches of the model."""
+"""Tables of the torture runs, from their ledger, and of the model's searches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SINKS = {
 
 
 def render_runs() -> str:
-    """A row for each kind of fault, the sinks side by side, and the sum of all."""
+    """Return a row for each kind of fault, with columns for each sink, and a total."""
     lines = latest(Ledger(LEDGER).lines())
     kinds = [kind for kind in Kind if any(line["kind"] == kind for line in lines)]
     rows = [_row(kind, [line for line in lines if line["kind"] == kind]) for kind in kinds]
@@ -39,7 +39,7 @@ def render_runs() -> str:
 
 
 def render_brokers() -> str:
-    """The runs of exactly-once by what they were against, and how many of them failed."""
+    """Return the exactly-once runs and failures by broker release and settings."""
     lines = [line for line in latest(Ledger(LEDGER).lines()) if line["sink"] in ONCE]
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in sorted(lines, key=_brokers):
@@ -61,12 +61,12 @@ def _row(name: str, lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _sums_of(sink: Sink) -> tuple[str, ...]:
-    """What is counted of its runs; only a sink with transactions can tear a batch."""
+    """Return the counted violations of a sink; batches can be torn only with transactions."""
     return _SUMS if sink in ONCE else _SUMS[:2]
 
 
 def _sums(lines: Iterable[dict[str, Any]]) -> tuple[int, int, int]:
-    """Numbers lost, numbers doubled, runs in which a batch was torn."""
+    """Return the counts of lost numbers, duplicated numbers, and runs with a torn batch."""
     found = Counter[str]()
     for line in lines:
         found["lost"] += line["lost"]
@@ -102,7 +102,7 @@ _SIGNS = {
 
 
 def render_searches() -> str:
-    """Each search with its faults."""
+    """Return a table of the searches with their faults."""
     rows = (
         (scenario.name, str(scenario.batches), "; ".join(_faults(scenario)) or "none")
         for scenario in (*SCENARIOS, FULL)
@@ -111,7 +111,7 @@ def render_searches() -> str:
 
 
 def render_planted_bugs() -> str:
-    """Each planted bug, and what the search finds."""
+    """Return a table of the planted bugs, the search that finds each, and its violation."""
     rows = ((bug.name, bug.scenario.name, _SIGNS[bug.sign]) for bug in PLANTED)
     return table(("bug", "search", "violation"), rows)
 

@@ -1,1 +1,1 @@
-"""How much memory a task's Python worker needs, shown by writes of every kind: `make memory`."""
+"""Measure the memory that a task's Python worker needs, for all kinds of writes: `make memory`."""

@@ -1,4 +1,4 @@
-"""A worker's peak memory in writes of every kind: `python -m tools.memory [--scale N] [--docs]`.
+"""Measure a worker's peak memory: `python -m tools.memory [--scale N] [--docs]`.
 
 Each is one task of a Spark of its own; 10 GB go to a real Kafka, whose topic keeps 2 GB. Ends with
 1 where a worker held more than 200 MB beside buffer.memory.

@@ -1,4 +1,4 @@
-"""The writes whose memory is measured, the brokers they go to, and the table of readings.
+"""Writes whose memory is measured, the brokers they use, and the table of results.
 
 Each case runs in a Spark of its own. Slow and stalling brokers keep the buffer full.
 """
@@ -40,7 +40,7 @@ _ARROW_BATCHES = 2
 
 
 class Broker(StrEnum):
-    """Who takes the records."""
+    """Broker that receives the records."""
 
     KAFKA = "Kafka"
     SLOW = "slow"
@@ -50,7 +50,7 @@ class Broker(StrEnum):
 
 
 class Rows(StrEnum):
-    """What the generated rows have beside a value; each has its number in it."""
+    """Columns of the generated rows besides a value, which contains the row number."""
 
     PLAIN = ""
     KEYED = "keyed"
@@ -78,22 +78,22 @@ class Case:
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return max(1, self.size // self.row)
 
     @property
     def bound(self) -> int:
-        """Bytes that the worker may hold: what Spark hands over at once counts where it is more."""
+        """Limit of the worker's memory in bytes; includes Spark's Arrow batches if larger."""
         return OVERHEAD + self.buffer + _ARROW_BATCHES * max(0, self.arrow - ARROW_BATCH)
 
     @property
     def settings(self) -> dict[str, str]:
-        """The Spark session's."""
+        """Settings of the Spark session."""
         return {ARROW_BYTES: str(self.arrow), **self.conf}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Spark's expressions over `id`, the number of a row."""
+        """Spark expressions over `id`, the number of a row."""
         number = "cast(id AS string)"
         if self.rows is Rows.HEADERS:
             entry = f"named_struct('key', 'trace', 'value', cast({_text(self.row // 4)} AS binary))"
@@ -108,7 +108,7 @@ class Case:
 
 
 def _text(size: int) -> str:
-    """A text of so many bytes that differs from row to row, with up to 60 bytes of noise."""
+    """Return an expression for a text of `size` bytes, up to 60 of them random, for each row."""
     return f"rpad(concat(id, '-', xxhash64(id), xxhash64(id, 1), xxhash64(id, 2)), {size}, '.,-')"
 
 
@@ -151,7 +151,7 @@ _KEPT = 2_000 * MB
 
 @contextmanager
 def broker_for(case: Case) -> Iterator[tuple[str, str]]:
-    """Bootstrap servers and topic for one write."""
+    """Yield bootstrap servers and topic for one write."""
     if case.broker is Broker.KAFKA:
         with _kafka(case) as made:
             yield made
@@ -174,7 +174,7 @@ def broker_for(case: Case) -> Iterator[tuple[str, str]]:
 
 
 def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
-    """Let the broker run and stand still in turns."""
+    """Alternately run and pause the broker."""
     while not over.wait(_RUNS_FOR):
         process.send_signal(signal.SIGSTOP)
         over.wait(_STANDS_FOR)
@@ -183,7 +183,7 @@ def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
 
 @contextmanager
 def _kafka(case: Case) -> Iterator[tuple[str, str]]:
-    """A real Kafka whose topic keeps the latest segments alone."""
+    """Start a real Kafka whose topic keeps only the latest segments."""
     segment = max(case.row, _KEPT // case.partitions // 4)
     limits = {"retention.bytes": str(_KEPT // case.partitions), "segment.bytes": str(segment)}
     with KafkaCluster(config=_KAFKA, heap_mib=1024, java_options=()) as kafka:
@@ -197,12 +197,12 @@ _LONGEST_S = 1_800
 
 
 class WriteFailedError(RuntimeError):
-    """A measured write failed; the message ends with what Spark printed."""
+    """A measured write failed; the message ends with Spark's output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one write took, in bytes and seconds.
+    """Measurements of one write, in bytes and seconds.
 
     `idle` is the worker's peak after a write of one row, `peak` after the measured one; `charged`
     the most that buffer.memory held, `persisted` how many rows were acknowledged.
@@ -216,7 +216,7 @@ class Reading:
 
 
 def measure(case: Case) -> Reading:
-    """Write a case's rows and read the worker's peak.
+    """Write a case's rows and read the worker's peak memory.
 
     Raises:
         WriteFailedError: Spark failed, or not every row was acknowledged.
@@ -264,7 +264,7 @@ HEADING = (
 
 
 def row(case: Case, reading: Reading) -> tuple[str, ...]:
-    """The cells of one case."""
+    """Return the cells of one case."""
     return (
         str(case),
         f"{case.size // MB:,}",
@@ -279,5 +279,5 @@ def row(case: Case, reading: Reading) -> tuple[str, ...]:
 
 
 def render(readings: Sequence[tuple[Case, Reading]]) -> str:
-    """A block of Markdown."""
+    """Return a block of Markdown."""
     return table(HEADING, [row(case, reading) for case, reading in readings])

@@ -1,4 +1,4 @@
-"""One measured write in a Spark of its own: `python -m tools.memory.spark_write ORDER`.
+"""Measure one write in its own Spark: `python -m tools.memory.spark_write ORDER`.
 
 ORDER is a JSON object with `columns`, `count`, `options` and `conf`. Prints one line of JSON, the
 fields of a `Reading`. The first write is of one row, so that the worker has imported all that it
@@ -48,7 +48,7 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
 
 
 def _largest_worker(field: str) -> int:
-    """Bytes of the Python process below this one's JVM that has the most."""
+    """Return the memory in bytes of the largest Python process below this one's JVM."""
     return max(
         _status(process.pid, field)
         for process in psutil.Process().children(recursive=True)
@@ -62,7 +62,7 @@ def _status(pid: int, field: str) -> int:
 
 
 def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> DeliveryReport:
-    """The report of a write of the first `count` rows, by one task."""
+    """Write the first `count` rows with one task and return the report."""
     frame = spark.range(0, count, 1, 1).selectExpr(*order["columns"])
     with tempfile.TemporaryDirectory() as folder:
         report = f"{folder}/report.json"
@@ -72,7 +72,7 @@ def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> Deliver
 
 
 def main() -> None:
-    """Write and log."""
+    """Execute the writes and log the result."""
     order = json.loads(sys.argv[1])
     spark = _start(order["conf"])
     _write(spark, order, 1)

@@ -1,4 +1,4 @@
-"""A model of exactly once: every order of its actors' steps, with faults between them.
+"""A model of exactly-once: all interleavings of its actors' steps, with faults between them.
 
 The decisions are the product's own (`spark_kafka_sink/exactly_once`). What is modelled is who asks
 for them when: drivers, tasks and their lost attempts, Kafka's coordinator, the decision log, and

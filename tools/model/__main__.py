@@ -1,4 +1,4 @@
-"""Searches every scenario, or shows a planted bug: `python -m tools.model [--full | BUG]`."""
+"""Search every scenario, or show a planted bug: `python -m tools.model [--full | BUG]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.model.search import describe, search
 
 
 def main() -> int:
-    """Exit status 1 when a scenario has a counterexample."""
+    """Return exit status 1 if a scenario has a counterexample."""
     arguments = sys.argv[1:]
     if arguments and arguments != ["--full"]:
         return _show(" ".join(arguments))

@@ -1,4 +1,4 @@
-"""Kafka's side: transactions at their coordinators, as far as the protocol meets them."""
+"""Kafka's side of the protocol: transactions at their coordinators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMED_OUT = {Version.V1: ErrorCode.producer_fenced, Version.V2: ErrorCode.inval
 
 
 def status_of(world: World, transaction: Transaction) -> Status:
-    """Of a transaction that somebody still knows."""
+    """Return the status of a transaction."""
     for each, status in world.transactions:
         if each == transaction:
             return status
@@ -32,14 +32,14 @@ def status_of(world: World, transaction: Transaction) -> Status:
 
 
 def begin(world: World, transaction: Transaction, status: Status) -> World:
-    """InitProducerId and, unless it stays empty, records in a transaction; all acknowledged."""
+    """Handle InitProducerId and, unless the task is empty, append acknowledged records."""
     if any(each == transaction for each, _ in world.transactions):
         return _set(world, transaction, Status.FENCED)
     return world._replace(transactions=tuple(sorted((*world.transactions, (transaction, status)))))
 
 
 def commit(world: World, transaction: Transaction, version: Version) -> tuple[World, int]:
-    """EndTxn(commit): the new world and the answer."""
+    """Handle EndTxn(commit) and return the new world and the response code."""
     status = status_of(world, transaction)
     if status is Status.TIMED_OUT:
         return world, _TIMED_OUT[version]
@@ -51,7 +51,7 @@ def commit(world: World, transaction: Transaction, version: Version) -> tuple[Wo
 
 
 def abort(world: World, transactions: Iterable[Transaction]) -> World:
-    """EndTxn(abort), whatever the answer: it ends what is open and nothing else."""
+    """Handle EndTxn(abort), which ends the transaction only if it is open."""
     for each in transactions:
         if status_of(world, each) in UNFINISHED:
             world = _set(world, each, Status.ABORTED)
@@ -59,12 +59,12 @@ def abort(world: World, transactions: Iterable[Transaction]) -> World:
 
 
 def time_out(world: World, transaction: Transaction) -> World:
-    """The coordinator aborts a transaction that is older than its timeout."""
+    """Abort a transaction that is older than its timeout."""
     return _set(world, transaction, Status.TIMED_OUT)
 
 
 def awaited(world: World) -> set[Transaction]:
-    """What a decision holds, or may hold yet."""
+    """Return the transactions that a decision contains or may still contain."""
     known: set[Transaction] = set()
     seen = [state for driver in world.drivers for state in (driver.seen, driver.first)]
     for state in (world.log, world.before, *seen):

@@ -1,4 +1,4 @@
-"""What every step is given beside the world."""
+"""Inputs of every step besides the world: the protocol's rules and the scenario."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _is_orphan(state: State, candidate: Candidate, given_up: frozenset[str]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """One protocol."""
+    """The decisions and rules of one protocol."""
 
     judge: Callable[[State, Caller], Verdict | Refusal] = protocol.judge
     commit_step: Callable[
@@ -81,7 +81,7 @@ class Context:
     rules: Rules
 
     def caller(self, world: World, index: int) -> Caller:
-        """Who a driver is, for the product's decisions."""
+        """Return the caller that a driver is in the product's decisions."""
         driver = world.drivers[index]
         caller = self.scenario.caller(index, driver.batch)
         if self.scenario.function:
@@ -89,7 +89,7 @@ class Context:
         return replace(caller, nonces=frozenset({driver.nonce})) if driver.ours else caller
 
     def attempt(self, world: World, index: int, partition: int, attempt: int) -> Transaction:
-        """The transaction of an attempt of a task in a driver's newest planning."""
+        """Return the transaction of a task attempt in a driver's newest planning."""
         who = self.caller(world, index)
         tail = f"/a{attempt}" if self.rules.attempt_in_id else ""
         driver = world.drivers[index]
@@ -97,7 +97,7 @@ class Context:
         return transaction(who.query, batch, driver.nonce, partition, tail)
 
     def end_next(self, world: World, index: int) -> tuple[World, EndOutcome]:
-        """EndTxn(commit) of the first transaction that a driver has still to end."""
+        """Call EndTxn(commit) for the first transaction that a driver still has to end."""
         driver = world.drivers[index]
         world, code = broker.commit(world, driver.todo[0], self.scenario.version)
         outcome = self.rules.commit_outcome(code)
@@ -106,7 +106,7 @@ class Context:
     def roll_forward(
         self, world: World, transactions: tuple[Transaction, ...]
     ) -> tuple[World, str | None]:
-        """EndTxn(commit) of all that an earlier call has decided; what is torn, if anything is.
+        """Commit all transactions that an earlier call decided; return what is torn, if anything.
 
         All in one step: how far an interrupted one has come is seen where a driver ends its own.
         """
@@ -118,7 +118,7 @@ class Context:
         return world, None
 
     def orphans(self, world: World, index: int, *, given_up: bool) -> tuple[Transaction, ...]:
-        """What ListTransactions shows and may be aborted, as the driver has read the log."""
+        """Return the listed transactions that may be aborted, given the log that was read."""
         driver = world.drivers[index]
         state = driver.seen
         if state is None:
@@ -134,17 +134,17 @@ class Context:
         )
 
     def may_append(self, world: World, index: int) -> bool:
-        """Whether the log takes a record of the driver: its epoch is the newest one."""
+        """Return True if the log accepts a record of the driver: it has the newest epoch."""
         return world.holder == index or not self.rules.new_epoch
 
     def is_stale(self, world: World, index: int) -> bool:
-        """Whether the log, as the leader that takes an append has it, is not what was read."""
+        """Return True if the log has changed since the driver read it."""
         first = world.drivers[index].first
         return self.rules.looks_again and first is not None and first != world.log
 
 
 def reads(world: World) -> list[tuple[str, State, World]]:
-    """What a read of the log may find, in words, and the world behind it."""
+    """Return the possible results of reading the log: (description, state, next world)."""
     found = [("", world.log, world)]
     if world.budget.stale and world.before not in {None, world.log}:
         assert world.before is not None
@@ -154,7 +154,7 @@ def reads(world: World) -> list[tuple[str, State, World]]:
 
 
 def candidate_of(each: Transaction) -> Candidate:
-    """A transaction as its id describes it."""
+    """Return a transaction as its ID describes it."""
     return Candidate(
         transactional_id=each.name,
         query=each.query,
@@ -164,5 +164,5 @@ def candidate_of(each: Transaction) -> Candidate:
 
 
 def stopped(driver: Driver) -> Driver:
-    """A driver that is not running any more and can be started again, unless it is a ghost."""
+    """Return a stopped driver, which can be restarted unless it is a ghost."""
     return Driver(Pc.FINISHED if driver.ghost else Pc.DOWN)

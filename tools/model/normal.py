@@ -1,4 +1,4 @@
-"""Worlds that nobody can tell apart become the same one."""
+"""Merge equivalent worlds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IN_EPOCH = frozenset(
 
 
 def normalised(world: World) -> World:
-    """Without an epoch or a mark of no use any more, and without transactions that nobody awaits.
+    """Return the world without unused epochs and marks, and without unreferenced transactions.
 
     What stands in no message and in no decision can't be decided any more. It holds back readers
     until it is aborted, and changes nothing else.
@@ -52,7 +52,7 @@ def normalised(world: World) -> World:
 
 
 def _without_dead_marks(world: World) -> World:
-    """A mark counts as long as a driver has the nonce that it gives up."""
+    """Drop marks whose nonce no driver has."""
     states = (world.log, world.before, *_known(world))
     if all(state is None or isinstance(state, Decided) or not state.given_up for state in states):
         return world
@@ -68,7 +68,7 @@ def _without_dead_marks(world: World) -> World:
 
 
 def plannings_of(world: World) -> set[Planning]:
-    """All that any record has."""
+    """Return all plannings that a record contains."""
     decided = [each.decided for each in world.drivers]
     states = (world.log, world.before, *decided, *_known(world))
     return {
@@ -77,7 +77,7 @@ def plannings_of(world: World) -> set[Planning]:
 
 
 def _without_dead_plannings(world: World) -> World:
-    """A planning counts as long as a driver belongs to its run of the query."""
+    """Drop plannings if no driver belongs to their run of the query."""
     runs = {each.run for each in world.drivers}
     if all(each.run in runs for each in plannings_of(world)):
         return world

@@ -1,4 +1,4 @@
-"""Bugs that the search must find, each a protocol with one decision or step replaced."""
+"""Bugs that the search must find: protocols with one decision or step replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AbortStep = RollForward[Transaction] | GiveUp | AbortOurs
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """A bug, where it shows, and the word that the violation begins with."""
+    """A bug, the scenario that reveals it, and the first word of the violation."""
 
     name: str
     rules: Rules

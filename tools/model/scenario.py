@@ -1,4 +1,4 @@
-"""What a search starts from, which faults may happen how often, and the searches of `make test`."""
+"""Start states and faults of the searches, and the searches of `make test`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WRITE = "#"
 
 
 class Version(StrEnum):
-    """Of the transaction protocol, by which the coordinator's answers differ."""
+    """Version of the transaction protocol, which determines the coordinator's responses."""
 
     V1 = "transactions V1"
     V2 = "transactions V2"
 
 
 class Goal(StrEnum):
-    """What must stay possible from every state in which nothing is torn."""
+    """Condition that must stay reachable from every state in which nothing is torn."""
 
     ALL = "every checkpoint has all of its batches"
     ANY = "some checkpoint has all of its batches"
@@ -29,7 +29,7 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """What a driver runs: drivers of one `checkpoint` are restarts of one query, or rivals."""
+    """What a driver runs: drivers with the same `checkpoint` are restarts of a query, or rivals."""
 
     query: str | None = "q1"
     checkpoint: int = 0
@@ -40,7 +40,7 @@ class Runner:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Two tasks a batch; `empty` are (batch, partition) without rows."""
+    """A scenario with two tasks per batch; `empty` lists (batch, partition) without rows."""
 
     name: str
     runners: tuple[Runner, ...] = (Runner(), Runner())
@@ -60,7 +60,7 @@ class Scenario:
     failures: int = 0
 
     def caller(self, runner: int, batch: int) -> Caller:
-        """Who asks when a driver runs a batch."""
+        """Return the caller when a driver runs a batch."""
         who = self.runners[runner]
         return Caller(
             query=who.query,
@@ -70,21 +70,21 @@ class Scenario:
         )
 
     def batch_name(self, runner: int, batch: int) -> str:
-        """A stream's batch number, or the batchId."""
+        """Return a stream's batch number, or the batchId."""
         single = self.function or self.runners[runner].query is None
         return "day" if single else str(batch)
 
     def rows_name(self, runner: int, batch: int) -> str:
-        """Of the batch that rows are of, also where batches share a name."""
+        """Return the name of the rows' batch, which is unique even if batches share a name."""
         name = self.batch_name(runner, batch)
         return f"{name}{WRITE}{batch}" if self.function else name
 
     def has_rows(self, batch: int, partition: int) -> bool:
-        """Whether a task finds any."""
+        """Return True if a task has rows."""
         return (batch, partition) not in self.empty
 
     def start(self) -> World:
-        """Nothing has happened yet."""
+        """Return the start state."""
         checkpoints = 1 + max(runner.checkpoint for runner in self.runners)
         return World(
             log=Nothing(),

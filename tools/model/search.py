@@ -1,4 +1,4 @@
-"""The invariants, the search of every state of a scenario, and the trace of a counterexample."""
+"""Invariants, the exhaustive search of a scenario, and the traces of counterexamples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
 
 
 def violation(scenario: Scenario, world: World) -> str | None:
-    """What is wrong with a world, in a sentence."""
+    """Return a sentence that describes the violation in a world, or None."""
     for each in world.visible:
         if world.visible.count(each) > 1:
             return f"DOUBLED: the rows of task {each[2]}, batch {each[1]}, are visible twice"
@@ -39,14 +39,14 @@ def violation(scenario: Scenario, world: World) -> str | None:
 
 
 def is_torn(world: World) -> bool:
-    """Whether a decided transaction has timed out: the hole that the protocol is known to have."""
+    """Return True if a decided transaction has timed out, which is a known gap of the protocol."""
     return isinstance(world.log, Decided) and any(
         status_of(world, each) is Status.TIMED_OUT for each in world.log.transactions
     )
 
 
 def reached(scenario: Scenario, world: World) -> bool:
-    """Whether the goal is: everything is written, or what is torn has stopped a query."""
+    """Return True if all is written, or if a torn batch has stopped a query."""
     if is_torn(world):
         return any(driver.pc is Pc.TORN for driver in world.drivers)
     if scenario.goal is Goal.FIRST:
@@ -61,7 +61,7 @@ def _is_visible(scenario: Scenario, world: World, partition: int) -> bool:
 
 
 def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, str, int]]:
-    """(query, batch's name, batch) of what Spark's commit logs or the decision log call done."""
+    """Return (query, batch name, batch) of all that Spark's or the decision log report as done."""
     for index, runner in enumerate(scenario.runners):
         for batch in range(world.spark[runner.checkpoint]):
             yield runner.query, scenario.rows_name(index, batch), batch
@@ -91,7 +91,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """The shortest run that breaks an invariant, or ends where no way leads to the goal."""
+    """The shortest run that breaks an invariant or ends where the goal is unreachable."""
 
     violation: str
     events: tuple[Event, ...]
@@ -99,7 +99,7 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a search has seen."""
+    """Statistics and the counterexample of a search."""
 
     worlds: int
     transitions: int
@@ -109,7 +109,7 @@ class Result:
 
 
 class _Graph:
-    """Worlds by number, in the order of their discovery."""
+    """Worlds by number, in order of discovery."""
 
     def __init__(self, start: World) -> None:
         self.worlds = [start]
@@ -119,7 +119,7 @@ class _Graph:
         self.targets = array("l")
 
     def add(self, source: int, who: str, what: str, world: World) -> bool:
-        """Note a transition; says whether the world is new."""
+        """Add a transition; return True if the world is new."""
         number = self._numbers.setdefault(world, len(self.worlds))
         self.sources.append(source)
         self.targets.append(number)
@@ -130,7 +130,7 @@ class _Graph:
         return True
 
     def run_to(self, number: int) -> tuple[Event, ...]:
-        """A shortest run from the start to a world."""
+        """Return a shortest run from the start to a world."""
         events = []
         while number > 0:
             source, who, what = self._reached_by[number]
@@ -139,7 +139,7 @@ class _Graph:
         return tuple(reversed(events))
 
     def without_a_way_to(self, goals: set[int]) -> int | None:
-        """The first world from which no goal can be reached."""
+        """Return the first world from which no goal is reachable."""
         before: list[list[int]] = [[] for _ in self.worlds]
         for source, target in zip(self.sources, self.targets, strict=True):
             before[target].append(source)
@@ -154,7 +154,7 @@ class _Graph:
 
 
 def search(scenario: Scenario, rules: Rules | None = None) -> Result:
-    """Try every order of all steps and faults of a scenario, up to the first violation."""
+    """Search every order of all steps and faults of a scenario, up to the first violation."""
     context = Context(scenario, Rules() if rules is None else rules)
     graph = _Graph(scenario.start())
     found = None
@@ -182,7 +182,7 @@ def _stuck(scenario: Scenario, graph: _Graph) -> Counterexample | None:
 
 
 def describe(start: World, counterexample: Counterexample) -> str:
-    """One line a step, then what is wrong."""
+    """Return one line per step, then the violation."""
     lines = []
     before = start
     for number, event in enumerate(counterexample.events, start=1):

@@ -1,4 +1,4 @@
-"""The table of the drivers' steps, and everything that can happen in a world."""
+"""Table of the drivers' steps, and the successors of a world."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
 
 
 def successors(context: Context, world: World) -> Iterator[Step]:
-    """Every step that any party can take now."""
+    """Return every step that an actor can take now."""
     for index, driver in enumerate(world.drivers):
         step = STEPS.get(driver.pc)
         if step is not None:

@@ -1,4 +1,4 @@
-"""The state of everything: immutable and hashable, so that a state is visited once."""
+"""State of the model: immutable and hashable, so that each state is visited once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.protocol import Decided, Done, LogState, Noth
 
 
 class Status(StrEnum):
-    """Of a task's transaction, at its coordinator."""
+    """Status of a task's transaction at its coordinator."""
 
     OPEN = "open"
     EMPTY = "empty"
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class Transaction(NamedTuple):
-    """One transaction of a task; `name` is its transactional id."""
+    """Transaction of a task; `name` is its transactional ID."""
 
     name: str
     query: str | None
@@ -34,7 +34,7 @@ class Transaction(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """As the product's decisions ask for it."""
+        """The transactional ID, under the name that the product's decisions use."""
         return self.name
 
 
@@ -42,13 +42,13 @@ class Transaction(NamedTuple):
 def transaction(
     query: str | None, batch: str, nonce: str, partition: int, tail: str
 ) -> Transaction:
-    """The transaction of an attempt; `tail` tells it from the others of the same partition."""
+    """Return the transaction of an attempt; `tail` distinguishes it within its partition."""
     name = f"{query or 'job'}/{batch}/{nonce}/p{partition}{tail}"
     return Transaction(name, query, batch, nonce, partition)
 
 
 class Pc(StrEnum):
-    """Where a driver is: the step that it takes next."""
+    """The next step of a driver."""
 
     DOWN = "not running"
     PLAN_READ = "plan: read the log"
@@ -82,7 +82,7 @@ State = LogState[Transaction]
 
 
 class Driver(NamedTuple):
-    """A driver process, which runs one batch after the other."""
+    """A driver process, which runs one batch after another."""
 
     pc: Pc = Pc.DOWN
     batch: int = 0
@@ -116,7 +116,7 @@ class Driver(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How often each fault may still happen."""
+    """Remaining number of each fault."""
 
     crashes: tuple[int, ...]
     """Of each driver, or of its commit process."""
@@ -135,7 +135,7 @@ class Budget(NamedTuple):
 
 
 class World(NamedTuple):
-    """All that is remembered anywhere."""
+    """The complete state."""
 
     log: State
     """The decision log's last record of the scope."""
@@ -155,18 +155,18 @@ class World(NamedTuple):
 
 
 def with_driver(world: World, index: int, driver: Driver) -> World:
-    """The world with one driver replaced."""
+    """Return the world with one driver replaced."""
     drivers = world.drivers
     return world._replace(drivers=(*drivers[:index], driver, *drivers[index + 1 :]))
 
 
 def with_log(world: World, log: State) -> World:
-    """The world with a record appended to the log."""
+    """Return the world with a record appended to the log."""
     return world._replace(log=log, before=world.log if world.budget.stale else None)
 
 
 def describe_log(state: State) -> str:
-    """For traces."""
+    """Return the state of the log as text, for traces."""
     if isinstance(state, Nothing):
         return f"nothing{_marks(state)}"
     if isinstance(state, Done):

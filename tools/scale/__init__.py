@@ -1,4 +1,4 @@
-"""Writes of many tasks into many partitions on many brokers: `python -m tools.scale`.
+"""Estimate writes of many tasks, partitions and brokers: `python -m tools.scale`.
 
 - `estimate`: the size of a write, unit costs, the figures that follow from both, and their limits
 - `measure`: the unit costs, measured with the product's own code

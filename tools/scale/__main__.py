@@ -1,4 +1,4 @@
-"""Measures unit costs, checks the estimates, and writes docs/scale.md: `python -m tools.scale`."""
+"""Measure unit costs, check the estimates, and write docs/scale.md: `python -m tools.scale`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TASKS, _WORKERS = 6, 2
 
 
 def main() -> None:
-    """Measure, check, and write the blocks; `--print` shows them and leaves the page alone."""
+    """Measure, check, and write the blocks; `--print` prints them instead of changing the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--print", action="store_true", help="leave docs/scale.md as it is")
     options = parser.parse_args()
@@ -65,7 +65,7 @@ def _merge(tasks: int, costs: Costs) -> tuple[int, int, float, float, float]:
 
 
 def _cluster() -> str:
-    """A session, then a Spark job: every record must be there, once."""
+    """Run a session and a Spark job, and check that every record was written exactly once."""
     with many_brokers() as cluster:
         session = session_in_a_process(cluster.bootstrap_servers, _ROWS)
         preflight = preflight_seconds(cluster.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""A cluster of many embedded brokers, as a check of what the estimates say of connections."""
+"""Check the estimated connections on a cluster of many embedded brokers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCost:
-    """What a task's session did and took."""
+    """Results and costs of a task's session."""
 
     persisted: int
     partitions: int
@@ -50,7 +50,7 @@ class SessionCost:
 
 
 def write(bootstrap_servers: str, rows: int) -> SessionCost:
-    """Write so many keyed rows into `TOPIC`."""
+    """Write `count` keyed rows into `TOPIC`."""
     names = [b"%d" % number for number in range(rows)]
     column = pa.array(names, pa.binary())
     before, started = _memory(), time.process_time()
@@ -98,7 +98,7 @@ spark.stop()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCost:
-    """What a Spark job did: tasks in so many workers."""
+    """Costs of a Spark job: its tasks and workers."""
 
     tasks: int
     workers: int
@@ -109,26 +109,26 @@ class JobCost:
 
 @contextmanager
 def many_brokers(brokers: int = BROKERS, partitions: int = PARTITIONS) -> Iterator[EmbeddedBroker]:
-    """The cluster, with a topic whose leaders are spread over all of it."""
+    """Start the cluster with a topic whose leaders are distributed over all brokers."""
     topics = {TOPIC: partitions}
     with EmbeddedBroker(nodes=brokers, topics=topics, replication_factor=1) as cluster:
         yield cluster
 
 
 def values(cluster: EmbeddedBroker) -> list[bytes | None]:
-    """Of all records that are there."""
+    """Return the values of all records."""
     return [record.value for record in cluster.records(TOPIC)]
 
 
 def session_in_a_process(bootstrap_servers: str, rows: int) -> SessionCost:
-    """`write`, where nothing else takes memory."""
+    """Run `write` in a process of its own, so that only its memory is measured."""
     command = [sys.executable, "-m", "tools.scale.cluster", bootstrap_servers, str(rows)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return SessionCost(**json.loads(done.stdout))
 
 
 def preflight_seconds(bootstrap_servers: str) -> float:
-    """Time of the driver's checks before a write."""
+    """Return the seconds of the driver's checks before a write."""
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": TOPIC}
     started = time.perf_counter()
     found = examine(Intent(config=SinkConfig.parse(options)))
@@ -138,7 +138,7 @@ def preflight_seconds(bootstrap_servers: str) -> float:
 
 
 def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> JobCost:
-    """A job of so many tasks, `workers` of them at a time."""
+    """Run a job of `tasks` tasks, `workers` of them at a time."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"

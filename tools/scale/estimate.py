@@ -1,4 +1,4 @@
-"""What a write of a given size takes, and which limits it comes near: pure functions."""
+"""Estimate the costs of a write and how close it comes to limits: pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.task_transaction import partitions_to_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """A cost that grows with a task's partitions and brokers."""
+    """A cost that is linear in a task's partitions and brokers."""
 
     fixed: float
     partition: float
@@ -20,13 +20,13 @@ class Linear:
     """For each broker that it was connected to."""
 
     def at(self, partitions: float, brokers: float) -> float:
-        """The cost of one task."""
+        """Return the cost of one task."""
         return self.fixed + self.partition * partitions + self.broker * brokers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Measured by `tools.scale.measure`, but for those of a Kafka broker at the end."""
+    """Unit costs measured by `tools.scale.measure`; the last ones are those of a Kafka broker."""
 
     message_bytes: Linear
     """A task's commit message, as Spark's driver holds it."""
@@ -56,7 +56,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Tasks of one write into one topic, their rows spread over its partitions by their keys."""
+    """Tasks of one write into one topic, with rows distributed over its partitions by key."""
 
     tasks: int
     slots: int
@@ -74,37 +74,37 @@ class Workload:
 
     @property
     def guarantee(self) -> str:
-        """`deliveryGuarantee`."""
+        """Value of `deliveryGuarantee`."""
         return "exactly-once" if self.exactly_once else "at-least-once"
 
     @property
     def task_partitions(self) -> float:
-        """Partitions that a task writes to."""
+        """Number of partitions that a task writes to."""
         return touched(self.rows, self.partitions)
 
     @property
     def worker_partitions(self) -> float:
-        """Partitions that a worker writes to in all of its tasks."""
+        """Number of partitions that a worker writes to in all of its tasks."""
         return touched(self.rows * max(1, self.tasks // self.slots), self.partitions)
 
     @property
     def task_brokers(self) -> float:
-        """Leaders of the partitions of a task."""
+        """Number of brokers that lead a task's partitions."""
         return touched(round(self.task_partitions), self.brokers)
 
     @property
     def worker_connections(self) -> float:
-        """One to each leader, and one to a bootstrap server."""
+        """Connections of a worker: one to each leader and one to a bootstrap server."""
         return touched(round(self.worker_partitions), self.brokers) + 1
 
     @property
     def tasks_per_second(self) -> float:
-        """Of all slots together."""
+        """Tasks per second of all slots together."""
         return self.slots / self.task_seconds
 
 
 def touched(rows: int, places: int) -> float:
-    """How many of so many places, equally likely, have one of these rows; the mean."""
+    """Return the mean number of equally likely places that receive at least one row."""
     return places * (1 - (1 - 1 / places) ** rows)
 
 
@@ -127,7 +127,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A figure of `Estimate` that must not exceed `most`, or come below `least`."""
+    """A figure of `Estimate` that must not exceed `most` or fall below `least`."""
 
     field: str
     what: str
@@ -138,7 +138,7 @@ class Limit:
     most: float
 
     def share(self, estimate: Estimate) -> float:
-        """How much of the limit is used; above 1 it breaks."""
+        """Return the used fraction of the limit; above 1 the limit is exceeded."""
         used: float = getattr(estimate, self.field)
         return used / self.most
 
@@ -214,7 +214,7 @@ LIMITS: Final = (
 
 
 def first(estimate: Estimate) -> Limit:
-    """The limit that is nearest, or exceeded most."""
+    """Return the limit with the highest share."""
     return max(LIMITS, key=lambda limit: limit.share(estimate))
 
 
@@ -230,7 +230,7 @@ _PYTHON_BYTES: Final = 150_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Of one write; rates in a second, sizes in bytes. What only exactly-once has is 0 without."""
+    """Estimate of one write; rates per second, sizes in bytes. Exactly-once costs may be 0."""
 
     task_partitions: float
     """Partitions that a task writes to."""
@@ -268,7 +268,7 @@ class Estimate:
 
 
 def estimate(workload: Workload, costs: Costs) -> Estimate:
-    """What the write takes."""
+    """Return the estimate of a write."""
     size = workload
     written = size.task_partitions, size.worker_connections
     batches = size.task_partitions * max(1.0, _payload(size) / size.task_partitions / _BATCH_SIZE)
@@ -310,7 +310,7 @@ def estimate(workload: Workload, costs: Costs) -> Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ending:
-    """What the transactions of the tasks take when they end."""
+    """Costs of ending the tasks' transactions."""
 
     seconds: float = 0.0
     """Of the driver, all together."""
@@ -342,5 +342,5 @@ def _ending(size: Workload, costs: Costs) -> _Ending:
 
 
 def _payload(size: Workload) -> float:
-    """Bytes that a task sends."""
+    """Return the bytes that a task sends."""
     return size.rows * size.row_bytes

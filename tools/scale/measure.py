@@ -39,12 +39,12 @@ _QUERY = "6b0c1d4e-6d6c-4c57-9a35-5f5f5a1c7d3e"
 
 
 def delivery_message(task: int, partitions: int, brokers: int) -> DeliveryMessage:
-    """Of a task with a batch in each partition, and a request to each broker."""
+    """Return the message of a task with a batch in each partition and a request to each broker."""
     return DeliveryMessage(_report(task, partitions, brokers))
 
 
 def transaction_message(task: int, partitions: int, brokers: int) -> TransactionMessage:
-    """The same with exactly-once."""
+    """Return the message of a task with exactly-once."""
     result = TaskResult(
         outcome=TaskOutcome.WRITTEN,
         query_id=_QUERY,
@@ -139,7 +139,7 @@ _FEW_BROKERS, _MANY_BROKERS = 3, 100
 
 
 def measure() -> Costs:
-    """All of them."""
+    """Measure all unit costs."""
     message_bytes, merge = _messages()
     plain = len(pickle.dumps(delivery_message(1, _MANY, _MANY_BROKERS)))
     transactional = len(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
@@ -161,7 +161,7 @@ def measure() -> Costs:
 
 
 def merged(tasks: int, partitions: int, brokers: int) -> tuple[int, float]:
-    """Bytes of so many tasks' messages, and CPU seconds of the driver that adds them up.
+    """Return the bytes of `tasks` messages, and the driver's CPU seconds to merge them.
 
     There are up to 100 different ones; each is unpickled for itself, as the driver does.
     """
@@ -191,7 +191,7 @@ def _messages() -> tuple[Linear, Linear]:
 
 
 def _results() -> float:
-    """The partitions of each task's transaction, as many as a decision of very many tasks names."""
+    """Return the CPU seconds per transaction of collecting a huge decision's partitions."""
     message = pickle.loads(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
     return _seconds(lambda: results_of([message] * _MANY)) / _MANY
 
@@ -274,7 +274,7 @@ def _partitions(count: int, brokers: int) -> list[Values]:
 def _decoding(
     api: ApiKey, version: int, values: Values, use: Callable[[Any], object] | None = None
 ) -> tuple[float, float]:
-    """Bytes of a response, and seconds of decoding it."""
+    """Return the bytes of a response, and the seconds of decoding it."""
     kind = response_type(api, version)
     data = encode(build(kind, values))
 
@@ -287,7 +287,7 @@ def _decoding(
 
 
 class _Told:
-    """An answer, as far as a handler looks at it."""
+    """A response, as far as a handler uses it."""
 
     def __init__(self, response: Any) -> None:
         self.response = response
@@ -304,7 +304,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _line(few: float, partitions: float, brokers: float | None = None) -> Linear:
-    """Through the points few and many partitions, and many brokers beside these."""
+    """Fit a line through measurements with few and many partitions, and with many brokers."""
     partition = (partitions - few) / (_MANY - _FEW)
     rate = 0.0 if brokers is None else (brokers - partitions) / (_MANY_BROKERS - _FEW_BROKERS)
     rate = max(0.0, rate)

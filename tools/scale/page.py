@@ -1,4 +1,4 @@
-"""docs/scale.md: the blocks that `make scale` writes."""
+"""Blocks of docs/scale.md that `make scale` writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROWS = (
 
 
 def render_estimates(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> str:
-    """One table for each guarantee, workloads beside each other."""
+    """Return one table for each guarantee, with a column for each workload."""
     parts = []
     for guarantee in dict.fromkeys(each.guarantee for each in workloads):
         some = [each for each in workloads if each.guarantee == guarantee]
@@ -56,7 +56,7 @@ def _estimates(workloads: Sequence[Workload], costs: Costs) -> str:
 
 
 def render_limits(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> str:
-    """Each limit, how much of it the largest workloads use, and what moves it."""
+    """Return each limit, its share used by the largest workloads, and the relevant setting."""
     largest = max(each.tasks for each in workloads)
     estimates = {
         guarantee: [
@@ -79,7 +79,7 @@ def render_limits(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> st
 
 
 def render_costs(costs: Costs) -> str:
-    """The unit costs."""
+    """Return the table of the unit costs."""
     message, merge = costs.message_bytes, costs.merge_seconds
     rows = (
         ("commit message", f"{message.fixed:,.0f} B", _each(message.partition, message.broker)),
@@ -115,7 +115,7 @@ def render_costs(costs: Costs) -> str:
 
 
 def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
-    """Commit messages merged for real.
+    """Return a table of real merges of commit messages next to their estimates.
 
     Args:
         found: tasks, bytes, seconds, and the bytes and seconds of the estimate.
@@ -128,7 +128,7 @@ def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
 
 
 def render_cluster(session: SessionCost, job: JobCost, brokers: int, preflight: float) -> str:
-    """What 50 brokers saw."""
+    """Return a table of the connections and records that 50 brokers counted."""
     rows = (
         ("a session", "1", f"{brokers + 1}", str(session.connections), f"{session.persisted:,}"),
         (
@@ -149,7 +149,7 @@ def render_cluster(session: SessionCost, job: JobCost, brokers: int, preflight: 
 
 
 def shown(value: float) -> str:
-    """Two or three digits, in thousands where there are many."""
+    """Format with two or three digits and a unit prefix."""
     for unit, size in ((" G", 1e9), (" M", 1e6), (" k", 1e3), ("", 1.0)):
         if value >= size:
             return f"{value / size:.{0 if value >= 9.95 * size else 1}f}{unit}"

@@ -1,1 +1,1 @@
-"""Where a record's time goes: CPU of each stage of a Spark write, measured inside its worker."""
+"""Measure the CPU time of each stage of a Spark write, inside the worker."""

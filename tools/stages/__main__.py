@@ -1,4 +1,4 @@
-"""What each stage of a write costs: `python -m tools.stages [--docs]`.
+"""Measure the cost of each stage of a write: `python -m tools.stages [--docs]`.
 
 Keyed events from Parquet go into a real Kafka, `local[1]` and a warm session, with the clock and
 without it in turn.
@@ -37,7 +37,7 @@ _STEPS = ("Python", "pyspark.daemon", "the worker's module", "pyarrow", "this si
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A kind of worker process: its module, and what it imports after it."""
+    """A kind of worker process: its module, and the modules that it imports afterwards."""
 
     name: str
     module: str
@@ -48,7 +48,7 @@ class Worker:
     """pyarrow imports it, where it is installed, when PySpark packs the answer of a task."""
 
     def steps(self) -> list[tuple[str, ...]]:
-        """Modules by step, in the order of `_STEPS`."""
+        """Return the modules by step, in the order of `_STEPS`."""
         arrow = ("pyarrow",) if self.arrow else ()
         pandas = ("pandas",) if self.pandas else ()
         return [(), ("pyspark.daemon",), (self.module,), arrow, self.sink, pandas]
@@ -82,7 +82,7 @@ WORKERS = (
 
 
 def measure_start() -> Table:
-    """CPU milliseconds of each step, after the steps before it in one process; medians."""
+    """Return the median CPU milliseconds of each step, after the earlier steps in one process."""
     by_worker = [_medians([_cpu_s(worker) for _ in range(_ROUNDS)]) for worker in WORKERS]
     return Table(
         "Workers of a session's first write, one after the other: CPU ms of what each loads",
@@ -99,7 +99,7 @@ def _medians(rounds: list[list[float]]) -> list[float]:
 
 
 def spark_path() -> str:
-    """The PYTHONPATH that Spark gives its workers: archives, which are looked through first."""
+    """Return the PYTHONPATH of Spark's workers, which starts with archives."""
     home = Path(pyspark.__file__).parent
     archives = sorted((home / "python" / "lib").glob("*.zip"), reverse=True)
     core = (home / "jars").glob("spark-core_*.jar")
@@ -107,7 +107,7 @@ def spark_path() -> str:
 
 
 def _cpu_s(worker: Worker) -> list[float]:
-    """Seconds of each step in a new Python."""
+    """Return the CPU seconds of each step in a new Python process."""
     lines = ["import sys, time", "used = [0.0]"]
     for modules in worker.steps():
         lines += [f"import {module}" for module in modules]
@@ -124,7 +124,7 @@ _CHILD = "tools.stages.child"
 
 
 def measure(records: int, rounds: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The answers of each round, with the clock and without."""
+    """Return the results of each round, with the clock and without."""
     found = []
     with measured_kafka() as kafka, WarmSpark(_CHILD) as spark:
         for number in range(rounds + 1):
@@ -152,7 +152,7 @@ def _write(spark: WarmSpark, servers: str, records: int, *, timed: bool) -> dict
 
 
 def table(found: list[tuple[dict[str, Any], dict[str, Any]]], records: int) -> Table:
-    """Microseconds a record, medians."""
+    """Return a table of microseconds per record (medians)."""
 
     def us(values: list[float]) -> str:
         return f"{median(values) / records * 1e6:.3f}"
@@ -171,7 +171,7 @@ def table(found: list[tuple[dict[str, Any], dict[str, Any]]], records: int) -> T
 
 
 def main() -> None:
-    """Measure, print, and write the page's table if it was asked for."""
+    """Measure, print, and write the page's table if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)

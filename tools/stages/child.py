@@ -1,4 +1,4 @@
-"""A warm Spark whose writes are timed by stage: `python -m tools.stages.child`.
+"""A warm Spark session whose writes are timed by stage: `python -m tools.stages.child`.
 
 Each worker replaces the functions of `STAGES` by timed ones. The CPU time of a stage excludes the
 stages inside it.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class StageClock:
-    """Collects seconds of CPU by stage, for all threads of this process."""
+    """Collect CPU seconds by stage for all threads of this process."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -47,7 +47,7 @@ class StageClock:
         self._inside = threading.local()
 
     def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, and its time counts for the stage."""
+        """Return the function wrapped so that its CPU time counts for the stage."""
 
         @wraps(function)
         def run(*args: Any, **named: Any) -> Any:
@@ -60,7 +60,7 @@ class StageClock:
         return run
 
     def timed_items(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, and the time until each comes counts for the stage."""
+        """Yield the items; the time until each item counts for the stage."""
         following = self.timed(stage, iter(items).__next__)
         while True:
             try:
@@ -83,7 +83,7 @@ class StageClock:
 
     @property
     def _stack(self) -> list[float]:
-        """Seconds of the stages inside each stage that this thread is in."""
+        """Seconds of the stages nested in each stage that this thread is in."""
         stack: list[float] | None = getattr(self._inside, "stack", None)
         if stack is None:
             stack = self._inside.stack = []
@@ -91,7 +91,7 @@ class StageClock:
 
 
 class Thread(StrEnum):
-    """Who is at work."""
+    """Threads of a worker."""
 
     WRITER = "writer"
     SENDER = "sender"
@@ -99,7 +99,7 @@ class Thread(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`function` is where it is looked up: module, colon, name or class and name."""
+    """A stage; `function` is its location: module, colon, name or class and name."""
 
     thread: Thread
     name: str
@@ -158,7 +158,7 @@ STAGES = (
 
 
 def place(stage: Stage) -> tuple[object, str]:
-    """The module or class where a stage's function is looked up, and its name there."""
+    """Return the module or class that contains a stage's function, and the function's name."""
     module, path = stage.function.split(":")
     owner: object = import_module(_PACKAGE + module)
     *classes, name = path.split(".")
@@ -168,7 +168,7 @@ def place(stage: Stage) -> tuple[object, str]:
 
 
 def install(clock: StageClock) -> None:
-    """Have the functions of this process timed from now on."""
+    """Replace the functions of this process by timed ones."""
     for stage in STAGES:
         if stage.function:
             owner, name = place(stage)
@@ -187,24 +187,24 @@ class StagedDataSource(KafkaProdDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Not the sink's own, which goes without."""
+        """Return a name that differs from the sink's, which stays untimed."""
         return NAME
 
     def writer(self, schema: StructType, overwrite: bool) -> StagedWriter:  # type: ignore[override]
-        """The sink's writer, timed."""
+        """Return the sink's writer, timed."""
         writer = super().writer(schema, overwrite)
         assert isinstance(writer, KafkaProdWriter)
         return StagedWriter(writer)
 
 
 class StagedWriter(DataSourceArrowWriter):
-    """A file for each task, with its rows and the seconds of each stage."""
+    """Writer that saves the row count and the seconds per stage to a file for each task."""
 
     def __init__(self, writer: KafkaProdWriter) -> None:
         self._writer = writer
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        """One task's rows."""
+        """Write the rows of one task."""
         clock = _clock()
         clock.seconds.clear()
         rows = [0]
@@ -215,11 +215,11 @@ class StagedWriter(DataSourceArrowWriter):
         return message  # type: ignore[no-any-return]
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """As the sink does."""
+        """Commit like the sink."""
         self._writer.commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """As the sink does."""
+        """Abort like the sink."""
         self._writer.abort(messages)
 
 
@@ -256,7 +256,7 @@ def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer orders until the input ends."""
+    """Execute orders until the input ends."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER] = folder
         serve(start_session(1, {}), _run)

@@ -1,1 +1,1 @@
-"""What tools and tests share."""
+"""Helpers shared by tools and tests."""

@@ -1,4 +1,4 @@
-"""Topics and leaders of a cluster, asked and changed by foreign clients."""
+"""Manage topics and leaders of a cluster with independent clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Admin:
     bootstrap_servers: str
 
     def client(self) -> AdminClient:
-        """A fresh confluent-kafka admin client that logs nothing; keep it while futures run."""
+        """Return a new confluent-kafka admin client without logs; keep it while futures run."""
         settings: dict[str, str | int | float | bool] = {
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.max.ms": 200,
@@ -36,7 +36,7 @@ class Admin:
         return AdminClient(settings, logger=_QUIET)
 
     def broker_ids(self) -> set[int]:
-        """Ids of the brokers in the cluster's metadata; empty when none answers in time."""
+        """Return the IDs of the brokers in the metadata, or an empty result after a timeout."""
         try:
             return set(self.client().list_topics(timeout=5).brokers)
         except KafkaException:
@@ -54,7 +54,7 @@ class Admin:
         return name
 
     def create_topics(self, *topics: NewTopic) -> None:
-        """Create topics, and wait until every partition's leader serves it.
+        """Create topics and wait until every partition's leader serves them.
 
         Metadata names a leader before it serves; Java's producer may hang on a topic in between.
         """
@@ -69,7 +69,7 @@ class Admin:
         _await_served(client, wanted)
 
     def await_served(self, name: str) -> None:
-        """Wait until every partition's leader serves it, as after a restart of its broker."""
+        """Wait until every partition's leader serves the topic, as after a broker restart."""
         client = self.client()
         partitions = client.list_topics(name, timeout=_WAIT_S).topics[name].partitions
         _await_served(client, [TopicPartition(name, number) for number in partitions])
@@ -80,15 +80,15 @@ class Admin:
         client.delete_topics([name])[name].result(_WAIT_S)
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Partition to the id of its leader (-1: none)."""
+        """Return a map from partition to leader ID (-1: none)."""
         return {number: p.leader for number, p in self._topic(topic).partitions.items()}
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Id of the partition's leader (-1: none)."""
+        """Return the ID of the partition's leader (-1: none)."""
         return self.leaders(topic)[partition]
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make broker `to` the leader: put it first among the replicas and elect it."""
+        """Make broker `to` the leader: move it to the front of the replicas and elect it."""
         from kafka import KafkaAdminClient
         from kafka import TopicPartition as PurePartition
 

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, and what it signs for servers and clients.
+"""Test certificates: an authority, and the server and client certificates that it signs.
 
 authority = CertificateAuthority()
 server = authority.server("localhost", "127.0.0.1")
@@ -48,7 +48,7 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True)
 class Validity:
-    """Days from now, negative for the past."""
+    """Days relative to today, negative for the past."""
 
     start: float
     end: float
@@ -61,7 +61,7 @@ NOT_YET_VALID = Validity(1, 30)
 
 @dataclass(frozen=True)
 class IssuedCertificate:
-    """A certificate with its key, and those that vouch for it, up to the authority's own."""
+    """A certificate with its key and its issuers, up to the authority's own certificate."""
 
     certificate: x509.Certificate
     key: PrivateKey
@@ -77,11 +77,11 @@ class IssuedCertificate:
 
     @property
     def chain_pem(self) -> str:
-        """The certificate and its issuers, as a server sends them."""
+        """The certificate and its issuers, in the order in which a server sends them."""
         return "".join(map(pem, (self.certificate, *self.issuers)))
 
     def key_pem(self, password: str | None = None) -> str:
-        """PKCS#8, encrypted with PBES2 and AES-256 where there is a password."""
+        """Return the key as PKCS#8, encrypted with PBES2 and AES-256 if there is a password."""
         encryption = (
             serialization.BestAvailableEncryption(password.encode())
             if password
@@ -92,14 +92,14 @@ class IssuedCertificate:
         ).decode()
 
     def write(self, folder: Path, name: str = "server", password: str | None = None) -> Path:
-        """One PEM file with key and chain, as Kafka's PEM keystore and Python's ssl take it."""
+        """Write one PEM file with key and chain, as for Kafka's PEM keystore and Python's ssl."""
         path = folder / f"{name}.pem"
         path.write_text(self.key_pem(password) + self.chain_pem)
         return path
 
 
 class CertificateAuthority:
-    """Signs certificates; its own is self-signed unless another authority made it."""
+    """Signs certificates; its own is self-signed unless another authority issued it."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class CertificateAuthority:
         *,
         is_entitled: bool = True,
     ) -> None:
-        """An authority that is not entitled signs all the same, with a certificate for servers."""
+        """Create an authority; if not entitled, it signs with a server certificate."""
         self._kind = kind
         self._parent = parent
         key = kind.new_key()
@@ -133,7 +133,7 @@ class CertificateAuthority:
         return pem(self.certificate)
 
     def write(self, folder: Path, name: str = "ca") -> Path:
-        """The authority's certificate as a PEM truststore."""
+        """Write the authority's certificate as a PEM truststore."""
         path = folder / f"{name}.pem"
         path.write_text(self.certificate_pem)
         return path
@@ -141,13 +141,13 @@ class CertificateAuthority:
     def server(
         self, *hosts: str, validity: Validity = VALID, kind: KeyKind | None = None
     ) -> IssuedCertificate:
-        """For a broker under these names and addresses; without any it has none."""
+        """Issue a certificate for a broker with these names and addresses, if any."""
         return self._issue(
             hosts[0] if hosts else "broker", hosts, ExtendedKeyUsageOID.SERVER_AUTH, validity, kind
         )
 
     def server_with_names(self, names: bytes) -> IssuedCertificate:
-        """For a broker whose subjectAltName has this content, which need not be DER."""
+        """Issue a broker certificate with this raw subjectAltName, which may be invalid DER."""
         key = self._kind.new_key()
         extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
         builder = _builder(common_name("broker"), key, VALID).issuer_name(self.certificate.subject)
@@ -157,7 +157,7 @@ class CertificateAuthority:
     def client(
         self, name: str = "alice", validity: Validity = VALID, kind: KeyKind | None = None
     ) -> IssuedCertificate:
-        """For a client; Kafka calls it User:CN=name."""
+        """Issue a client certificate; Kafka's principal is User:CN=name."""
         return self._issue(name, (), ExtendedKeyUsageOID.CLIENT_AUTH, validity, kind)
 
     def _issue(
@@ -184,7 +184,7 @@ class CertificateAuthority:
 def self_signed(
     *hosts: str, validity: Validity = VALID, kind: KeyKind = KeyKind.EC
 ) -> IssuedCertificate:
-    """A server's certificate that nobody but its own key vouches for."""
+    """Return a self-signed server certificate."""
     key = kind.new_key()
     names = x509.SubjectAlternativeName([general_name(host) for host in hosts])
     builder = _builder(common_name(hosts[0]), key, validity).issuer_name(common_name(hosts[0]))

@@ -1,4 +1,4 @@
-"""Two ways to fetch archives by Maven coordinates: Maven itself, and Spark's resolver (Ivy)."""
+"""Download archives by Maven coordinates, with Maven or with Spark's resolver (Ivy)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SCALA = "org.scala-lang:scala-library:"
 
 
 class ResolverError(RuntimeError):
-    """The resolver is not installed or failed; the message ends with what it printed."""
+    """The resolver is not installed or failed; the message ends with its output."""
 
 
 def by_maven(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
@@ -98,7 +98,7 @@ def by_spark(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
 
 
 def _copy_scala(into: Path) -> None:
-    """Spark's resolver leaves out the Scala library, since pyspark brings it."""
+    """Copy the Scala library, which Spark's resolver omits because pyspark includes it."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise ResolverError("pyspark is not installed: `make install`")

@@ -1,4 +1,4 @@
-"""The Java archives of a real Kafka and of Spark's own Kafka sink, kept in ``.cache/``.
+"""Java archives of a real Kafka and of Spark's own Kafka sink, cached in ``.cache/``.
 
 ``python -m tools.support.jars`` fills the cache. Maven fetches where it is on the path,
 Spark's own resolver otherwise; which registry they ask is their configuration, not ours.
@@ -30,11 +30,11 @@ MANIFEST = "manifest.json"
 
 
 class JarsError(RuntimeError):
-    """The archives could not be fetched, or what came is not complete."""
+    """The archives could not be downloaded, or the download is incomplete."""
 
 
 class Resolver(StrEnum):
-    """Who fetches: AUTO is Maven when `mvn` is on the path, else Spark."""
+    """Resolver to use: AUTO is Maven if `mvn` is on the path, else Spark."""
 
     AUTO = "auto"
     MAVEN = "maven"
@@ -43,7 +43,7 @@ class Resolver(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JarSet:
-    """A folder of archives: Maven coordinates and whether their dependencies come along."""
+    """A folder of archives: Maven coordinates, and whether to include their dependencies."""
 
     name: str
     coordinates: tuple[str, ...]
@@ -56,7 +56,7 @@ class JarSet:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """File names that must be there: artifact-version.jar of each coordinate."""
+        """Required file names: artifact-version.jar of each coordinate."""
         return tuple("{}-{}.jar".format(*c.split(":")[1:]) for c in self.coordinates)
 
     def paths(self) -> tuple[Path, ...]:
@@ -123,7 +123,7 @@ SPARK_SINK = JarSet(
 
 
 def ensure(jars: JarSet, resolver: Resolver = Resolver.AUTO) -> JarSet:
-    """Fetch `jars` unless they are there and complete; safe beside other processes.
+    """Download `jars` unless complete; safe to call from several processes at once.
 
     Raises:
         JarsError: no resolver is at hand, it failed, or archives are missing or damaged.
@@ -167,7 +167,7 @@ def _write_manifest(jars: JarSet, folder: Path) -> None:
 
 
 def _complete(jars: JarSet) -> bool:
-    """True when every archive of the manifest is there with its size."""
+    """Return True if every archive of the manifest exists with the right size."""
     manifest = jars.folder / MANIFEST
     if not manifest.is_file():
         return False
@@ -185,7 +185,7 @@ def _locked(jars: JarSet) -> Iterator[None]:
 
 
 def main() -> None:
-    """Fetch all sets: `python -m tools.support.jars [maven|spark]`."""
+    """Download all sets: `python -m tools.support.jars [maven|spark]`."""
     resolver = Resolver(sys.argv[1]) if len(sys.argv) > 1 else Resolver.AUTO
     for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK):
         count = len(ensure(jars, resolver).paths())

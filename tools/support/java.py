@@ -1,4 +1,4 @@
-"""Java processes that end with the process that started them, and a JVM reached through Py4J."""
+"""Java processes that end with their parent process, and a JVM reached through Py4J."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JavaError(RuntimeError):
 def command(
     main: str, arguments: Sequence[str], options: Sequence[str] = _QUICK, jars: JarSet = KAFKA
 ) -> list[str]:
-    """The command line that runs a class of Kafka's archives, tied to this process's life.
+    """Return the command line that runs a class of Kafka's archives, tied to this process's life.
 
     Raises:
         JavaError: there is no Java.
@@ -41,12 +41,12 @@ def command(
 
 
 def tied(command_line: Sequence[str]) -> list[str]:
-    """The same command line, tied to this process's life."""
+    """Return the command line, tied to this process's life."""
     return [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()), *command_line]
 
 
 def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:
-    """Run a Kafka tool to its end and return its standard output.
+    """Run a Kafka tool and return its standard output.
 
     Raises:
         JavaError: it exits with another status than 0.
@@ -66,7 +66,7 @@ def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:
 
 @contextmanager
 def kafka_jvm(options: Sequence[str] = ("-XX:+UseSerialGC", "-Xmx512m")) -> Iterator[Jvm]:
-    """Start the JVM (half a second) and end it; it also ends when this process does."""
+    """Start a JVM (half a second) and stop it on exit; it also ends with this process."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     port, token, process = launch_gateway(
@@ -89,7 +89,7 @@ def kafka_jvm(options: Sequence[str] = ("-XX:+UseSerialGC", "-Xmx512m")) -> Iter
 
 
 def _py4j_archive() -> str:
-    """The archive that pyspark brings."""
+    """Return the Py4J archive that pyspark includes."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise RuntimeError("pyspark is not installed: `make install`")
@@ -97,7 +97,7 @@ def _py4j_archive() -> str:
 
 
 class Jvm:
-    """Java packages by name, and the few conversions that Py4J leaves to its caller."""
+    """Java packages by name, and conversions that Py4J leaves to its caller."""
 
     def __init__(self, gateway: Any, process_id: int) -> None:
         self._gateway = gateway
@@ -108,29 +108,29 @@ class Jvm:
         self.packages: Any = gateway.jvm
 
     def array(self, element: Any, items: Sequence[Any]) -> Any:
-        """A Java array of objects of the class `element`."""
+        """Return a Java array of objects of the class `element`."""
         made = self._gateway.new_array(element, len(items))
         for index, item in enumerate(items):
             made[index] = item
         return made
 
     def buffer(self, data: bytes) -> Any:
-        """A ByteBuffer over a copy of `data`."""
+        """Return a ByteBuffer with a copy of `data`."""
         return self.packages.java.nio.ByteBuffer.wrap(data)
 
     def data(self, buffer: Any) -> bytes:
-        """What is left in a ByteBuffer."""
+        """Return the remaining bytes of a ByteBuffer."""
         return bytes(self.utils.toArray(buffer))
 
     def nullable(self, buffer: Any) -> bytes | None:
-        """As `data`; null stays None."""
+        """Return the remaining bytes of a ByteBuffer, or None for null."""
         return None if buffer is None else self.data(buffer)
 
     def murmur2(self, key: bytes) -> int:
-        """`Utils.murmur2`: a signed 32-bit hash."""
+        """Return the result of `Utils.murmur2`: a signed 32-bit hash."""
         return int(self.utils.murmur2(key))
 
     def partition_of(self, key: bytes, partitions: int) -> int:
-        """The partition that a Java producer chooses for a key."""
+        """Return the partition that a Java producer chooses for a key."""
         partitioner = self.packages.org.apache.kafka.clients.producer.internals.BuiltInPartitioner
         return int(partitioner.partitionForKey(key, partitions))

@@ -1,4 +1,4 @@
-"""Real Kafka clusters on loopback, as context managers: of 4.3.1, and of older releases.
+"""Real Kafka clusters on loopback, as context managers: release 4.3.1, and older releases.
 
 From the command line, until interrupted: `python -m tools.support.kafka_cluster --port 19092`, or
 `--release 2.8.2` for an older release with its ZooKeeper.
@@ -36,7 +36,7 @@ _READY_S = 180
 
 
 class Cluster(ABC):
-    """Nodes of a Kafka on loopback, whose files are in `folder`.
+    """Kafka nodes on loopback with their files in `folder`.
 
     `with` starts them, waits until every broker answers Metadata, and leaves neither process nor
     file behind. Start them from a thread that outlives them: the kernel kills the nodes when that
@@ -49,7 +49,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Write the nodes' files and start every process; none is ready yet."""
+        """Write the nodes' files and start every process, without waiting until they are ready."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -58,7 +58,7 @@ class Cluster(ABC):
 
     @property
     def admin(self) -> Admin:
-        """Topics and leaders of this cluster."""
+        """Admin helper for this cluster."""
         return Admin(self.bootstrap_servers)
 
     def __enter__(self) -> Self:
@@ -80,23 +80,23 @@ class Cluster(ABC):
         self.close()
 
     def close(self) -> None:
-        """Kill what runs and delete every file; may be called again."""
+        """Kill running processes and delete all files; can be called again."""
         atexit.unregister(self.close)
         for node in self.nodes:
             node.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def node(self, node_id: int) -> KafkaNode:
-        """The node with this id (1, 2, ...)."""
+        """Return the node with this ID (1, 2, ...)."""
         return self.nodes[node_id - 1]
 
     def restart(self, node_id: int) -> None:
-        """Start a stopped or killed node again on its files, and wait until all are ready."""
+        """Restart a stopped or killed node with its files, and wait until all nodes are ready."""
         self.node(node_id).start()
         self.wait_ready()
 
     def heal(self) -> None:
-        """Every node runs, answers, and is ready; one that fails to start gets another chance.
+        """Restart stopped nodes and wait until all nodes are ready; try twice.
 
         Raises:
             NodeError: it has failed again.
@@ -107,11 +107,11 @@ class Cluster(ABC):
             self._run_all()
 
     def partition_dir(self, topic: str, partition: int, node_id: int = 1) -> Path:
-        """The folder with the segments of a partition on a node."""
+        """Return the folder with the segments of a partition on a node."""
         return self.node(node_id).log_dir / f"{topic}-{partition}"
 
     def wait_ready(self) -> None:
-        """Block until every running node listens and is known to the cluster's metadata.
+        """Block until every running node listens and appears in the cluster's metadata.
 
         Raises:
             NodeError: a process ended, or three minutes passed.
@@ -152,7 +152,7 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
-    """Kafka's defaults, but for internal topics that fit the cluster and quick groups."""
+    """Return Kafka's defaults, with internal topics that fit the cluster and faster groups."""
     copies = str(len(nodes))
     voters = ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes)
     return {
@@ -177,7 +177,7 @@ def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, st
 
 
 class KafkaCluster(Cluster):
-    """A KRaft cluster whose nodes are broker and controller; `config` adds server properties.
+    """A KRaft cluster of combined broker and controller nodes; `config` adds server properties.
 
     Its processes start quickly; one that is to be measured takes other `java_options`.
     """
@@ -207,7 +207,7 @@ class KafkaCluster(Cluster):
         self._config = dict(config or {})
 
     def start(self) -> None:
-        """Format the nodes' files and start them; none is ready yet."""
+        """Format the nodes' files and start them, without waiting until they are ready."""
         self._format()
         for node in self.nodes:
             node.start()
@@ -223,7 +223,7 @@ class KafkaCluster(Cluster):
             list(formatted)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
-        """Server properties that a node has on top of those of all; here none."""
+        """Return additional server properties of a node; here none."""
         return {}
 
 
@@ -243,17 +243,17 @@ _SESSION_MS = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class ZooKeeperBroker(KafkaNode):
-    """A broker that finds its cluster in ZooKeeper; it has no controller's port."""
+    """A broker that uses ZooKeeper, and therefore has no controller port."""
 
     controller_port: int = 0
 
     def log_option(self) -> str:
-        """Releases before 4.0 log through log4j 1."""
+        """Return the logging option: releases before 4.0 use log4j 1."""
         return f"-Dlog4j.configuration=file:{self.folder.parent / 'log4j.properties'}"
 
 
 class ZooKeeperCluster(Cluster):
-    """Brokers of a release, and one ZooKeeper; `config` adds server properties."""
+    """Brokers of an older release and one ZooKeeper; `config` adds server properties."""
 
     def __init__(
         self, release: str, nodes: int = 2, config: Mapping[str, str] | None = None
@@ -278,7 +278,7 @@ class ZooKeeperCluster(Cluster):
         super().__init__(folder, made)
 
     def start(self) -> None:
-        """Start ZooKeeper and the brokers, which wait for it; none is ready yet."""
+        """Start ZooKeeper and the brokers, without waiting until they are ready."""
         (self.folder / "log4j.properties").write_text(_LOG4J)
         self._zookeeper = self._start_zookeeper()
         for node in self.nodes:
@@ -287,11 +287,11 @@ class ZooKeeperCluster(Cluster):
             node.start()
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
-        """Server properties that a node has on top of those of all; here none."""
+        """Return additional server properties of a node; here none."""
         return {}
 
     def close(self) -> None:
-        """Kill what runs and delete every file; may be called again."""
+        """Kill running processes and delete all files; can be called again."""
         if self._zookeeper is not None:
             self._zookeeper.kill()
             self._zookeeper.wait()

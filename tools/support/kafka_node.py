@@ -1,4 +1,4 @@
-"""One Kafka process, broker and controller in one: files, start, stop, kill, pause."""
+"""One Kafka process, both broker and controller: files, start, stop, kill, pause."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREFIX = "sks-kafka-"
 
 
 def new_folder() -> Path:
-    """A fresh temporary folder whose name carries this process's id."""
+    """Return a new temporary folder whose name contains this process's ID."""
     _sweep()
     return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
 
@@ -66,11 +66,11 @@ _UP_S = 180
 
 
 class NodeError(RuntimeError):
-    """The process ended or did not come up; the message ends with the end of its log."""
+    """The process exited or did not start; the message ends with the tail of its log."""
 
 
 class _PortLocks:
-    """Ports that processes of tests have picked: each is a byte of one file, locked until they end.
+    """Ports picked by test processes: a locked byte of one file for each, until the process ends.
 
     Others must not pick a port between the moment that it is found free and its server's start.
     """
@@ -81,7 +81,7 @@ class _PortLocks:
         self._mine: set[int] = set()
 
     def take(self, port: int) -> bool:
-        """Whether the port was nobody's; it is this process's from now on."""
+        """Lock a port for this process; return True if no other process holds it."""
         if port in self._mine:
             return False
         try:
@@ -94,13 +94,13 @@ class _PortLocks:
 
 @functools.cache
 def _port_locks(process: int) -> _PortLocks:
-    """A forked child has no lock of its parent's."""
+    """Return the locks of this process; a forked child does not inherit its parent's."""
     del process
     return _PortLocks()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port that nothing listens on, and that no other test will pick."""
+    """Return a free TCP port that no other test will pick."""
     while True:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 @dataclass(slots=True, kw_only=True)
 class KafkaNode:
-    """A node of a KRaft cluster in `folder`: its files, and its process while there is one."""
+    """A node of a KRaft cluster in `folder`: its files, and its process if it is running."""
 
     node_id: int
     folder: Path
@@ -130,7 +130,7 @@ class KafkaNode:
 
     @property
     def log_dir(self) -> Path:
-        """Where the partitions' folders are."""
+        """Folder that contains the partitions' folders."""
         return self.folder / "data"
 
     @property
@@ -160,7 +160,7 @@ class KafkaNode:
         )
 
     def start(self) -> None:
-        """Start the process; it is not ready yet."""
+        """Start the process, without waiting until it is ready."""
         heap = (f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m")
         options = (*heap, *self.java_options, self.log_option())
         line = command("kafka.Kafka", [self._properties], options, self.jars)
@@ -170,11 +170,11 @@ class KafkaNode:
             )
 
     def log_option(self) -> str:
-        """Java's option that names the file with the settings of what is logged."""
+        """Return Java's option for the logging configuration file."""
         return f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
 
     def wait_listening(self) -> None:
-        """Block until the port answers.
+        """Block until the port accepts connections.
 
         Raises:
             NodeError: the process ended, or three minutes passed.
@@ -189,7 +189,7 @@ class KafkaNode:
         raise NodeError(f"Kafka node {self.node_id} did not come up:\n{self.log_end()}")
 
     def stop(self) -> None:
-        """Shut down as an operator does (SIGTERM), leaders moved away first; kill if it hangs."""
+        """Shut down with SIGTERM, which moves leaders away first; kill the process if it hangs."""
         if self.process is None:
             return
         self.process.terminate()
@@ -199,25 +199,25 @@ class KafkaNode:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: what a crash looks like."""
+        """Send SIGKILL, to simulate a crash."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """Send SIGSTOP: connections stay open, but nothing responds."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def log_end(self) -> str:
-        """The last lines that the server logged."""
+        """Return the last lines of the server log."""
         return self.server_log.read_text(errors="replace")[-3000:]
 
     def write_properties(self, settings: Mapping[str, str]) -> None:
-        """Write server.properties into the node's folder, which is made."""
+        """Create the node's folder and write server.properties into it."""
         self.folder.mkdir(parents=True)
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         (self.folder / "server.properties").write_text("".join(lines))

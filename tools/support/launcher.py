@@ -1,4 +1,4 @@
-"""Replaces itself by a command that the kernel kills when the parent dies: launcher.py PID COMMAND.
+"""Exec a command that the kernel kills when the parent dies: launcher.py PID COMMAND.
 
 A killed test process can't clean up after itself. Only Linux can do this; elsewhere the command
 just runs, and clean-up is left to the context managers.
@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ask for the signal, make sure that the parent still lives, and become the command."""
+    """Set the parent-death signal, check that the parent is alive, and exec the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Clients that are not ours, each reading a whole topic into the same list of records.
+"""Independent clients that read a whole topic into the same list of records.
 
 All read what is in the topic at the call, from the first offset to the last, and return it sorted
 by partition and offset. Kafka's console consumer and DumpLogSegments print text: with them keys and
@@ -30,7 +30,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class ReaderError(RuntimeError):
-    """A reader failed, or did not get to the end of the topic in time."""
+    """A reader failed, or timed out before the end of the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -47,12 +47,12 @@ class ForeignRecord:
 
 
 def in_order(records: list[ForeignRecord]) -> list[ForeignRecord]:
-    """Sorted by partition, then offset: the order that every reader returns."""
+    """Return the records sorted by partition, then offset, as every reader returns them."""
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
 def ranges(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
-    """Partition to its first offset and the offset after its last one, as the broker says now."""
+    """Return the first offset and the end offset of each partition, as the broker reports them."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "ranges"})
     try:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
@@ -66,12 +66,12 @@ def ranges(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
 
 
 def count(bootstrap_servers: str, topic: str) -> int:
-    """Offsets in use in the whole topic: its records, and transaction markers where there are."""
+    """Return the number of offsets in use in the topic: records and transaction markers."""
     return sum(end - start for start, end in ranges(bootstrap_servers, topic).values())
 
 
 def await_count(bootstrap_servers: str, topic: str, wanted: int) -> None:
-    """Wait until so many offsets can be read.
+    """Wait until `wanted` offsets are readable.
 
     A write that is not acknowledged by all replicas ends before readers see its records.
     """
@@ -148,7 +148,7 @@ def _confluent_record(message: Message) -> ForeignRecord:
 def by_kafka_python(
     bootstrap_servers: str, topic: str, isolation_level: str = "read_uncommitted"
 ) -> list[ForeignRecord]:
-    """Read with kafka-python, checksums checked."""
+    """Read with kafka-python, with checksums verified."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers.split(","),
         enable_auto_commit=False,
@@ -256,7 +256,7 @@ _RECORD = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedBatch:
-    """A batch as it lies in a segment; `codec` in Kafka's spelling, `is_valid` by its CRC."""
+    """A batch as stored in a segment; `codec` in Kafka's spelling, `is_valid` by its CRC."""
 
     base_offset: int
     count: int
@@ -317,7 +317,7 @@ def _console_headers(printed: str) -> Headers:
 
 
 def dump(partition_dir: Path) -> str:
-    """All segments of a partition's folder as DumpLogSegments prints them, records included."""
+    """Return DumpLogSegments' output for all segments of a partition, records included."""
     files = ",".join(str(path) for path in sorted(partition_dir.glob("*.log")))
     if not files:
         raise ReaderError(f"no segments in {partition_dir}")
@@ -325,7 +325,7 @@ def dump(partition_dir: Path) -> str:
 
 
 def dumped_batches(printed: str) -> list[DumpedBatch]:
-    """The batches in what `dump` returned, in log order."""
+    """Return the batches in the output of `dump`, in log order."""
     return [_batch(line.group()) for line in _BATCH.finditer(printed)]
 
 
@@ -345,7 +345,7 @@ def _batch(line: str) -> DumpedBatch:
 
 
 def dumped_records(printed: str, topic: str, partition: int) -> list[ForeignRecord]:
-    """The records in what `dump` returned; it names header keys only, so header values are None."""
+    """Return the records in the output of `dump`; header values are None, because it omits them."""
     records = []
     for matched in _RECORD.finditer(printed):
         sizes = int(matched["key"]), int(matched["value"])
@@ -367,7 +367,7 @@ def dumped_records(printed: str, topic: str, partition: int) -> list[ForeignReco
 
 
 def _payload(left: bytes, key_size: int, value_size: int) -> tuple[bytes | None, bytes | None]:
-    """Cut key and value out of ` key: K payload: V`; sizes are bytes of UTF-8, -1 for null."""
+    """Split ` key: K payload: V` into key and value; sizes are UTF-8 bytes, -1 for null."""
     key = _cut(left, b" key: ", key_size)
     if key is not None:
         left = left[len(b" key: ") + key_size :]

@@ -1,4 +1,4 @@
-"""A broker that takes records at a fixed rate and throws them away; run as its own process.
+"""A broker that accepts records at a fixed rate and discards them; runs as its own process.
 
     python -m tools.support.slow_broker PARTITIONS BYTES_PER_SECOND
 
@@ -28,7 +28,7 @@ HIGHEST_PRODUCE = 12
 
 
 class SlowBroker:
-    """Answers what a producer asks, no faster than the rate allows."""
+    """Responds to a producer no faster than the rate allows."""
 
     def __init__(self, partitions: int, rate: float) -> None:
         self.partitions = partitions

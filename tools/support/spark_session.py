@@ -1,4 +1,4 @@
-"""The Spark session of the tests."""
+"""Spark session of the tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 def start(folder: Path) -> SparkSession:
-    """Start Spark with everything that it keeps in `folder`."""
+    """Start Spark with all of its files in `folder`."""
     events = folder / "events"
     events.mkdir()
     settings = {

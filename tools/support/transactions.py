@@ -1,4 +1,4 @@
-"""Open transactions as a task leaves them, and the batches in them."""
+"""Open transactions as a task leaves them, and their batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch(
     leader_epoch: int = 0,
     sequence: int = -1,
 ) -> bytes:
-    """Records with the key `b"k"` from the offset `base` on, in a transaction if of a producer."""
+    """Return records with key `b"k"` from offset `base`, transactional if they have a producer."""
     keys = pa.array([b"k"] * len(values), pa.binary())
     columns = Columns(value=pa.array(values, pa.binary()), key=keys)
     encoded = encode_records(columns, np.arange(len(values), dtype=np.int32))
@@ -58,14 +58,14 @@ TIMEOUT_MS = 600_000
 def open_transaction(
     client: BlockingClient, name: str, topic: str, partition: int = 0
 ) -> OpenTransaction:
-    """A transaction with one record, whose value is the transactional id."""
+    """Open a transaction with one record, whose value is the transactional ID."""
     return open_transactions(client, [name], [TopicPartition(topic, partition)])[0]
 
 
 def open_transactions(
     client: BlockingClient, names: Sequence[str], places: Sequence[TopicPartition]
 ) -> list[OpenTransaction]:
-    """One for each name, in the partitions in turn."""
+    """Open a transaction for each name, in the partitions in turn."""
     deadline = client.deadline(120)
     lookup = CoordinatorLookup(client)
     init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), lookup, names)
@@ -80,7 +80,7 @@ def open_transactions(
 
 
 def write(client: BlockingClient, owner: OpenTransaction, place: TopicPartition) -> None:
-    """One record in a transaction."""
+    """Write one record in a transaction."""
     deadline, name = client.deadline(60), owner.transactional_id
     if owner.version.needs_add_partitions:
         add = ApiDriver(

@@ -1,4 +1,4 @@
-"""Faults between clients and real Kafka nodes, drawn from seeds, and checks of what was written.
+"""Inject faults, drawn from seeds, between clients and real Kafka nodes, and check the output.
 
 - `proxy`, `tls_relay`: proxies that inject faults into requests and responses
 - `cluster`: the clusters behind the proxies

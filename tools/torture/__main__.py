@@ -1,4 +1,4 @@
-"""`python -m tools.torture --runs N` goes on with new seeds, `--seed N` repeats one verbosely."""
+"""Run new seeds with `python -m tools.torture --runs N`; `--seed N` repeats a seed verbosely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEDGER = Path(__file__).with_name("producer") / "ledger.jsonl"
 
 
 def main() -> None:
-    """Exit status 1 when a run of this call has failed."""
+    """Return exit status 1 if a run of this call has failed."""
     arguments = _arguments()
     # The default action would leave the disk mounted and the cluster's files behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -55,7 +55,7 @@ def _repeat(arguments: argparse.Namespace, disk: Path | None) -> bool:
 
 
 def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
-    """One cluster for all runs, but a new one where it did not survive a run."""
+    """Run the plans on one cluster, which is replaced if a run breaks it."""
     ledger = Ledger(arguments.ledger)
     first = arguments.first or ledger.next_seed()
     seeds = deque(range(first, first + arguments.runs))
@@ -77,7 +77,7 @@ def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
 
 
 def _one(cluster: TortureCluster, plan: Plan, traces: Path | None) -> Result:
-    """A run; what happened in it is kept in a file of `traces` when it fails."""
+    """Execute one run; if it fails, write its trace to a file in `traces`."""
     if traces is None:
         return run(cluster, plan)
     traces.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ _STEP = 1 << 16
 
 @contextlib.contextmanager
 def small_disk(folder: Path | None = None) -> Iterator[Path | None]:
-    """An empty folder on a small file system; None where there is none and none can be made."""
+    """Yield an empty folder on a small file system, or None if it is impossible to provide one."""
     if folder is not None:
         yield folder
         return
@@ -55,7 +55,7 @@ def small_disk(folder: Path | None = None) -> Iterator[Path | None]:
 
 
 def fill(folder: Path) -> None:
-    """Leave no byte free."""
+    """Fill the file system completely."""
     with (folder / "ballast").open("ab", buffering=0) as ballast:
         for step in (_STEP, 1 << 12, 1):
             with contextlib.suppress(OSError):
@@ -64,12 +64,12 @@ def fill(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Free what `fill` took."""
+    """Free the space that `fill` took."""
     (folder / "ballast").unlink(missing_ok=True)
 
 
 class Release(StrEnum):
-    """Of Kafka; those before 4.0 have transactions V1, and their ZooKeeper."""
+    """A Kafka release; releases before 4.0 have transactions V1 and need ZooKeeper."""
 
     V4_3_1 = "4.3.1"
     V3_9_1 = "3.9.1"
@@ -78,7 +78,7 @@ class Release(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Brokers:
-    """So many `nodes` of a release; `two_phase`: they allow KIP-939, and the sink uses it."""
+    """A cluster of `nodes` nodes of a release; `two_phase` enables KIP-939 on brokers and sink."""
 
     nodes: int = 1
     release: Release = Release.V4_3_1
@@ -86,7 +86,7 @@ class Brokers:
 
     @property
     def lists_transactions(self) -> bool:
-        """From Kafka 3.0 on; before, what lost attempts leave open has to time out."""
+        """True from Kafka 3.0 on; before, open transactions of lost attempts must time out."""
         return self.release is not Release.V2_8_2
 
 
@@ -116,7 +116,7 @@ DISK_NODE = 3
 
 
 class TortureCluster(KafkaCluster):
-    """`bootstrap_servers` goes direct, what `client_options` names through the proxies.
+    """`bootstrap_servers` connects directly, `client_options` through the proxies.
 
     `disk`: a folder on a small file system for the third node's logs; None without one.
     """
@@ -135,11 +135,11 @@ class TortureCluster(KafkaCluster):
 
     @property
     def all_proxies(self) -> list[Proxy]:
-        """Of every broker and both ways."""
+        """Proxies of every broker and both listeners."""
         return [proxy for proxies in self._proxies.values() for proxy in proxies.values()]
 
     def client_options(self, *, secured: bool) -> dict[str, str]:
-        """The sink's options that lead through the proxies."""
+        """Return the sink options that route connections through the proxies."""
         proxies = self._proxies[_SECURED if secured else _PLAIN]
         servers = ",".join(f"{HOST}:{proxy.port}" for proxy in proxies.values())
         options = {"kafka.bootstrap.servers": servers}
@@ -179,7 +179,7 @@ class TortureCluster(KafkaCluster):
             shutil.rmtree(self.disk / "data", ignore_errors=True)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
-        """A node's own listeners, and its own folder on the small disk."""
+        """Return a node's own listeners, and its log folder on the small disk."""
         number = node.node_id
         controller = f"CONTROLLER://{HOST}:{node.controller_port}"
         direct = f"PLAINTEXT://{node.address}"
@@ -213,7 +213,7 @@ class TortureCluster(KafkaCluster):
         return {f"{prefix}{name}": value for name, value in settings.items()}
 
     def _make_certificates(self) -> Encryption:
-        """One certificate for brokers and proxies."""
+        """Create one certificate for brokers and proxies."""
         self._certificates.mkdir()
         authority = CertificateAuthority()
         trusted = authority.write(self._certificates)
@@ -237,7 +237,7 @@ _OLD = {
 
 
 class EosCluster(Cluster):
-    """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
+    """`bootstrap_servers` connects directly, `proxied_servers` through the gates."""
 
     least_down_s = 0.0
     """A killed node may not be started before."""
@@ -271,7 +271,7 @@ class EosCluster(Cluster):
         super().__exit__(kind, error, trace)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
-        """The listener that clients come to through the node's gate."""
+        """Return the listener that clients reach through the node's gate."""
         number = node.node_id
         direct = f"PLAINTEXT://{node.address}"
         listeners = [direct, f"{_LISTENER}://{HOST}:{self._ports[number]}"]
@@ -286,25 +286,25 @@ class EosCluster(Cluster):
         }
 
     def heal(self) -> None:
-        """Every gate is open, every node runs, answers, and is ready."""
+        """Open every gate, restart stopped nodes, and wait until all nodes are ready."""
         for gate in self.gates.values():
             gate.open_gate()
         super().heal()
 
 
 class _KRaft(EosCluster, KafkaCluster):
-    """Of today's release."""
+    """Cluster of the current release."""
 
 
 class _Old(EosCluster, ZooKeeperCluster):
-    """Of a release before 4.0."""
+    """Cluster of a release before 4.0."""
 
     least_down_s = 12.0
     """ZooKeeper holds the id of a killed broker until its session has expired."""
 
 
 def eos_cluster(brokers: Brokers) -> EosCluster:
-    """A cluster of these brokers."""
+    """Return a new cluster of these brokers."""
     if brokers.release is not Release.V4_3_1:
         return _Old(brokers.release, nodes=brokers.nodes, config=_OLD)
     config = {**QUICK_TO_FAIL_OVER, **(_TWO_PHASE if brokers.two_phase else {})}

@@ -1,4 +1,4 @@
-"""Coverage-guided garbage: `python -m tools.torture.fuzz TARGET FRAMES`, a process for each.
+"""Coverage-guided fuzzing: `python -m tools.torture.fuzz TARGET FRAMES`, one process per target.
 
 Whatever the bytes, each target parses them or raises ProtocolError, in time, and without an
 allocation that the bytes do not explain.
@@ -64,14 +64,14 @@ _VERSIONS = encode(
 
 
 def fuzz_decode(data: bytes) -> None:
-    """Requests and responses of every API in every version."""
+    """Decode requests and responses of every API in every version."""
     if len(data) > 2:
         kind = TYPES[int.from_bytes(data[:2], "big") % len(TYPES)]
         decode(kind, memoryview(data)[2:])
 
 
 def fuzz_headers(data: bytes) -> None:
-    """A request's header, a response with its header."""
+    """Decode a request header, and a response with its header."""
     if data[:1] < b"\x80":
         read_request_header(data[1:])
     else:
@@ -79,7 +79,7 @@ def fuzz_headers(data: bytes) -> None:
 
 
 def fuzz_frames(data: bytes) -> None:
-    """A stream in pieces."""
+    """Decode a stream that arrives in pieces."""
     reader = FrameReader()
     step = 1 + (data[0] if data else 0)
     for at in range(1, len(data), step):
@@ -87,7 +87,7 @@ def fuzz_frames(data: bytes) -> None:
 
 
 def fuzz_connection(data: bytes) -> None:
-    """What a broker may answer: anything, or frames that claim to answer what was asked."""
+    """Feed a connection with arbitrary bytes, or with frames that claim to answer its requests."""
     connection = Connection("fuzz")
     connection.move(State.CONNECTING)
     connection.connected(0.0)
@@ -113,7 +113,7 @@ def _answer(correlation_id: int, body: bytes) -> bytes:
 
 
 def fuzz_records(data: bytes) -> None:
-    """A record batch; the checksum is made right, or nothing behind it would be reached."""
+    """Decode a record batch; the checksum is corrected to reach the code after the check."""
     batch = bytearray(data)
     if len(batch) > 21:
         batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
@@ -124,7 +124,7 @@ def fuzz_records(data: bytes) -> None:
 
 
 def fuzz_decompress(data: bytes) -> None:
-    """Every codec."""
+    """Decompress with every codec."""
     if data:
         decompress(Codec(data[0] % len(Codec)), data[1:], 1 << 20)
 
@@ -140,7 +140,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def fuzz(name: str, runs: int) -> None:
-    """Run one target to its end, which is also that of the process: 0 where nothing was found."""
+    """Run one target and exit the process with its status: 0 if nothing was found."""
     target = TARGETS[name]
 
     def one(data: bytes) -> None:
@@ -161,7 +161,7 @@ def fuzz(name: str, runs: int) -> None:
 
 
 def _limit_memory() -> None:
-    """A larger allocation raises MemoryError, which is no ProtocolError."""
+    """Limit memory: larger allocations raise MemoryError, which counts as a finding."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (MEMORY_MIB << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,4 +1,4 @@
-"""All fuzzers, one after the other: `python -m tools.torture.fuzz_all 1000000`."""
+"""Run all fuzzers in sequence: `python -m tools.torture.fuzz_all 1000000`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SHARES = {
 
 
 def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:
-    """Run one target in a process of its own."""
+    """Run one target in a separate process."""
     command = [sys.executable, "-m", "tools.torture.fuzz", name, str(frames)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def main() -> None:
-    """Exit status 1 when a target found something."""
+    """Return exit status 1 if a target found something."""
     total, failed = int(sys.argv[1]), 0
     for name, share in SHARES.items():
         frames, started = total * share // 100, time.monotonic()

@@ -1,4 +1,4 @@
-"""A file with a line of JSON for each torture run, kept in the repository."""
+"""A file in the repository with a line of JSON for each torture run."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The runs so far at `path`, each with its `seed`."""
+    """The runs in the file `path`, each with its `seed`."""
 
     path: Path
 
     def lines(self) -> list[dict[str, Any]]:
-        """Every run so far."""
+        """Return every run so far."""
         if not self.path.exists():
             return []
         return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
 
     def next_seed(self, **labels: str) -> int:
-        """A seed that was never run in a run of these labels."""
+        """Return a seed that no run with these labels has used."""
         seeds = (line["seed"] for line in self.lines() if labels.items() <= line.items())
         return 1 + max(seeds, default=0)
 
     def new_seeds(self, first: int, wanted: int, **labels: str) -> list[int]:
-        """The next so many seeds, from `first` on, that were never run in a run of these labels."""
+        """Return `wanted` seeds, starting at `first`, that no run with these labels has used."""
         done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
         return list(islice((seed for seed in count(first) if seed not in done), wanted))
 
     def append(self, line: dict[str, Any]) -> None:
-        """Add a run."""
+        """Append a run."""
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
 
 def summary(lines: Sequence[dict[str, Any]]) -> str:
-    """How many runs of which outcome, and the seeds whose latest run was not ok."""
+    """Return the number of runs per outcome, and the seeds whose latest run failed."""
     outcomes = Counter(line["outcome"] for line in lines)
     records = sum(line["records"] for line in lines)
     text = f"{len(lines)} runs, {records:,} records, {outcomes['ok']} ok"

@@ -1,4 +1,4 @@
-"""What may happen to one request or its answer on the way through the proxy."""
+"""Faults that a proxy injects into requests and responses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Fault(StrEnum):
-    """The broker has the request only where it says so."""
+    """What the proxy does to a request; the broker receives it only if documented."""
 
     LOSE_REQUEST = "lose_request"
     """Cut before the broker gets it."""
@@ -98,7 +98,7 @@ UNKNOWN_PRODUCER_ID = 59
 
 @dataclass(kw_only=True)
 class Schedule:
-    """Draws the faults: `rate` per Produce request, a quarter of it for any other."""
+    """Draw faults: `rate` is per Produce request; other requests get a quarter of it."""
 
     seed: int
     kinds: tuple[Fault, ...]
@@ -110,7 +110,7 @@ class Schedule:
     _random: dict[int, Random] = field(default_factory=dict)
 
     def draw(self, node: int, *, produce: bool) -> Fault | None:
-        """What happens to the next request to a broker."""
+        """Return the fault for the next request to a broker."""
         with self._lock:
             random = self._of(node)
             chance, pick = random.random(), random.random()
@@ -124,12 +124,12 @@ class Schedule:
             return fault
 
     def delay(self, node: int) -> float:
-        """Seconds."""
+        """Return a delay in seconds."""
         with self._lock:
             return self._of(node).uniform(0.01, self.longest_delay)
 
     def code(self, node: int, fault: Fault) -> int:
-        """The error code that the client is told."""
+        """Return the error code for the client."""
         if fault is Fault.DUPLICATE:
             return DUPLICATE_SEQUENCE
         if fault is Fault.FORGET:
@@ -138,7 +138,7 @@ class Schedule:
             return self._of(node).choice(REFUSALS if fault is Fault.REFUSE else DENIALS)
 
     def heal(self) -> None:
-        """No more faults."""
+        """Stop injecting faults."""
         self.active = False
 
     def _of(self, node: int) -> Random:
@@ -146,7 +146,7 @@ class Schedule:
 
 
 def refusal(frame: bytes, code: int) -> bytes:
-    """The answer, with its size, that says `code` of each partition of a Produce request."""
+    """Return a framed response with error `code` for each partition of a Produce request."""
     header = read_request_header(frame)
     kind = request_type(ApiKey.PRODUCE, header.version)
     request, _ = decode(kind, frame, header.body_offset)
@@ -171,7 +171,7 @@ def _topic(topic: Any, code: int) -> dict[str, Any]:
 
 
 def is_success(frame: bytes, version: int) -> bool:
-    """Whether a broker's answer to a Produce request accepts every partition."""
+    """Return True if a broker's response to a Produce request accepts every partition."""
     _, answer = read_response(response_type(ApiKey.PRODUCE, version), frame)
     return all(
         part.error_code == ErrorCode.none
@@ -190,7 +190,7 @@ _SWALLOW = frozenset({Fault.SWALLOW_REQUEST, Fault.SWALLOW_RESPONSE})
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request that the client waits for; `forged` answers it without the broker."""
+    """A request whose response is outstanding; `forged` responses do not come from the broker."""
 
     version: int
     fault: Fault | None
@@ -199,14 +199,14 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """What a proxy shows to clients, and how it checks the broker."""
+    """TLS settings of a proxy: its certificate, and how it verifies the broker."""
 
     to_clients: ssl.SSLContext
     to_broker: ssl.SSLContext
 
 
 class Proxy:
-    """Listens for clients of one broker; `schedule` may be changed between runs.
+    """Listener for the clients of one broker; `schedule` can be changed between runs.
 
     With `encryption` it speaks TLS on both sides.
     """
@@ -226,7 +226,7 @@ class Proxy:
         Thread(target=self._accept, daemon=True, name=f"proxy-{node}").start()
 
     def say(self, text: str) -> None:
-        """Tell whoever wants to know what happens."""
+        """Log an event, if a logger is set."""
         tell = self.tell
         if tell is not None:
             tell(f"PROXY broker={self.node} {text}")
@@ -245,11 +245,11 @@ class Proxy:
         self.close_connections()
 
     def forget(self, pipe: Pipe) -> None:
-        """A connection is closed."""
+        """Remove a closed connection."""
         self._pipes.discard(pipe)
 
     def draw(self, *, produce: bool) -> Fault | None:
-        """What happens to the next request."""
+        """Return the fault for the next request."""
         schedule = self.schedule
         return None if schedule is None else schedule.draw(self.node, produce=produce)
 
@@ -288,7 +288,7 @@ class Proxy:
 
 @dataclass(eq=False)
 class Pipe:
-    """One connection: requests go up to the broker, answers come down to the client.
+    """One connection: requests go to the broker, responses to the client.
 
     `raw` is the client's socket; `client` is the same, or what it says once it is decrypted.
     """
@@ -304,7 +304,7 @@ class Pipe:
     _kept: bytes | None = None
 
     def upstream(self) -> None:
-        """Until the end: one request after the other."""
+        """Forward requests, one at a time, until the connection ends."""
         with contextlib.suppress(OSError):
             while (frame := _read_frame(self.client)) is not None:
                 if not self.silent:
@@ -313,7 +313,7 @@ class Pipe:
             self.close()
 
     def downstream(self) -> None:
-        """Until the end: one answer after the other."""
+        """Forward responses, one at a time, until the connection ends."""
         with contextlib.suppress(OSError):
             while (frame := _read_frame(self.server)) is not None:
                 if not self.silent:
@@ -322,7 +322,7 @@ class Pipe:
             self.close()
 
     def close(self, *, reset: bool = False) -> None:
-        """End both sides."""
+        """Close both sides."""
         if self.dead:
             return
         self.dead = True
@@ -436,7 +436,7 @@ def _sized(frame: bytes) -> bytes:
 
 
 def _read_frame(end: socket.socket) -> bytes | None:
-    """The next frame without its size; None at the end of the stream, also in mid-frame."""
+    """Return the next frame without its size, or None at the end of the stream."""
     size = _read(end, 4)
     return None if size is None else _read(end, int.from_bytes(size, "big"))
 
@@ -452,7 +452,7 @@ def _read(end: socket.socket, count: int) -> bytes | None:
 
 
 def _abort(end: socket.socket) -> None:
-    """Reset the connection, whoever is reading from it: connecting to nowhere does that."""
+    """Reset the connection, even while another thread reads: connecting to nowhere does that."""
     _LIBC.connect(end.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
 
 
@@ -472,14 +472,14 @@ class EndTxns:
     _lock: Lock = field(default_factory=Lock)
 
     def arm(self, pattern: str, wanted: int) -> None:
-        """Begin to look for the `wanted`th commit; 0 for none."""
+        """Start looking for the `wanted`th commit; 0 stops it."""
         with self._lock:
             self.pattern, self.wanted, self._seen = pattern, wanted, set()
             self.reached.clear()
             self.released.clear()
 
     def wait_if_held(self, frame: bytes) -> None:
-        """Return when the request may go on."""
+        """Block until the request may proceed."""
         api_key, _, _ = read_request_start(frame)
         if not self.wanted or api_key != ApiKey.END_TXN:
             return
@@ -495,7 +495,7 @@ class EndTxns:
 
 
 class HoldingPipe(Pipe):
-    """A connection whose commits may be held back."""
+    """A connection whose commits can be held back."""
 
     end_txns: EndTxns
 
@@ -505,7 +505,7 @@ class HoldingPipe(Pipe):
 
 
 class Gate(Proxy):
-    """A proxy that can be shut: connections break, and new ones too."""
+    """A proxy that can be closed: existing and new connections are reset."""
 
     def __init__(self, node: int, target_port: int, end_txns: EndTxns) -> None:
         self._shut = False
@@ -513,12 +513,12 @@ class Gate(Proxy):
         super().__init__(node, target_port)
 
     def close_gate(self) -> None:
-        """From now on."""
+        """Close the gate."""
         self._shut = True
         self.close_connections()
 
     def open_gate(self) -> None:
-        """As before."""
+        """Open the gate again."""
         self._shut = False
 
     def _open(self, client: socket.socket) -> None:
@@ -534,7 +534,7 @@ class Gate(Proxy):
 
 
 def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
-    """Transactional id, producer id and epoch, and whether it is a commit."""
+    """Return the transactional ID, the producer ID and epoch, and whether it is a commit."""
     header = read_request_header(frame)
     request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
     transaction = (request.transactional_id, request.producer_id, request.producer_epoch)

@@ -1,4 +1,4 @@
-"""The plain side of an encrypted connection, so that a proxy can read what goes over it."""
+"""Plaintext end of an encrypted connection, which lets a proxy read the traffic."""
 
 from __future__ import annotations
 

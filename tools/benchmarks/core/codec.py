@@ -79,7 +79,7 @@ class CodecCost:
 
 
 def measure_costs(rounds: int) -> list[CodecCost]:
-    """All codecs in turns, `rounds` times."""
+    """Measure all codecs in turn, `rounds` times."""
     payloads = [_payload(seed) for seed in range(_BATCHES)]
     size = sum(len(payload) for payload in payloads)
     spent: dict[tuple[Codec, str], list[tuple[float, float]]] = {}
@@ -108,7 +108,7 @@ def measure_costs(rounds: int) -> list[CodecCost]:
 
 
 def cost_table(costs: Sequence[CodecCost]) -> Table:
-    """A row for each codec and level."""
+    """Return a table with a row for each codec and level."""
     rows = [
         (
             cost.codec,
@@ -126,7 +126,7 @@ def cost_table(costs: Sequence[CodecCost]) -> Table:
 
 
 def _payload(seed: int) -> bytes:
-    """The records section of a batch."""
+    """Return the records section of a batch."""
     values = cast("pa.BinaryArray", events(_ROWS, seed).cast(pa.binary()))
     columns = Columns(value=values, key=None, headers=None)
     encoded = encode_records(columns, np.arange(_ROWS, dtype=np.int32))
@@ -152,7 +152,7 @@ class Place(StrEnum):
 def measure_places(
     bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]
 ) -> list[Series]:
-    """All rounds, the places in turns."""
+    """Run all rounds, with the places in turn."""
     series = [Series(place, codec) for codec in CODECS for place in Place]
     for number in range(plan.rounds):
         for one in series:
@@ -177,27 +177,27 @@ def _run(place: Place, codec: str, plan: CorePlan, bootstrap_servers: str) -> Sa
 
 
 class _Pending:
-    """In the place of the codec's executor: batches wait until `run` compresses them."""
+    """Replacement for the codec's executor: queues batches until `run` compresses them."""
 
     def __init__(self) -> None:
         self._closed: deque[tuple[Callable[[ProducerBatch], None], ProducerBatch]] = deque()
 
     def submit(self, compress: Callable[[ProducerBatch], None], batch: ProducerBatch) -> None:
-        """Keep a batch, as an executor does."""
+        """Queue a batch, like an executor."""
         self._closed.append((compress, batch))
 
     def run(self) -> None:
-        """Compress what has closed."""
+        """Compress the queued batches."""
         while self._closed:
             compress, batch = self._closed.popleft()
             compress(batch)
 
     def shutdown(self, **_: Any) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no thread to shut down."""
 
 
 def _put(place: Place) -> None:
-    """Have sessions compress elsewhere."""
+    """Patch sessions to compress at `place`."""
     if place is Place.OWN:
         return
     pending = _Pending()
@@ -230,7 +230,7 @@ def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _
 
 
 def codec_table(series: Sequence[Series]) -> Table:
-    """Rates and CPU; ratios are to a thread of its own with the same codec."""
+    """Return rates and CPU use; ratios are relative to a dedicated thread with the same codec."""
     rows = []
     for one in series:
         if not one.samples:
@@ -254,7 +254,7 @@ def codec_table(series: Sequence[Series]) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecPlan:
-    """Rounds of all levels, and what is sent to compare the threads."""
+    """Rounds for all levels, and the amounts to send when comparing threads."""
 
     cost_rounds: int
     places: CorePlan
@@ -262,21 +262,21 @@ class CodecPlan:
 
 @dataclass(frozen=True, slots=True)
 class CodecFigures:
-    """Levels, and threads."""
+    """Measurements of the levels and of the threads."""
 
     costs: Sequence[CodecCost]
     places: Sequence[Series]
 
     def tables(self) -> list[Table]:
-        """One for the levels, one for the threads."""
+        """Return one table for the levels and one for the threads."""
         return [cost_table(self.costs), codec_table(self.places)]
 
     def targets(self) -> list[Target]:
-        """None."""
+        """Return no targets."""
         return []
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return {
             "costs": [asdict(cost) for cost in self.costs],
             "places": [one.to_dict() for one in self.places],
@@ -284,7 +284,7 @@ class CodecFigures:
 
 
 def measure(bootstrap_servers: str, plan: CodecPlan, log: Callable[[str], None]) -> CodecFigures:
-    """All rounds of both."""
+    """Measure the levels and the threads."""
     log("codecs by level")
     costs = measure_costs(plan.cost_rounds)
     return CodecFigures(costs, measure_places(bootstrap_servers, plan.places, log))

@@ -66,11 +66,11 @@ SOURCE = Path(__file__).with_name("librdkafka_bench.c")
 
 
 class NoCompilerError(RuntimeError):
-    """There is no C compiler, or it failed; the message says what to install."""
+    """No C compiler was found, or it failed; the message says what to install."""
 
 
 def librdkafka_command(job: Job) -> list[str]:
-    """The command line that runs a job."""
+    """Return the command line that runs a job."""
     settings = {"bootstrap.servers": job.bootstrap_servers, **job.options}
     sizes = [str(job.warmup), str(job.records)]
     return [
@@ -138,14 +138,14 @@ RANDOM = "random"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """A producer and the settings that it runs with."""
+    """A producer and its settings."""
 
     name: str
     command: Callable[[Job], list[str]]
     options: dict[str, str] = field(default_factory=dict)
 
     def run(self, job: Job) -> Sample:
-        """Send, measure, and let the topic be counted."""
+        """Run the job into a fresh topic, check the record count, and return the sample."""
         return run_contestant(self.command(job))
 
 
@@ -171,7 +171,7 @@ CONTESTANTS = (
 
 
 def present(log: Callable[[str], None]) -> list[Contestant]:
-    """Everyone, but librdkafka only where its program could be compiled."""
+    """Return all contestants; omit librdkafka if its program could not be compiled."""
     try:
         build_librdkafka()
     except NoCompilerError as error:

@@ -57,18 +57,18 @@ class EncoderResult:
     median: float
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderFigures:
-    """All kinds of records."""
+    """Results for all kinds of records."""
 
     results: Sequence[EncoderResult]
 
     def tables(self) -> list[Table]:
-        """Rates, and nanoseconds per record of each stage."""
+        """Return tables of the rates and of the nanoseconds per record of each stage."""
         rows = [
             (
                 result.name,
@@ -82,7 +82,7 @@ class EncoderFigures:
         return [Table(title, ("records", "M rec/s, median", "best", "ns per record"), rows)]
 
     def targets(self) -> list[Target]:
-        """Records a second that one core encodes."""
+        """Return the target for records encoded per second on one core."""
         return [
             at_least(
                 f"encoder, {result.name}",
@@ -95,12 +95,12 @@ class EncoderFigures:
         ]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [result.to_dict() for result in self.results]
 
 
 def measure(rounds: int, log: Callable[[str], None]) -> EncoderFigures:
-    """All rounds, in a process of its own."""
+    """Run all rounds in a separate process."""
     log("encoder")
     line = python("tools.benchmarks.core.encoder", str(rounds))
     done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
@@ -128,7 +128,7 @@ class _Round:
 
 
 class _Bench:
-    """The writer's path of a session up to its accumulator."""
+    """The write path of a session up to its accumulator."""
 
     def __init__(self, *, keyed: bool) -> None:
         config = ProducerConfig.parse({"kafka.bootstrap.servers": "127.0.0.1:9092"})
@@ -191,7 +191,7 @@ def _measure(name: str, rounds: int, *, keyed: bool) -> EncoderResult:
 
 
 def run(rounds: int) -> list[dict[str, Any]]:
-    """Measure on one core; this process stays on it."""
+    """Measure on one core; pins this process to that core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     return [

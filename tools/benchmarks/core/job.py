@@ -1,4 +1,4 @@
-"""What a contestant of the core benchmark is told to do."""
+"""Job description for a contestant of the core benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Kind(StrEnum):
-    """What a record is made of."""
+    """Shape of the records."""
 
     PLAIN = "plain"
     KEYED = "keyed"
@@ -34,11 +34,11 @@ class Job:
     kind: Kind = Kind.PLAIN
 
     def to_json(self) -> str:
-        """For a command line."""
+        """Serialize the job for a command line."""
         return json.dumps({**asdict(self), "payload": str(self.payload)})
 
     @classmethod
     def from_json(cls, text: str) -> Job:
-        """The reverse of `to_json`."""
+        """Parse the output of `to_json`."""
         job = cls(**json.loads(text))
         return replace(job, payload=Path(job.payload), kind=Kind(job.kind))

@@ -1,4 +1,4 @@
-"""How long a record takes: from the moment it is due to its acknowledgement, at a fixed rate.
+"""Latency of a record from its due time to its acknowledgement, at a fixed rate.
 
 Ours beside librdkafka in C, on the same real Kafka, in turns, with acks=all and idempotence. Both
 get the same bursts, one every 5 ms, each to the next partition.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WARMUP_S = 2
 _BEHIND_MS = 0.3
-"""At linger.ms 0, how far the median may be behind librdkafka's."""
+"""Largest allowed ratio of the median to librdkafka's, at linger.ms 0."""
 _NOTE = (
     "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the share "
     "of one core."
@@ -40,7 +40,7 @@ _NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyPlan:
-    """Seconds of each run, rounds, and what is compared: (records a second, linger in ms)."""
+    """Seconds per run, rounds, and the configurations: (records per second, linger in ms)."""
 
     seconds: int
     rounds: int
@@ -63,11 +63,11 @@ class LatencySeries:
     failures: list[str] = field(default_factory=list)
 
     def middle(self, name: str) -> float:
-        """Median of a figure over the runs."""
+        """Return the median of a figure over the runs."""
         return median(run[name] for run in self.runs)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the series as a JSON object."""
         return {
             **asdict(self),
             "median_p50_us": self.middle("p50_us") if self.runs else None,
@@ -77,21 +77,21 @@ class LatencySeries:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """All configurations."""
+    """Series of all configurations."""
 
     series: Sequence[LatencySeries]
 
     def tables(self) -> list[Table]:
-        """One."""
+        """Return the latency table."""
         return [latency_table(self.series)]
 
     def targets(self) -> list[Target]:
-        """The medians at linger.ms 0, against librdkafka's."""
+        """Return targets for the medians at linger.ms 0, relative to librdkafka's."""
         rates = dict.fromkeys(one.rate for one in self.series if one.linger_ms == 0)
         return [self._target(rate) for rate in rates]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [one.to_dict() for one in self.series]
 
     def _target(self, rate: int) -> Target:
@@ -111,7 +111,7 @@ class LatencyFigures:
 def measure(
     bootstrap_servers: str, plan: LatencyPlan, log: Callable[[str], None]
 ) -> LatencyFigures:
-    """All rounds."""
+    """Run all rounds."""
     commands = _commands(log)
     series = [
         LatencySeries(name, rate, linger)
@@ -167,7 +167,7 @@ def _run(
 
 
 def latency_table(series: Sequence[LatencySeries]) -> Table:
-    """Percentiles, and the CPU that the rate costs."""
+    """Return a table of the latency percentiles and the CPU use."""
     rows = [(one.contestant, f"{one.rate:,}", str(one.linger_ms), *_cells(one)) for one in series]
     notes = failure_notes(
         (f"{one.contestant} at {one.rate:,} rec/s, linger.ms {one.linger_ms},", one.failures)

@@ -1,4 +1,4 @@
-"""The producer core without Spark, as fast as possible or at a fixed rate: `...core.ours JOB`.
+"""Run the core without Spark, at full speed or at a fixed rate: `...core.ours JOB`.
 
 At a fixed rate a burst of rows is due every few milliseconds and goes to one partition, the next
 burst to the next. Latency counts from when a record was due to its acknowledgement, so that a
@@ -45,13 +45,13 @@ _HEADERS = [{"key": b"source", "value": b"benchmark"}, {"key": b"schema", "value
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """What is sent; the headers are encoded chunk by chunk, as in a Spark task."""
+    """Records to send; headers are encoded per chunk, as in a Spark task."""
 
     rows: Rows
     headers: pa.ListArray[Any] | None
 
     def chunk(self, start: int, count: int) -> Rows:
-        """So many rows from one on."""
+        """Return a chunk of `count` rows, starting at a given row."""
         rows = self.rows.slice(start, start + count)
         if self.headers is None:
             return rows
@@ -60,7 +60,7 @@ class _Lines:
 
 
 def open_session(job: Job) -> ProducerSession:
-    """A session with the job's options."""
+    """Return a session with the job's options."""
     options = {f"kafka.{name}": value for name, value in job.options.items()}
     servers = {"kafka.bootstrap.servers": job.bootstrap_servers}
     return borrow_session(ProducerConfig.parse({**servers, **options}))
@@ -78,7 +78,7 @@ def _lines(job: Job) -> _Lines:
 
 
 def _send(session: ProducerSession, lines: _Lines, records: int) -> None:
-    """Send the lines round and round, in chunks as Spark makes them."""
+    """Send the lines in a loop, in chunks of the size that Spark uses."""
     sent, lines_count = 0, len(lines.rows)
     while sent < records:
         first = sent % lines_count
@@ -104,14 +104,14 @@ BURST_MS = 5
 
 @dataclass(slots=True)
 class Watch:
-    """Which bursts each partition still owes, in order, and the waits of what was acknowledged."""
+    """Unacknowledged bursts of each partition, and the latencies of acknowledged records."""
 
     due: defaultdict[int, deque[list[float]]] = field(default_factory=lambda: defaultdict(deque))
     waits: list[tuple[float, int]] = field(default_factory=list)
     """Seconds, and how many records waited so long."""
 
     def settled(self, batch: ProducerBatch) -> None:
-        """A batch is acknowledged: its partition's oldest records are."""
+        """Record a batch acknowledgement, which covers its partition's oldest records."""
         now, left = time.monotonic(), batch.records
         owed = self.due[batch.partition.partition]
         while left:
@@ -123,7 +123,7 @@ class Watch:
                 owed.popleft()
 
     def percentiles(self) -> dict[str, int]:
-        """In microseconds."""
+        """Return latency percentiles in microseconds."""
         seconds, records = (np.array(column) for column in zip(*self.waits, strict=True))
         order = np.argsort(seconds)
         reached = np.cumsum(records[order]) / records.sum() * 100
@@ -135,7 +135,7 @@ class Watch:
 
 
 def _watched(session: ProducerSession) -> Watch:
-    """See every batch that is settled; from outside, as the product has no hook for it."""
+    """Patch the session to report every settled batch, because the product has no hook for it."""
     watch, accumulator = Watch(), session._accumulator
     settle = accumulator.complete
 

@@ -59,25 +59,25 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class CoreFigures:
-    """The series by payload."""
+    """Series by payload."""
 
     series: Mapping[str, Sequence[Series]]
 
     def tables(self) -> list[Table]:
-        """One for each payload."""
+        """Return one table for each payload."""
         return [core_table(_TITLES[payload], found) for payload, found in self.series.items()]
 
     def targets(self) -> list[Target]:
-        """One for each payload."""
+        """Return one target for each payload."""
         return [core_target(payload, found) for payload, found in self.series.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return {name: [one.to_dict() for one in found] for name, found in self.series.items()}
 
 
 def core_table(title: str, series: Sequence[Series]) -> Table:
-    """Rates, CPU and memory; ratios are to librdkafka with the same codec."""
+    """Return rates, CPU and memory; ratios are relative to librdkafka with the same codec."""
     rows = [
         (*compared(one, find(series, LIBRDKAFKA, one.codec), digits=3), *_cost(one))
         for one in series
@@ -88,7 +88,7 @@ def core_table(title: str, series: Sequence[Series]) -> Table:
 
 
 def core_target(payload: str, series: Sequence[Series]) -> Target:
-    """Client CPU per record against librdkafka's, without compression."""
+    """Return the target for client CPU per record relative to librdkafka, without compression."""
     ours, reference = find(series, OURS), find(series, LIBRDKAFKA)
     share, figure = None, ""
     if ours and reference:
@@ -99,7 +99,7 @@ def core_target(payload: str, series: Sequence[Series]) -> Target:
 
 
 def _cost(one: Series) -> tuple[str, str]:
-    """Memory and what starting took."""
+    """Return a note about memory and start-up CPU."""
     if not one.samples:
         return ("-", "-")
     return (f"{one.peak_mib:.0f}", f"{one.startup_cpu_s:.1f}")
@@ -107,19 +107,19 @@ def _cost(one: Series) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorePlan:
-    """How much to send: records and warm-up of each run, rounds, and what is sent how."""
+    """Records and warm-up of each run, rounds, and the configurations."""
 
     records: int
     warmup: int
     rounds: int
 
     def events(self) -> Iterable[tuple[str, str]]:
-        """Payload and codec of each configuration."""
+        """Return the payload and codec of each configuration."""
         return ((RANDOM, "none"), (EVENTS, "none"), (EVENTS, "lz4"), (EVENTS, "zstd"))
 
 
 def measure_core(bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]) -> CoreFigures:
-    """All rounds; the series by payload."""
+    """Run all rounds and return the series by payload."""
     contestants = present(log)
     results: dict[str, list[Series]] = {RANDOM: [], EVENTS: []}
     configurations = [
@@ -177,12 +177,12 @@ _KIND_NAMES = {Kind.PLAIN: "null keys", Kind.KEYED: "keyed", Kind.HEADERS: "keye
 
 @dataclass(frozen=True, slots=True)
 class KindFigures:
-    """A series for each kind."""
+    """One series for each kind of record."""
 
     series: Sequence[Series]
 
     def tables(self) -> list[Table]:
-        """One; ratios are to plain records."""
+        """Return one table; ratios are relative to plain records."""
         plain = find(self.series, _KIND_NAMES[Kind.PLAIN])
         rows = [compared(one, plain, digits=3) for one in self.series]
         columns = ("records", "codec", "M rec/s", "min - max", "to plain", "CPU us/rec", "to plain")
@@ -192,7 +192,7 @@ class KindFigures:
         ]
 
     def targets(self) -> list[Target]:
-        """Keyed with headers against plain."""
+        """Return the target for keyed records with headers, relative to plain records."""
         plain, full = (find(self.series, _KIND_NAMES[each]) for each in (Kind.PLAIN, Kind.HEADERS))
         ratio, figure = None, ""
         if plain and full:
@@ -201,14 +201,14 @@ class KindFigures:
         return [at_most("core, keyed with headers: CPU to plain", MOST, "x", ratio, figure)]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [one.to_dict() for one in self.series]
 
 
 def measure_headers(
     bootstrap_servers: str, plan: CorePlan, log: Callable[[str], None]
 ) -> KindFigures:
-    """All rounds, the kinds in turns."""
+    """Run all rounds, with the kinds in turn."""
     series = {kind: Series(name, "none") for kind, name in _KIND_NAMES.items()}
     for number in range(plan.rounds):
         for kind, one in series.items():
@@ -232,30 +232,30 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizesPlan:
-    """Most records and most bytes of values of a run, and rounds."""
+    """Maximum records and value bytes of a run, and rounds."""
 
     records: int
     value_bytes: int
     rounds: int
 
     def count(self, size: int) -> int:
-        """Records of a run with values of `size` bytes."""
+        """Return the number of records of a run with values of `size` bytes."""
         return min(self.records, self.value_bytes // size)
 
 
 @dataclass(frozen=True, slots=True)
 class SizeFigures:
-    """The series by contestant and size."""
+    """Series by contestant and value size."""
 
     series: Mapping[tuple[str, int], Series]
 
     def rate(self, contestant: str, size: int) -> float | None:
-        """Median MB of values a second, if it was measured."""
+        """Return the median rate in MB of values per second, or None if not measured."""
         found = self.series.get((contestant, size))
         return found.rate * size / _MB if found and found.samples else None
 
     def tables(self) -> list[Table]:
-        """One; ratios are to librdkafka with the same size."""
+        """Return one table; ratios are relative to librdkafka with the same size."""
         rows = [self._row(name, size, one) for (name, size), one in self.series.items()]
         columns = ("producer", "bytes", "MB/s", "min - max", "to librdkafka", "CPU us/rec")
         title = "Value sizes: random values, acks=all, idempotent"
@@ -263,7 +263,7 @@ class SizeFigures:
         return [Table(title, (*columns, "peak MiB"), rows, about)]
 
     def targets(self) -> list[Target]:
-        """Never below librdkafka: judged where the core is worst."""
+        """Return the target "not slower than librdkafka", judged at the worst ratio."""
         shares = {
             size: ours / theirs
             for size in SIZES
@@ -278,7 +278,7 @@ class SizeFigures:
         return [at_least(what, 1, "x", share, figure)]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [{"value_bytes": size, **one.to_dict()} for (_, size), one in self.series.items()]
 
     def _row(self, name: str, size: int, one: Series) -> tuple[str, ...]:
@@ -300,7 +300,7 @@ class SizeFigures:
 def measure_sizes(
     bootstrap_servers: str, plan: SizesPlan, log: Callable[[str], None]
 ) -> SizeFigures:
-    """All rounds, the contestants in turns."""
+    """Run all rounds, with the contestants in turn."""
     contestants = [each for each in present(log) if each.name in {OURS, LIBRDKAFKA}]
     configurations = [
         (each, size, Series(each.name, f"{size:,} B")) for size in SIZES for each in contestants

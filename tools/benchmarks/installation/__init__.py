@@ -1,4 +1,4 @@
-"""The folder of modules that stand for what only tests have installed."""
+"""Stubs for modules that are installed only for tests."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""Whole Spark writes, beside Spark's own sink and what people write by hand."""
+"""Benchmarks of whole Spark writes against Spark's own sink and hand-written code."""

@@ -41,7 +41,7 @@ _RESET_PEAK = "5"
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """CPU seconds, user and system, of each process that lives.
+    """CPU seconds, user and system, of each live process.
 
     `reaped` is what the Python processes' ended children had used when they were waited for.
     """
@@ -52,7 +52,7 @@ class Cpu:
     reaped: float
 
     def since(self, start: Cpu) -> dict[str, float]:
-        """What was used since, as fields of a Sample.
+        """Return the CPU use since `before`, as fields of a Sample.
 
         Spark ends idle workers at any time: what such a one had used before is not of this time.
         """
@@ -64,7 +64,7 @@ class Cpu:
 
 
 def cpu() -> Cpu:
-    """Of this process and all below it."""
+    """Return the CPU use of this process and its descendants."""
     jvm = reaped = 0.0
     python: dict[int, float] = {}
     for process in psutil.Process().children(recursive=True):
@@ -80,14 +80,14 @@ def cpu() -> Cpu:
 
 
 def reset_peaks() -> None:
-    """Let the peaks begin anew."""
+    """Reset the peak memory counters."""
     for process in (*_jvms(), *_workers()):
         with suppress(OSError), open(f"/proc/{process.pid}/clear_refs", "w") as file:  # noqa: PTH123
             file.write(_RESET_PEAK)
 
 
 def peaks() -> dict[str, float]:
-    """Peak RSS in MiB since `reset_peaks`, as fields of a Sample."""
+    """Return the peak RSS in MiB since `reset_peaks`, as fields of a Sample."""
     workers = _peaks(_workers())
     return {
         "peak_mib": max(workers, default=0.0),
@@ -109,7 +109,7 @@ def _jvms() -> Iterator[psutil.Process]:
 
 
 def _workers() -> Iterator[psutil.Process]:
-    """The children of the daemons, which are the children of a JVM."""
+    """Return the Python workers: children of the daemons, which are children of a JVM."""
     for jvm in _jvms():
         for daemon in jvm.children():
             with suppress(psutil.NoSuchProcess):
@@ -124,28 +124,28 @@ _POLL_EVERY = 1000
 
 
 def kafkaprod(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """This sink."""
+    """Write with this sink."""
     _by_format("kafkaprod", frame, topic, options)
 
 
 def jvm(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """Spark's own sink."""
+    """Write with Spark's own sink."""
     _by_format("kafka", frame, topic, options)
 
 
 def null(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """A Python sink that takes the Arrow batches and throws them away."""
+    """Write with a Python sink that discards the Arrow batches."""
     frame.sparkSession.dataSource.register(NullDataSource)
     frame.write.format("bench-null").mode("append").save()
 
 
 def noop(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """Spark's sink that reads every row and keeps none."""
+    """Write with Spark's noop sink, which reads every row and discards it."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def confluent(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    """confluent-kafka in mapInArrow, one produce() a row: what people write by hand."""
+    """Write with confluent-kafka in mapInArrow, one produce() per row, as in hand-written code."""
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _produce(batches, topic, options)
@@ -203,7 +203,7 @@ def _send(producer: Producer, topic: str, value: str | None) -> None:
 
 
 class NullDataSource(DataSource):
-    """Where `null` writes to."""
+    """The data source of `null`."""
 
     @classmethod
     def name(cls) -> str:
@@ -223,7 +223,7 @@ class _NullWriter(DataSourceArrowWriter):
 
 
 def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
-    """A local Spark with these settings besides its own."""
+    """Start a local Spark session with these settings in addition to the defaults."""
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (AS_USERS_HAVE, ROOT)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
@@ -259,7 +259,7 @@ def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
 
 
 def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
-    """Answer orders until the input ends."""
+    """Execute orders until the input ends."""
     # Spark and its workers may print what they like: answers have a channel of their own.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
@@ -291,7 +291,7 @@ def _job(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
 
 
 def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
-    """What Spark says that each micro-batch took."""
+    """Run a stream and return the duration of each micro-batch as reported by Spark."""
     source = spark.readStream.schema("value string").option("maxFilesPerTrigger", TASKS)
     with tempfile.TemporaryDirectory() as checkpoint:
         query = (
@@ -313,7 +313,7 @@ def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer orders until the input ends; with the argument `tasks`, two cores and eight tasks."""
+    """Execute orders until the input ends; the argument `tasks` means two cores and eight tasks."""
     session = start_session(CORES, _SETTINGS) if "tasks" in arguments else start_session(1, {})
     serve(session, _answer)
 

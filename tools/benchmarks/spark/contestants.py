@@ -1,4 +1,4 @@
-"""The sinks that are compared in Spark, their settings, and the warm Spark that runs them."""
+"""The sinks compared in Spark, their settings, and the warm Spark processes that run them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Child:
         return cls(process, errors)
 
     def ask(self, line: str) -> str:
-        """The line that answers a line; none where the process has failed or hangs."""
+        """Return the response line to a line, or an empty one if the process failed or hangs."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -62,12 +62,12 @@ class _Child:
             timer.cancel()
 
     def log(self) -> str:
-        """The end of what it wrote on its standard error."""
+        """Return the end of the process's standard error output."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace")[-4000:]
 
     def stop(self) -> None:
-        """End it, by the end of its input or else by force."""
+        """Stop the process by closing its input, and kill it if necessary."""
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             with suppress(BrokenPipeError):
@@ -81,7 +81,7 @@ class _Child:
 
 
 class WarmSpark:
-    """A process that serves orders, as a context manager; after a failure the next starts anew."""
+    """Context manager of a process that executes orders; restarts it after a failure."""
 
     def __init__(self, module: str = _CHILD, *arguments: str, python: str = sys.executable) -> None:
         self._command = (python, "-m", module, *arguments)
@@ -99,11 +99,11 @@ class WarmSpark:
         self._stop()
 
     def order(self, order: dict[str, Any]) -> Sample:
-        """Let it write; raises ContestantError with the end of its log when it fails."""
+        """Execute a write; raise ContestantError with the end of the log if it fails."""
         return Sample(**self.ask(order))
 
     def ask(self, order: dict[str, Any]) -> Any:
-        """What it answers, from JSON; raises ContestantError as `order` does."""
+        """Return the response, parsed from JSON; raise ContestantError like `order`."""
         if self._child is None:
             self._child = _Child.start(self._command)
         answer = self._child.ask(json.dumps(order))
@@ -138,7 +138,7 @@ _QUEUE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkContestant:
-    """A writer (see `writers`), its producer options, and the codecs it is measured with.
+    """A writer (see `writers`), its producer options, and the codecs to measure.
 
     `columns` are expressions of the events' column `value`, `conf` are settings of the session;
     `python` is the interpreter of the driver and the workers.
@@ -154,21 +154,21 @@ class SparkContestant:
 
     @property
     def spark(self) -> tuple[str, str]:
-        """Those with the same share a warm Spark: the writer and the interpreter."""
+        """Key of the warm Spark to share: the writer and the interpreter."""
         return self.writer, self.python
 
     def keyed(self) -> SparkContestant:
-        """The same with a key in each record."""
+        """Return the contestant with a key in each record."""
         return replace(self, name=keyed(self.name), columns={**self.columns, "key": FLIGHT})
 
     def expected(self, records: int) -> int:
-        """How many of the records it leaves in its topic."""
+        """Return the number of records that it leaves in its topic."""
         return records if self.writer in DELIVERING else 0
 
     def order(
         self, topic: str, bootstrap_servers: str, records: int, codec: str = "none"
     ) -> dict[str, Any]:
-        """What a `WarmSpark` is told; an empty topic is for those with a column of topics."""
+        """Return the order for a `WarmSpark`; `topic` is empty if a column holds the topic."""
         settings = {"bootstrap.servers": bootstrap_servers, "compression.type": codec}
         return {
             "writer": self.writer,
@@ -182,7 +182,7 @@ class SparkContestant:
 
 
 def keyed(name: str) -> str:
-    """What a contestant is called when its records have keys."""
+    """Return the name of a contestant whose records have keys."""
     return f"{name}, keyed"
 
 
@@ -216,7 +216,7 @@ CONTESTANTS = (
 
 
 def present(log: Callable[[str], None]) -> list[SparkContestant]:
-    """Everyone, but those on pyspark 4.1 only where that is installed."""
+    """Return all contestants, including those that need pyspark 4.1 only if it is installed."""
     if PYTHON_41.exists():
         return list(CONTESTANTS)
     log(f"pyspark 4.1 is left out: there is no {PYTHON_41}")

@@ -1,4 +1,4 @@
-"""The sink in Spark beside its peers: JSON events from Parquet to a real Kafka, `local[1]`.
+"""Compare the sink with its peers: JSON events from Parquet to a real Kafka, `local[1]`.
 
 Each peer has a Spark of its own that stays warm; they take turns, round after round. Every measured
 write follows a small one of the same kind, so that no worker has to start. The first write of a
@@ -63,16 +63,16 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class SparkFigures:
-    """The series of each contestant and codec."""
+    """Series of each contestant and codec."""
 
     series: Sequence[Series]
 
     def tables(self) -> list[Table]:
-        """One."""
+        """Return one table."""
         return [spark_table(self.series)]
 
     def targets(self) -> list[Target]:
-        """Against the tuned JVM sink, and what a worker may use."""
+        """Return the targets relative to the tuned JVM sink, and the worker limits."""
         names = {"null keys": (OURS, JVM), "keyed": (keyed(OURS), keyed(JVM))}
         targets: list[Target] = []
         for kind, (ours, theirs) in names.items():
@@ -86,7 +86,7 @@ class SparkFigures:
         return [*targets, self._memory()]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [one.to_dict() for one in self.series]
 
     def _python(self, what: str, name: str, most: float) -> Target:
@@ -116,7 +116,7 @@ def _against_jvm(
 
 
 def spark_table(series: Sequence[Series], title: str = _TITLE, about: str = _ABOUT) -> Table:
-    """Rates, CPU by process, memory; ratios are to Spark's tuned sink with the same codec."""
+    """Return rates, CPU by process, and memory; ratios are relative to Spark's tuned sink."""
     rows = [
         (*compared(one, find(series, _reference(one), one.codec), digits=2), *_split(one))
         for one in series
@@ -131,7 +131,7 @@ def _reference(one: Series) -> str:
 
 
 def _split(one: Series) -> tuple[str, ...]:
-    """CPU of the JVM and of the Python workers, and memory of both."""
+    """Return the CPU use of the JVM and of the Python workers, and the memory of both."""
     if not one.samples:
         return ("-",) * 5
     return (
@@ -150,14 +150,14 @@ FIRST_WARM_UP = 400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """Events of each write, and rounds."""
+    """Events per write, and rounds."""
 
     records: int
     rounds: int
 
 
 def measure(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> SparkFigures:
-    """All rounds of all contestants and codecs."""
+    """Run all rounds of all contestants and codecs."""
     log(f"spark: making {plan.records:,} events")
     for records in (plan.records, WARM_UP, FIRST_WARM_UP):
         events_file(records)
@@ -198,7 +198,7 @@ def write(
     codec: str = "none",
     partitions: int = PARTITIONS,
 ) -> Sample:
-    """One write into a topic of its own, which is counted afterwards."""
+    """Write once into a new topic, and check the record count."""
     expected = contestant.expected(records)
     with fresh_topic(bootstrap_servers, expected, partitions=partitions) as topic:
         return spark.order(contestant.order(topic, bootstrap_servers, records, codec))
@@ -210,7 +210,7 @@ WANTED = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstWritePlan:
-    """Events of the write, and sessions of each contestant."""
+    """Events per write, and sessions per contestant."""
 
     records: int
     sessions: int
@@ -218,13 +218,13 @@ class FirstWritePlan:
 
 @dataclass(frozen=True, slots=True)
 class FirstWriteFigures:
-    """Both contestants."""
+    """Series of both contestants."""
 
     records: int
     series: Sequence[Series]
 
     def tables(self) -> list[Table]:
-        """One."""
+        """Return one table."""
         title = "First write of a fresh session: 131-byte JSON events from Parquet, local[1]"
         about = (
             f"{self.records:,} events; the clock starts when the session is there and the file's "
@@ -233,7 +233,7 @@ class FirstWriteFigures:
         return [spark_table(self.series, title, about)]
 
     def targets(self) -> list[Target]:
-        """Against the tuned JVM sink."""
+        """Return the target relative to the tuned JVM sink."""
         ours, theirs = find(self.series, OURS), find(self.series, JVM)
         ratio, figure = None, ""
         if ours and theirs:
@@ -243,14 +243,14 @@ class FirstWriteFigures:
         return [at_least(what, WANTED, "x", ratio, figure)]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [one.to_dict() for one in self.series]
 
 
 def measure_first_writes(
     bootstrap_servers: str, plan: FirstWritePlan, log: Callable[[str], None]
 ) -> FirstWriteFigures:
-    """All sessions, the contestants in turns."""
+    """Run all sessions, with the contestants in turn."""
     events_file(plan.records)
     configurations = [(each, Series(each.name, "none")) for each in (SINK, TUNED_JVM)]
     for number in range(plan.sessions):

@@ -1,4 +1,4 @@
-"""One property of a write varied: the number of partitions, of topics, of rows per Arrow batch.
+"""Vary one property of a write: the number of partitions, of topics, or of rows per Arrow batch.
 
 To partitions each write is made twice and the second is measured: during the first the broker
 creates the files and indexes of the topic, which takes longer than the records.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A contestant at one value of what is varied, and how many records it is given there."""
+    """A contestant at one value of the varied property, and its number of records."""
 
     contestant: SparkContestant
     point: int
@@ -43,7 +43,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """The series by contestant and point, and what the table says of them."""
+    """Series by contestant and point, and the texts of the table."""
 
     title: str
     axis: str
@@ -52,17 +52,17 @@ class Sweep:
     series: Mapping[tuple[str, int], Series] = field(default_factory=dict)
 
     def rate(self, contestant: str, point: int) -> float | None:
-        """Median records a second, if it was measured."""
+        """Return the median records per second, or None if not measured."""
         found = self.series.get((contestant, point))
         return found.rate if found and found.samples else None
 
     def kept(self, contestant: str, point: int, first: int) -> float | None:
-        """The rate at a point to that at another."""
+        """Return the rate at a point as a fraction of the rate at another."""
         here, there = self.rate(contestant, point), self.rate(contestant, first)
         return here / there if here and there else None
 
     def tables(self) -> list[Table]:
-        """One; ratios are to a contestant's first point."""
+        """Return one table; ratios are relative to a contestant's first point."""
         columns = ("sink", self.axis, "M rec/s", "min - max", "to the first", "CPU us/rec")
         rows = [
             (name, f"{point:,}", *self._cells(name, one))
@@ -72,11 +72,11 @@ class Sweep:
         return [Table(self.title, (*columns, "of that JVM", "Python"), rows, about)]
 
     def targets(self) -> list[Target]:
-        """As the part has it."""
+        """Return the targets that the part defines."""
         return self.judge(self)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """Return the figures as a JSON object."""
         return [{"point": point, **one.to_dict()} for (_, point), one in self.series.items()]
 
     def _cells(self, name: str, one: Series) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def run(
     rounds: int,
     log: Callable[[str], None],
 ) -> dict[tuple[str, int], Series]:
-    """All rounds: the contestants in turns, each with a warm Spark of its own."""
+    """Run all rounds, with the contestants in turn, each with its own warm Spark."""
     found = {
         (configuration.contestant.name, configuration.point): Series(
             configuration.contestant.name, "none"
@@ -135,7 +135,7 @@ _OURS, _JVM = SINK.keyed(), TUNED_JVM.keyed()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsPlan:
-    """Events of a write, of one by the JVM sink (which takes 20 times as long), and rounds."""
+    """Events per write, events per write of the JVM sink (20 times slower), and rounds."""
 
     records: int
     jvm_records: int
@@ -145,7 +145,7 @@ class PartitionsPlan:
 def measure_partitions(
     bootstrap_servers: str, plan: PartitionsPlan, log: Callable[[str], None]
 ) -> Sweep:
-    """All rounds."""
+    """Run all rounds."""
     records = {_OURS.name: plan.records, _JVM.name: plan.jvm_records}
     configurations = [
         Configuration(contestant=each, point=point, records=records[each.name])
@@ -176,7 +176,7 @@ def _write_to_partitions(
 
 
 def judge_partitions(found: Sweep) -> list[Target]:
-    """What the sink must keep."""
+    """Return the targets for many partitions."""
     least, most = PARTITION_COUNTS[0], PARTITION_COUNTS[-1]
     what = f"Spark, {least:,} to {most:,} partitions: share of the rate kept"
     return [at_least(what, KEPT_WITH_PARTITIONS, "x", found.kept(_OURS.name, most, least))]
@@ -188,7 +188,7 @@ KEPT_WITH_TOPICS = 0.7
 
 
 def measure_topics(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> Sweep:
-    """All rounds."""
+    """Run all rounds."""
     for size in (WARM_UP, plan.records):
         events_file(size)
     configurations = [
@@ -220,7 +220,7 @@ def _write_to_topics(
 
 
 def judge_topics(found: Sweep) -> list[Target]:
-    """What the sink must keep."""
+    """Return the targets for many topics."""
     one, many = TOPIC_COUNTS
     what = f"Spark, {one} to {many} topics: share of the rate kept"
     return [at_least(what, KEPT_WITH_TOPICS, "x", found.kept(SINK.name, many, one))]
@@ -234,7 +234,7 @@ KEPT_WITH_SHORT_BATCHES = 0.7
 def measure_arrow_batches(
     bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]
 ) -> Sweep:
-    """All rounds."""
+    """Run all rounds."""
     events_file(plan.records)
     configurations = [
         Configuration(contestant=each, point=point, records=plan.records)
@@ -260,7 +260,7 @@ def _write_arrow_batches(
 
 
 def judge_arrow_batches(found: Sweep) -> list[Target]:
-    """What the sink must keep."""
+    """Return the targets for small Arrow batches."""
     many, few = BATCH_ROWS
     ours = found.kept(SINK.name, few, many)
     bare = found.kept(NULL_SINK.name, few, many)

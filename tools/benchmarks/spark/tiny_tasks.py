@@ -1,4 +1,4 @@
-"""What keeping a session across tasks saves: `python -m tools.benchmarks.spark.tiny_tasks`.
+"""Measure the gain from reusing sessions: `python -m tools.benchmarks.spark.tiny_tasks`.
 
 One Spark job of many tiny tasks, written by this sink as it is, and by the same sink with a session
 of its own for every task; on a real Kafka, in turn. Producer states are counted on the broker with
@@ -44,15 +44,15 @@ _CORES = 2
 
 
 class SessionPerTaskDataSource(KafkaProdDataSource):
-    """This sink, but for keeping its session: every task makes one and drops it."""
+    """This sink without session reuse: every task creates and closes its own session."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(...)``."""
+        """Return the name for ``format(...)``."""
         return "kafkaprod-session-per-task"
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
-        """The usual writer, in whose tasks giving a session back means dropping it."""
+        """Return the usual writer, with tasks that close their session instead of reusing it."""
         writer = super().writer(schema, overwrite)
         run = writer.task.run
 
@@ -68,7 +68,7 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One job: seconds, connections opened, producer states left on the broker."""
+    """One job: seconds, connections opened, and producer states left on the broker."""
 
     seconds: float
     connections: int
@@ -76,7 +76,7 @@ class Run:
 
 
 def main() -> None:
-    """Run both in turn and print the medians."""
+    """Run both variants in turn and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -129,7 +129,7 @@ def _job(spark: SparkSession, bootstrap_servers: str, name: str, tasks: int) -> 
 
 
 def _producer_states(bootstrap_servers: str, topic: str) -> int:
-    """Producer ids that the broker remembers for the topic, over all its partitions."""
+    """Return the number of producer IDs that the broker keeps for the topic, in all partitions."""
     wanted = [{"name": topic, "partition_indexes": list(range(PARTITIONS))}]
     with RawClient(bootstrap_servers) as client:
         answer = client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=wanted)

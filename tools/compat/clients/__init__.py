@@ -1,1 +1,1 @@
-"""Foreign clients, unchanged, against the embedded broker; see `tools.compat.client_matrix`."""
+"""Unmodified third-party clients against the embedded broker; see `tools.compat.client_matrix`."""

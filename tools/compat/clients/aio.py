@@ -1,4 +1,4 @@
-"""aiokafka: the protocol on asyncio."""
+"""Checks of aiokafka, an asyncio client."""
 
 from __future__ import annotations
 

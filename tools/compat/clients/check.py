@@ -1,4 +1,4 @@
-"""What a client is asked to do, and what a check of it is."""
+"""Tasks and checks of a client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _numbers = itertools.count(1)
 
 
 class Task(StrEnum):
-    """The columns of the matrix."""
+    """Columns of the matrix."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -30,7 +30,7 @@ Check: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRow:
-    """A client and the tasks that it can do at all."""
+    """A client and the tasks that it supports."""
 
     name: str
     version: str
@@ -38,12 +38,12 @@ class ClientRow:
 
 
 def new_topic() -> str:
-    """A name that no other check uses; the broker makes topics on first use."""
+    """Return an unused topic name; the broker creates the topic on first use."""
     return f"matrix-{next(_numbers)}"
 
 
 def expect(found: object, wanted: object) -> None:
-    """Compare.
+    """Raise AssertionError unless both values are equal.
 
     Raises:
         AssertionError: they differ.

@@ -1,4 +1,4 @@
-"""confluent-kafka: librdkafka in Python."""
+"""Checks of confluent-kafka, which wraps librdkafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 20
 
 
 def fill(servers: str, codec: str = "none") -> str:
-    """A new topic of three partitions with all values."""
+    """Create a topic of three partitions with all values."""
     topic = Admin(servers).create_topic(new_topic(), 3, 3)
     settings = {"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": codec}
     producer = Producer(settings)
@@ -27,7 +27,7 @@ def fill(servers: str, codec: str = "none") -> str:
 
 
 def values_in(servers: str, topic: str) -> list[str]:
-    """What a topic holds, sorted as the values are."""
+    """Return the values in a topic, sorted."""
     found = ((record.value or b"").decode() for record in by_confluent(servers, topic))
     return sorted(found, key=lambda value: int(value.rpartition("-")[2]))
 

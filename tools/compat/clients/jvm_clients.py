@@ -1,4 +1,4 @@
-"""Command line clients (Kafka's tools, kcat) and Spark's own connector."""
+"""Checks of command line clients (Kafka's tools, kcat) and Spark's own connector."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def main() -> None:
 
 
 def _elsewhere(task: Task) -> Check:
-    """A check in the environment whose Spark fits the connector's archives."""
+    """Return a check that runs in the environment whose Spark fits the connector's archives."""
 
     def run(servers: str) -> None:
         line = [str(PYTHON), "-m", "tools.compat.clients.jvm_clients", task, servers]
@@ -245,7 +245,7 @@ def _version() -> str:
 
 
 def spark() -> ClientRow:
-    """The row; its version is that of the other environment."""
+    """Return the row; its version is that of the other environment."""
     return ClientRow(
         name='Spark: format("kafka"), batch and stream, source and sink',
         version=_version().strip(),

@@ -1,4 +1,4 @@
-"""kafka-python: the protocol in pure Python."""
+"""Checks of kafka-python, a pure Python client."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _coordinator(world: World, version: int) -> None:
 
 @play
 def _strangers(world: World, api: ApiKey, version: int) -> None:
-    """Members that no group has."""
+    """Use members that no group has."""
     _find(world)
     for group, member in ((world.topic, "x"), (world.topic, ""), ("", "x")):
         values = {"group_id": group, "member_id": member, "generation_id": 3}
@@ -193,7 +193,7 @@ def _join(world: World, version: int) -> None:
 
 @play
 def _offsets(world: World, version: int) -> None:
-    """Commits without members, and what is read back."""
+    """Commit offsets without members and read them back."""
     _find(world)
     world.create(2)
     asked = [
@@ -278,7 +278,7 @@ def _topic_scenarios() -> Iterator[Scenario]:
 
 
 def admin_scenarios() -> Iterator[Scenario]:
-    """Everything but records."""
+    """Return all scenarios that involve no records."""
     yield from _topic_scenarios()
     for version in range(14):
         yield Scenario(f"metadata {version}", _metadata(version, ["own"]))

@@ -1,4 +1,4 @@
-"""Batches whose header is right and whose records are not: one flaw each, in every codec.
+"""Batches with a valid header and invalid records: one flaw each, in every codec.
 
 The records are written by hand, field by field, so that each field can be wrong alone. Source of
 the layout: Kafka's ``DefaultRecord``.
@@ -26,7 +26,7 @@ WITH_FLAWS = (Codec.NONE, Codec.GZIP, Codec.ZSTD)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """The fields of a record; `size` is what its length says, None the truth."""
+    """Fields of a record; `size` overrides the length field unless None."""
 
     delta: int = 0
     attributes: int = 0
@@ -37,7 +37,7 @@ class Raw:
     size: int | None = None
 
     def bytes(self) -> bytes:
-        """The record with its length in front."""
+        """Return the record preceded by its length."""
         body = struct.pack("b", self.attributes) + varint(self.time) + varint(self.delta)
         body += self.key + self.value + self.headers
         return varint(len(body) if self.size is None else self.size) + body
@@ -45,7 +45,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A batch of two records, the second of which is `second`, and what is around them.
+    """A batch of two records, the second of which is `second`, and its surroundings.
 
     `count` is what the header says; `behind` follows the last record; `change` is done to the
     compressed bytes.
@@ -59,7 +59,7 @@ class Body:
     change: Callable[[bytes], bytes] = bytes
 
     def batch(self, codec: Codec) -> bytes:
-        """The whole batch, its time the present, its checksum right."""
+        """Return the whole batch with the current time and a correct checksum."""
         section = self.first.bytes() + self.second.bytes() + self.behind
         wire = self.change(compress(codec, section))
         now = int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""Scenarios of configs that are changed: of brokers, groups and topics, by both APIs."""
+"""Scenarios of config changes: of brokers, groups and topics, with both APIs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _asked(resource: tuple[int, str], *names: str) -> dict[str, Any]:
 
 
 def _until(world: World, resource: tuple[int, str], name: str, value: str | None) -> None:
-    """Wait until a value is in force; None until there is none."""
+    """Wait until a value is in effect; None waits until it is unset."""
     deadline = time.monotonic() + SOCKET_SECONDS
     while time.monotonic() < deadline:
         found = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **_asked(resource, name)).results[0]
@@ -49,7 +49,7 @@ def _until(world: World, resource: tuple[int, str], name: str, value: str | None
 
 
 def _brokers(world: World) -> None:
-    """Of the only broker, and of all of them; what a topic says of it."""
+    """Change configs of the only broker and of all brokers, and describe a topic."""
     world.create()
     everybody, one, topic = (BROKER, ""), (BROKER, "1"), (TOPIC, world.topic)
     _describe(world, one, "message.max.bytes", "node.id", FLUSH)
@@ -86,7 +86,7 @@ def _refused_of_brokers(world: World, name: str) -> None:
 
 
 def _others(world: World) -> None:
-    """Resources that are not there, or have no configs."""
+    """Use resources that do not exist or have no configs."""
     for resource in (
         (BROKER, "9"),
         (BROKER, "x"),
@@ -119,7 +119,7 @@ def _groups(world: World) -> None:
 
 
 def _legacy(version: int) -> Play:
-    """AlterConfigs replaces everything."""
+    """Use AlterConfigs, which replaces all configs."""
 
     def alter(world: World, kind: int, name: str, **configs: str | None) -> None:
         given = [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()]
@@ -155,13 +155,13 @@ def _legacy(version: int) -> Play:
 
 
 def _listed(world: World) -> None:
-    """What there is to describe; of topics, others have more of them."""
+    """List what can be described; of topics only this one, because others exist."""
     for version, kinds in ((0, []), (1, [BROKER, LOGGER]), (1, [GROUP]), (1, [77]), (1, [16])):
         world.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
 
 
 def config_scenarios() -> Iterator[Scenario]:
-    """Everything about configs but those of topics alone."""
+    """Return all config scenarios, except those of topics only."""
     yield Scenario("configs of brokers", _brokers)
     for name in ("", "1"):
         yield Scenario(f"configs of broker '{name}', refused", _refused_of_brokers(name))

@@ -19,7 +19,7 @@ BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})
 
 
 class Member:
-    """A group's member at one JoinGroup version, and the versions that came along with it."""
+    """A group member at one JoinGroup version, with the versions released together with it."""
 
     def __init__(self, world: World, version: int, instance: str | None = None) -> None:
         self.world = world
@@ -29,7 +29,7 @@ class Member:
         self.generation = -1
 
     def join(self, protocols: Any = RANGE, **changes: Any) -> None:
-        """Join, a second time where an id has to come first."""
+        """Join, twice if the first response only assigns the member ID."""
         values = {
             "group_id": self.world.topic,
             "session_timeout": timedelta(seconds=10),
@@ -46,7 +46,7 @@ class Member:
             self.join(protocols, **changes)
 
     def sync(self, assignment: bytes | None = b"mine", **changes: Any) -> None:
-        """Ask for the assignment; with one, give it."""
+        """Sync the group, with an assignment if given."""
         mine = [{"member_id": self.id, "assignment": assignment}]
         values = {
             "protocol_type": "consumer",
@@ -56,7 +56,7 @@ class Member:
         self.say(ApiKey.SYNC_GROUP, min(self.version, 5), **values | changes)
 
     def say(self, api: ApiKey, version: int, **changes: Any) -> None:
-        """Ask as this member."""
+        """Send a request as this member."""
         values = {
             "group_id": self.world.topic,
             "member_id": self.id,
@@ -76,7 +76,7 @@ class Member:
         self.say(ApiKey.OFFSET_COMMIT, 8, topics=topics, **changes)
 
     def leave(self, member_id: str, instance: str | None) -> None:
-        """Let somebody leave."""
+        """Remove a member from the group."""
         one = {"member_id": member_id, "group_instance_id": instance}
         self.say(ApiKey.LEAVE_GROUP, 4, members=[one])
 
@@ -85,7 +85,7 @@ class Member:
 
 
 def find(world: World) -> None:
-    """Wait until the group's coordinator is there."""
+    """Wait until the group's coordinator is available."""
     values = {"key": world.topic, "key_type": 0}
     world.wait_for(ApiKey.FIND_COORDINATOR, 2, ErrorCode.coordinator_not_available, **values)
     for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
@@ -94,7 +94,7 @@ def find(world: World) -> None:
 
 @play
 def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
-    """A static member that comes back under its instance id, and what its former self hears."""
+    """Let a static member return with its instance ID, and send a request as its former self."""
     world.create()
     find(world)
     former = Member(world, version, "i")
@@ -119,7 +119,7 @@ def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
 
 
 def _returns_early(world: World) -> None:
-    """A static member that comes back before there is an assignment."""
+    """Let a static member return before there is an assignment."""
     find(world)
     former, back = Member(world, 9, "i"), Member(world, 9, "i")
     former.join()
@@ -156,7 +156,7 @@ def _sessions(world: World, version: int) -> None:
 
 
 def _commits(world: World) -> None:
-    """Offsets of members, of strangers, and of nobody."""
+    """Commit offsets as a member, as an unknown member, and without a member."""
     world.create()
     find(world)
     nobody = Member(world, 9)
@@ -175,7 +175,7 @@ def _commits(world: World) -> None:
 
 
 def _pending(world: World) -> None:
-    """An id that was given out, before anybody joined with it."""
+    """Use an assigned member ID before joining with it."""
     find(world)
     member = Member(world, 9)
     values: dict[str, Any] = {"protocol_type": "consumer", "protocols": RANGE, "member_id": ""}
@@ -191,7 +191,7 @@ def _pending(world: World) -> None:
 
 
 def group_scenarios() -> Iterator[Scenario]:
-    """Everything that one member can do."""
+    """Return all scenarios of a single member."""
     for version in (5, 7, 8, 9):
         yield Scenario(f"static member {version}, it comes back", _returns(version))
     yield Scenario("static member 9, it comes back with more protocols", _returns(9, BOTH))

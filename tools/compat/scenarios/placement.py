@@ -1,4 +1,4 @@
-"""Scenarios of where partitions lie and who leads them, on one node; and what a client may do."""
+"""Scenarios of partition placement and leaders on one node, and of authorized operations."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _elect(world: World, version: int, kind: int) -> None:
 
 
 def _delete_offsets(world: World) -> None:
-    """Of nobody's group, then of one that has offsets, then of one with a member."""
+    """Delete offsets of a missing group, a group with offsets, and a group with a member."""
     world.create(2)
     find(world)
 
@@ -118,7 +118,7 @@ def _delete_offsets(world: World) -> None:
 
 
 def _operations(world: World) -> None:
-    """The bit fields of what a client may do."""
+    """Return the bit fields of authorized operations."""
     world.create()
     find(world)
     nobody = Member(world, 9)
@@ -142,7 +142,7 @@ def _operations(world: World) -> None:
 
 
 def placement_scenarios() -> Iterator[Scenario]:
-    """Assignments, reassignments, elections, offsets that are deleted."""
+    """Return scenarios of assignments, reassignments, elections, and deleted offsets."""
     for name, assignments in _ASSIGNMENTS.items():
         for version in (0, 3):
             play = _grow(version, assignments, validate=False)

@@ -1,4 +1,4 @@
-"""Values of a broker's responses that are comparable, and what differs by nature."""
+"""Convert responses to comparable values, without values that differ by nature."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CONFIGS = (
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """A value of a response, comparable."""
+    """Return a value of a response in comparable form."""
     if name in _TEXTS:
         return "text" if value else "no text"
     if name == "records":
@@ -85,7 +85,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _place(value: Any) -> tuple[Any, ...]:
-    """The order of an answer's items means nothing."""
+    """Return the sort key of an item in a response, because the order is arbitrary."""
     if not isinstance(value, dict):
         return ()
     return tuple(str(value.get(name)) for name in _ORDERED)
@@ -98,7 +98,7 @@ def _id(value: Any) -> str:
 
 
 def moment(milliseconds: int) -> str | int:
-    """A time in milliseconds since 1970, where it is not that of the test's own run."""
+    """Return a time in ms since 1970, or a placeholder if it is that of the test run."""
     near = abs(milliseconds - time.time() * 1000) < _DAY_MS
     return "now" if near else milliseconds
 
@@ -111,7 +111,7 @@ def _configs(configs: Any) -> Any:
 
 
 def batches(data: bytes) -> list[Any]:
-    """What a fetched log holds; a last batch that is cut short does not count."""
+    """Return the batches of a fetched log, without a truncated last batch."""
     found = []
     while len(data) >= HEADER_SIZE and (header := BatchHeader.parse(data)).size <= len(data):
         found.append(_batch(data[: header.size], header))
@@ -144,7 +144,7 @@ def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
 
 
 def differing(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two plain values differ: path, theirs, ours; what has another shape differs as one."""
+    """Return (path, theirs, ours) where two plain values differ; other shapes differ as a whole."""
     if isinstance(kafka, dict) and isinstance(ours, dict) and kafka.keys() == ours.keys():
         for key in kafka:
             yield from differing(kafka[key], ours[key], f"{path}.{key}" if path else str(key))
@@ -169,7 +169,7 @@ HOUR_MS = 3_600_000
 
 
 def changed(offset: int, kind: str, value: int, *, count: int = 2, crc: bool = True) -> bytes:
-    """A good batch with one field of its header replaced."""
+    """Return a valid batch with one header field replaced."""
     data = batch(count)
     struct.pack_into(kind, data, offset, value)
     if crc and offset > CRC_OFFSET:
@@ -178,7 +178,7 @@ def changed(offset: int, kind: str, value: int, *, count: int = 2, crc: bool = T
 
 
 def _body(change: Callable[[bytearray], None]) -> bytes:
-    """A batch of two records with another body, and the right length and checksum."""
+    """Return a batch of two records with another body, and the right length and checksum."""
     data = batch(2)
     change(data)
     struct.pack_into(">i", data, LENGTH, len(data) - 12)

@@ -105,7 +105,7 @@ def _none(world: World, /, version: int, **values: object) -> None:
 
 @play
 def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
-    """The same partition several times in a request, or in several items of its topic."""
+    """Send the same partition twice in a request, or in several items of its topic."""
     world.create()
     data = [{"index": 0, "records": records} for records in batches]
     parts = [data] if one_topic else [[one] for one in data]
@@ -130,7 +130,7 @@ def _twice_scenarios() -> Iterator[Scenario]:
 
 
 def _partly(world: World) -> None:
-    """One partition is good, one broken, one missing."""
+    """Send one valid, one broken, and one missing partition."""
     world.create(2)
     broken = BATCHES["a wrong checksum"]()
     data = [
@@ -142,7 +142,7 @@ def _partly(world: World) -> None:
 
 
 def _half_an_old_time(world: World) -> None:
-    """Records of different times, one of them not allowed."""
+    """Send records with different times, one of them not allowed."""
     world.create(message_timestamp_before_max_ms="1000000")
     data = batch(2)
     struct.pack_into(">q", data, 27, 5)
@@ -167,7 +167,7 @@ def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
 
 
 def _record_scenarios() -> Iterator[Scenario]:
-    """What is inside of a batch."""
+    """Return scenarios of the records in a batch."""
     for name, body in BODIES.items():
         for codec in WITH_FLAWS:
             yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))

@@ -1,4 +1,4 @@
-"""One scenario's broker: a raw client, a topic of its own, and what was answered."""
+"""Broker of one scenario: a raw client, a new topic, and the recorded responses."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is asked of both brokers, under a name that says so."""
+    """A named sequence of requests to both brokers."""
 
     name: str
     play: Play
 
 
 class World:
-    """Requests to one broker; `seen` collects the answers as plain values."""
+    """Requests to one broker; `seen` collects the responses as plain values."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.topic = topic
@@ -60,7 +60,7 @@ class World:
         create(self.client, self.topic, partitions, **configs)
 
     def producer(self, name: str = "p") -> int:
-        """A producer id, the same for the same name."""
+        """Return a producer ID, the same one for the same name."""
         if name not in self._producers:
             self._producers[name] = new_producer_id(self.client)
         return self._producers[name]
@@ -72,7 +72,7 @@ class World:
         return self._topic_id
 
     def ask(self, api: ApiKey, version: int, **values: Any) -> Any:
-        """Send a request and note the answer, or that the connection ended."""
+        """Send a request and record the response, or that the connection was closed."""
         label = f"{len(self.seen) + 1} {api.name.lower()}"
         self.last = None
         try:
@@ -87,7 +87,7 @@ class World:
         return self.seen[label]
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
-        """Ask until the answer is not this error any more: a real broker's news travel."""
+        """Repeat a request until this error is gone: a real broker needs time to update."""
         deadline = time.monotonic() + SOCKET_SECONDS
         while error.name in repr(self.client.call(api, version, **values)):
             if time.monotonic() > deadline:
@@ -95,7 +95,7 @@ class World:
             time.sleep(0.05)
 
     def produce(self, records: bytes | None, version: int = 9, **changes: Any) -> Any:
-        """Produce to partition 0; `topic` and `partition` may be others, `acks` too."""
+        """Produce to partition 0, or to another `topic` and `partition`, with other `acks`."""
         data = {"index": changes.pop("partition", 0), "records": records}
         item = {"name": changes.pop("topic", self.topic), "partition_data": [data]}
         if version >= 13:
@@ -106,7 +106,7 @@ class World:
         return self.ask(ApiKey.PRODUCE, version, **values)
 
     def _silent(self, version: int, values: Any) -> None:
-        """Without an answer: the next request tells whether the connection lives."""
+        """Send a request without a response; the next one shows whether the connection is open."""
         self.client.send(ApiKey.PRODUCE, version, **values)
         self.ask(ApiKey.METADATA, 9, topics=[])
 
@@ -125,7 +125,7 @@ class World:
 
 
 def keep_everything(bootstrap_servers: str) -> None:
-    """Let the embedded broker have log.retention.ms=-1, as the Kafka that is compared with."""
+    """Set log.retention.ms=-1 on the embedded broker, as on the Kafka that it is compared with."""
     change = {"name": "log.retention.ms", "config_operation": 0, "value": "-1"}
     brokers = {"resource_type": 4, "resource_name": "", "configs": [change]}
     with RawClient(bootstrap_servers) as client:
@@ -134,7 +134,7 @@ def keep_everything(bootstrap_servers: str) -> None:
 
 
 def run(scenario: Scenario, bootstrap_servers: str, number: int) -> dict[str, Any]:
-    """Play one scenario; an exception is an answer too."""
+    """Run one scenario; an exception is recorded like a response."""
     world = World(bootstrap_servers, f"compared-{number:04}")
     try:
         scenario.play(world)

@@ -1,4 +1,4 @@
-"""Stands for pandas in a measured worker's path: this sink needs none.
+"""Stub that hides pandas from measured workers, because this sink does not need it.
 
 Where it is installed, pyarrow imports it when PySpark packs the answer of a worker's first task.
 """

@@ -1,1 +1,1 @@
-"""The steps of each party: a driver's planning, its tasks, commit() and abort(); and the faults."""
+"""Steps of each actor: a driver's planning, its tasks, commit() and abort(); and the faults."""

@@ -1,4 +1,4 @@
-"""abort() on the driver: Spark calls it when a task has failed for good or commit() has raised."""
+"""Steps of abort(), which Spark calls after a task fails permanently or commit() raises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def start(context: Context, world: World, index: int) -> Successors:
-    """InitProducerId on the scope's transactional id, where a decision may be under way."""
+    """InitProducerId for the scope's transactional ID, if a decision may be in progress."""
     driver = world.drivers[index]
     if not (context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
         driver = driver._replace(pc=Pc.ABORT_OURS)
@@ -37,7 +37,7 @@ def start(context: Context, world: World, index: int) -> Successors:
 
 
 def look(context: Context, world: World, index: int) -> Successors:
-    """The log is read without a fence."""
+    """Read the log without fencing."""
     successors: Successors = []
     for how, log, after in reads(world):
         step = next_planning_step(log)
@@ -51,13 +51,13 @@ def look(context: Context, world: World, index: int) -> Successors:
 
 
 def finish(context: Context, world: World, index: int) -> Successors:
-    """What is decided is committed, and nothing appended."""
+    """Commit the decided transactions without appending a record."""
     driver = stopped(world.drivers[index])
     return _commit_decided(context, world, index, driver, "; the query fails")
 
 
 def read(context: Context, world: World, index: int) -> Successors:
-    """The log is read, and the next step follows from it."""
+    """Read the log and choose the next step."""
     successors: Successors = []
     for how, log, after in reads(world):
         first = log if log != world.log else None
@@ -68,7 +68,7 @@ def read(context: Context, world: World, index: int) -> Successors:
 
 
 def end(context: Context, world: World, index: int) -> Successors:
-    """What is decided is committed."""
+    """Commit the decided transactions."""
     driver = world.drivers[index]._replace(pc=Pc.ABORT_DONE)
     return _commit_decided(context, world, index, driver)
 
@@ -76,7 +76,7 @@ def end(context: Context, world: World, index: int) -> Successors:
 def _commit_decided(
     context: Context, world: World, index: int, after: Driver, then: str = ""
 ) -> Successors:
-    """Roll forward, and go on as `after`."""
+    """Roll forward and continue with `after`."""
     decided = world.drivers[index].decided
     if decided is None:
         raise ValueError("nothing is decided")
@@ -87,7 +87,7 @@ def _commit_decided(
 
 
 def done(context: Context, world: World, index: int) -> Successors:
-    """The done record is appended, unless another driver has fenced this one by now."""
+    """Append the done record, unless another driver has fenced this one."""
     driver = world.drivers[index]
     if driver.decided is None:
         raise ValueError("nothing is decided")
@@ -100,7 +100,7 @@ def done(context: Context, world: World, index: int) -> Successors:
 
 
 def give_up(context: Context, world: World, index: int) -> Successors:
-    """The mark is appended by which a commit() that still runs is refused."""
+    """Append the record that makes a running commit() fail."""
     driver = world.drivers[index]
     if driver.seen is None or isinstance(driver.seen, Decided):
         raise ValueError("nothing is given up")
@@ -111,7 +111,7 @@ def give_up(context: Context, world: World, index: int) -> Successors:
 
 
 def ours(context: Context, world: World, index: int) -> Successors:
-    """What no decision holds is aborted, and the query has failed."""
+    """Abort transactions that are in no decision; the query has failed."""
     driver = world.drivers[index]
     kept = () if driver.decided is None else driver.decided.transactions
     world = broker.abort(world, [each for each in driver.ours if each not in kept])

@@ -1,4 +1,4 @@
-"""commit() on the driver, step by step."""
+"""Steps of commit() on the driver."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def first(context: Context, world: World, index: int) -> Successors:
-    """InitProducerId on the scope's transactional id."""
+    """InitProducerId for the scope's transactional ID."""
     if context.rules.fence_first:
         return [_fence(world, index, Pc.COMMIT_SECOND)]
     return _read(world, index, Pc.COMMIT_SECOND)
 
 
 def second(context: Context, world: World, index: int) -> Successors:
-    """The log is read, and the next step follows from it."""
+    """Read the log and choose the next step."""
     if context.rules.fence_first:
         found = _read(world, index, Pc.COMMIT_SECOND)
     else:
@@ -40,7 +40,7 @@ def second(context: Context, world: World, index: int) -> Successors:
 
 
 def append(context: Context, world: World, index: int) -> Successors:
-    """The decision is appended in the epoch of the fence."""
+    """Append the decision with the epoch of the fence."""
     driver = world.drivers[index]
     decided = driver.decided
     if decided is None:
@@ -64,7 +64,7 @@ def append(context: Context, world: World, index: int) -> Successors:
 
 
 def roll_forward(context: Context, world: World, index: int) -> Successors:
-    """What was found decided is committed, whoever has decided it."""
+    """Commit the decision that was found, regardless of which driver made it."""
     driver = world.drivers[index]
     if driver.decided is None:
         raise ValueError("nothing is decided")
@@ -76,7 +76,7 @@ def roll_forward(context: Context, world: World, index: int) -> Successors:
 
 
 def end(context: Context, world: World, index: int) -> Successors:
-    """One transaction of the own decision is committed."""
+    """Commit one transaction of the driver's own decision."""
     if not world.drivers[index].todo:
         return [("nothing is to be committed", _next(context, world, index))]
     ended = world.drivers[index].todo[0].name
@@ -89,7 +89,7 @@ def end(context: Context, world: World, index: int) -> Successors:
 
 
 def done(context: Context, world: World, index: int) -> Successors:
-    """The done record is appended; after a decision that was found, the batch's own turn comes."""
+    """Append the done record; after a decision that was found, continue with the own batch."""
     driver = world.drivers[index]
     if driver.decided is None:
         raise ValueError("nothing is decided")
@@ -109,7 +109,7 @@ def done(context: Context, world: World, index: int) -> Successors:
 
 
 def found(context: Context, world: World, index: int) -> Successors:
-    """It is appended that this run has found the batch written."""
+    """Append a record that this run has found the batch already written."""
     driver = world.drivers[index]
     if driver.seen is None:
         raise ValueError("the log has been read")
@@ -130,7 +130,7 @@ def found(context: Context, world: World, index: int) -> Successors:
 
 
 def list_orphans(context: Context, world: World, index: int) -> Successors:
-    """ListTransactions."""
+    """Call ListTransactions."""
     driver = world.drivers[index]
     todo = context.orphans(world, index, given_up=True)
     pc = Pc.SWEEP if todo else Pc.SPARK_LOG
@@ -139,7 +139,7 @@ def list_orphans(context: Context, world: World, index: int) -> Successors:
 
 
 def sweep(context: Context, world: World, index: int) -> Successors:
-    """EndTxn(abort) of what was listed."""
+    """Call EndTxn(abort) for the listed transactions."""
     driver = world.drivers[index]
     world = broker.abort(world, driver.todo)
     label = f"aborts {_names(driver.todo)}"
@@ -148,7 +148,7 @@ def sweep(context: Context, world: World, index: int) -> Successors:
 
 
 def spark_log(context: Context, world: World, index: int) -> Successors:
-    """Spark writes its commit log, which refuses a batch that is in it already."""
+    """Write Spark's commit log, which rejects a batch that it already contains."""
     driver = world.drivers[index]
     if driver.ghost:
         return [
@@ -171,7 +171,7 @@ def spark_log(context: Context, world: World, index: int) -> Successors:
 
 
 def raised(world: World, index: int) -> World:
-    """commit() has raised: Spark calls abort() with the same messages."""
+    """Let commit() raise: Spark calls abort() with the same messages."""
     driver = world.drivers[index]
     if driver.ghost:
         return with_driver(world, index, stopped(driver))
@@ -187,7 +187,7 @@ def raised(world: World, index: int) -> World:
 
 
 def _fenced(context: Context, world: World, index: int) -> World:
-    """commit() raises, and has certainly decided nothing: it aborts what it would have decided.
+    """Let commit() fail, having decided nothing: it aborts what it would have decided.
 
     `never_decided` keeps what an earlier call of the same tasks has decided; there is none.
     """
@@ -217,7 +217,7 @@ def _ask(context: Context, world: World, index: int) -> World:
 
 
 def _again(driver: Driver) -> Driver:
-    """As the driver begins again, where it does not know what has become of an append."""
+    """Restart the steps of a driver that does not know whether its append succeeded."""
     return Driver(
         Pc.COMMIT_FIRST,
         batch=driver.batch,
@@ -231,7 +231,7 @@ def _again(driver: Driver) -> Driver:
 
 
 def _all_open(context: Context, world: World, ours: tuple[Transaction, ...]) -> bool:
-    """DescribeTransactions. A log read in the same step changes nothing that it looks at."""
+    """Call DescribeTransactions; reading the log in the same step does not change its result."""
     good = broker.UNFINISHED if context.rules.commits_empty else {Status.OPEN}
     return all(broker.status_of(world, each) in good for each in ours)
 
@@ -243,7 +243,7 @@ def _carry_out(driver: Driver, decided: Decided[Transaction], pc: Pc) -> Driver:
 
 
 def _next(context: Context, world: World, index: int) -> World:
-    """The step behind the one that has succeeded."""
+    """Return the step after the one that has succeeded."""
     driver = world.drivers[index]
     order = context.rules.deciding
     pc = order[order.index(driver.pc) + 1]

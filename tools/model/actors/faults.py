@@ -1,4 +1,4 @@
-"""What may go wrong, or happen late, beside any driver's own steps."""
+"""Faults and delayed events that occur independently of a driver's own steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IDLE = ENDED | {Pc.DOWN}
 
 
 def faults(world: World) -> Iterator[tuple[str, str, World]]:
-    """(who, what, world behind it) of everything that may happen now."""
+    """Return (actor, event, next world) of every fault that can happen now."""
     for zombie in sorted(set(world.zombies)):
         yield "lost attempt", f"wakes up and writes {zombie.name}", tasks.wake(world, zombie)
     if world.budget.timeouts:
@@ -67,7 +67,7 @@ def _crashes(world: World, index: int) -> Successors:
 
 
 def _interrupt(world: World) -> World:
-    """commit() raises for Spark and goes on all the same, in a driver of its own."""
+    """Let commit() raise in Spark but continue, as a separate driver."""
     left = world.budget._replace(interrupts=world.budget.interrupts - 1)
     holder = 1 if world.holder == 0 else world.holder
     ghost = world.drivers[0]._replace(ghost=True)

@@ -1,4 +1,4 @@
-"""A micro-batch begins: Spark's commit log names it, and the log is read without a fence."""
+"""Start of a micro-batch: Spark's commit log determines it, and the log is read unfenced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def start(context: Context, world: World, index: int) -> Successors:
-    """Spark starts the query at what its commit log lacks; also while another driver runs."""
+    """Start the query at the batch after Spark's commit log, even while another driver runs."""
     runner = context.scenario.runners[index]
     batch = world.spark[runner.checkpoint]
     if batch == context.scenario.batches:
@@ -33,7 +33,7 @@ def start(context: Context, world: World, index: int) -> Successors:
 
 
 def read(context: Context, world: World, index: int) -> Successors:
-    """The log is read to its end."""
+    """Read the log to its end."""
     driver = world.drivers[index]
     successors: Successors = []
     for how, log, after in reads(world):
@@ -48,7 +48,7 @@ def read(context: Context, world: World, index: int) -> Successors:
 
 
 def end(context: Context, world: World, index: int) -> Successors:
-    """What is decided is committed."""
+    """Commit the decided transactions."""
     driver = world.drivers[index]
     if driver.decided is None:
         raise ValueError("nothing is decided")
@@ -60,7 +60,7 @@ def end(context: Context, world: World, index: int) -> Successors:
 
 
 def _tasks(world: World, index: int, driver: Driver) -> World:
-    """The tasks start, with a nonce that no transaction has."""
+    """Start the tasks with a nonce that no transaction uses."""
     used = {each.nonce for each, _ in world.transactions}
     used.update(each.nonce for each in world.zombies)
     used.update(each.nonce for each in world.drivers)
@@ -76,5 +76,5 @@ def _known_runs(world: World) -> set[str]:
 
 
 def _unused(who: str, used: set[str]) -> str:
-    """The first name of a driver's that nobody knows."""
+    """Return the first unused nonce of a driver."""
     return next(name for name in (f"{who}.{each}" for each in count()) if name not in used)

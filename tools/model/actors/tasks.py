@@ -1,4 +1,4 @@
-"""The tasks of a planning. Each has two attempts at most, of which one returns.
+"""Steps of a planning's tasks. Each task has at most two attempts, of which one returns.
 
 Both tasks take one step together, as nobody sees the order in which they write. An attempt that is
 lost stands for one that failed, lost a race, or belongs to a stage that was run again; it goes on,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(context: Context, world: World, index: int) -> Successors:
-    """All tasks judge the batch, and write it, skip it, or fail."""
+    """Let all tasks check the batch, then write it, skip it, or fail."""
     driver = world.drivers[index]
     if driver.seen is None:
         raise ValueError("planning has read the log")
@@ -41,7 +41,7 @@ def run(context: Context, world: World, index: int) -> Successors:
 
 
 def wake(world: World, lost: Transaction) -> World:
-    """A lost attempt goes on; nobody waits for what it returns."""
+    """Resume a lost attempt; its result is ignored."""
     left = list(world.zombies)
     left.remove(lost)
     return broker.begin(world._replace(zombies=tuple(left)), lost, Status.OPEN)

@@ -1,4 +1,4 @@
-"""Producer sessions under network and cluster faults: the scenarios of `make torture`.
+"""Run producer sessions under network and cluster faults: the scenarios of `make torture`.
 
 - `plan`: what a run does, drawn from its seed
 - `run`, `writer`: carry it out

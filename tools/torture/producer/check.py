@@ -1,4 +1,4 @@
-"""What must hold after a run: a pure function of what the producer said and what was read."""
+"""Check a run: a pure function of the producer's reports and the records read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATUSES = (DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A record of the log: where it lies, and which row of which session it is."""
+    """A record of the log: its partition and offset, and the session and row that wrote it."""
 
     partition: int
     offset: int
@@ -35,7 +35,7 @@ class Found:
 def violations(
     plan: Plan, sessions: Sequence[SessionResult], log: Iterable[ForeignRecord] | None
 ) -> list[str]:
-    """Everything that is wrong; `log` is None where the topic is gone."""
+    """Return all violations; `log` is None if the topic no longer exists."""
     found = None if log is None else [_parse(record) for record in log]
     said = [f"session {one.session}: {text}" for one in sessions for text in _told(plan, one)]
     if found is None:

@@ -1,4 +1,4 @@
-"""What one run does, drawn from its seed alone."""
+"""Plan of one run, drawn from its seed only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.torture.proxy import DELAYS, LOSSES, Fault
 
 
 class ClusterFault(StrEnum):
-    """What happens to the brokers and the topic while the sessions write."""
+    """Fault of the brokers or the topic while the sessions write."""
 
     NONE = "none"
     KILL = "kill"
@@ -27,7 +27,7 @@ class ClusterFault(StrEnum):
 
 
 class Partitioning(StrEnum):
-    """How rows find their partition."""
+    """How rows are assigned to partitions."""
 
     EXPLICIT = "explicit"
     KEYED = "keyed"
@@ -73,7 +73,7 @@ _FIRST_SECURED = 278
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that a run needs beside a cluster; times in milliseconds unless they say so.
+    """Everything that a run needs besides a cluster; times are in ms unless noted otherwise.
 
     `patient`: delivery.timeout.ms is longer than all that may go wrong, and the topic stays.
     `secured`: the sessions speak SASL_SSL, and say who they are again every two seconds.
@@ -97,13 +97,13 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The scenario in short."""
+        """Short name of the scenario."""
         kinds = [*self.cluster_faults, "faults" if self.faults else "no-faults"]
         return "+".join([*kinds, "secured"] if self.secured else kinds)
 
     @property
     def must_succeed(self) -> bool:
-        """Nothing here is a reason for a session to fail."""
+        """True if nothing in the plan can make a session fail."""
         # Some refusals are told with codes that a leader also uses after it has appended.
         doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
         alone = len(self.cluster_faults) == 1 and not doubtful & set(self.faults)
@@ -115,7 +115,7 @@ class Plan:
 
     @property
     def is_fragile(self) -> bool:
-        """A lost answer is a reason to fail.
+        """True if a lost response can make a session fail.
 
         What may be in the log is not sent under a new epoch. A broker looks at the size before it
         looks for duplicates, and refuses the parts of what it has appended before its limit fell.
@@ -123,7 +123,7 @@ class Plan:
         return Fault.FORGET in self.faults or ClusterFault.SMALL_MESSAGES in self.cluster_faults
 
     def with_long_request_timeout(self) -> Plan:
-        """The same without a request that times out as the machine is busy, where that matters."""
+        """Return the plan with a longer request timeout if a slow machine could break the run."""
         if not (self.is_fragile and self.must_succeed):
             return self
         options = dict(self.options) | {"request.timeout.ms": "15000"}
@@ -131,12 +131,12 @@ class Plan:
 
     @property
     def topic_may_be_deleted(self) -> bool:
-        """What was acknowledged may be deleted with the topic."""
+        """True if acknowledged records may be deleted with the topic."""
         return bool(set(_DELETING) & set(self.cluster_faults))
 
 
 def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
-    """The plan of a seed; `quick`: no broker is stopped. Without a small disk none is filled."""
+    """Return the plan of a seed; `quick`: no broker is stopped."""
     random = Random(seed)
     cluster_faults = _cluster_faults(random, disk=disk, quick=quick)
     faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]

@@ -1,4 +1,4 @@
-"""Bugs that the harness must find, patched into the producer from outside for a while."""
+"""Bugs that the harness must find, patched into the producer temporarily."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def sequence_reused_after_a_timeout() -> Iterator[None]:
-    """A batch without a response counts as not sent: the next batch gets its sequence."""
+    """Treat a batch without a response as not sent, so that the next batch gets its sequence."""
     original = Sender._complete
 
     def complete(self: Sender, completion: Completion) -> None:
@@ -41,7 +41,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 
 @contextmanager
 def duplicate_is_a_failure() -> Iterator[None]:
-    """DUPLICATE_SEQUENCE_NUMBER is an error like any other."""
+    """Treat DUPLICATE_SEQUENCE_NUMBER like any other error."""
 
     def wrong(code: int, facts: Facts) -> Decision:
         if code == DUPLICATE_SEQUENCE:
@@ -54,7 +54,7 @@ def duplicate_is_a_failure() -> Iterator[None]:
 
 @contextmanager
 def split_without_drain() -> Iterator[None]:
-    """The pieces are numbered anew as if nothing had been sent behind the batch."""
+    """Renumber the parts of a split batch as if no batch had been sent after it."""
     original = ResponseHandler._split
 
     def split(
@@ -71,7 +71,7 @@ def split_without_drain() -> Iterator[None]:
 
 @contextmanager
 def answers_matched_to_the_wrong_request() -> Iterator[None]:
-    """Whatever comes answers the request that was sent last."""
+    """Match every response to the latest request."""
     original = Connection.received
 
     def received(self: Connection, data: bytes, now: float) -> Any:
@@ -89,7 +89,7 @@ def answers_matched_to_the_wrong_request() -> Iterator[None]:
 
 @contextmanager
 def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
-    """The new epoch begins at once, not when all that was sent is answered."""
+    """Start the new epoch at once, without waiting for outstanding responses."""
     original = ResponseHandler._retry
 
     def retry(
@@ -107,7 +107,7 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
 
 
 class _Anything(int):
-    """Equal to every correlation id."""
+    """A value equal to every correlation ID."""
 
     def __call__(self, frame: memoryview) -> _Anything:
         read_correlation_id(frame)

@@ -1,4 +1,4 @@
-"""One run: create the topic, write sessions under faults, read the topic back, and check it."""
+"""Run one plan: create the topic, write under faults, read the topic back, and check it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PROXY = logging.getLogger("spark_kafka_sink.torture")
 
 @contextmanager
 def traced(cluster: TortureCluster, to: TextIO) -> Iterator[None]:
-    """Write it to `to` meanwhile."""
+    """Write log messages to `to` within this context."""
     handler = logging.StreamHandler(to)
     handler.setFormatter(_FORMAT)
     logger = logging.getLogger("spark_kafka_sink")
@@ -62,7 +62,7 @@ _END = {True: "lived on", False: "died"}
 
 
 class ClusterFaults:
-    """Runs in the thread that started the brokers, which live no longer than it does."""
+    """Cluster faults; run in the thread that started the brokers, because they end with it."""
 
     def __init__(self, cluster: TortureCluster, plan: Plan, topic: str) -> None:
         self._cluster = cluster
@@ -87,7 +87,7 @@ class ClusterFaults:
         }
 
     def run(self) -> None:
-        """Inject the cluster faults of the plan, one after the other."""
+        """Inject the cluster faults of the plan in order."""
         for cluster_fault in self._plan.cluster_faults:
             time.sleep(self._random.uniform(0.0, 0.4))
             self._do[cluster_fault]()
@@ -102,7 +102,7 @@ class ClusterFaults:
         self._cluster.restart(node)
 
     def _kill_for_long(self) -> None:
-        """Until others lead its partitions, and a little longer."""
+        """Kill a broker until its partitions have new leaders, and a little longer."""
         self._cluster.node(self._node()).kill()
         time.sleep(self._random.uniform(3.0, 4.0))
 
@@ -141,7 +141,7 @@ class ClusterFaults:
         time.sleep(0.5)
 
     def _few_replicas(self) -> None:
-        """One replica of three stops answering while all three are wanted."""
+        """Stop one replica of three while all three are required."""
         self.configure("min.insync.replicas", "3")
         node = self._cluster.node(self._node())
         node.pause()
@@ -150,7 +150,7 @@ class ClusterFaults:
         self.configure("min.insync.replicas", str(self._plan.min_isr))
 
     def _small_messages(self) -> None:
-        """A record still fits, a batch does not."""
+        """Lower the message size limit so that a record still fits but a batch does not."""
         size = self._plan.value_size + 150
         self.configure("max.message.bytes", str(self._random.choice((size, size * 3))))
         time.sleep(0.7)
@@ -169,7 +169,7 @@ class ClusterFaults:
         self._cluster.restart(DISK_NODE)
 
     def configure(self, name: str, value: str) -> None:
-        """Change an option of the topic."""
+        """Change a topic option."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self._topic, incremental_configs=[entry])
         client = self._cluster.admin.client()
@@ -177,7 +177,7 @@ class ClusterFaults:
 
 
 def create(cluster: TortureCluster, plan: Plan, topic: str) -> None:
-    """The run's topic; again and again while the old one is still being deleted."""
+    """Create the run's topic; retry while the old topic is still being deleted."""
     deadline = time.monotonic() + _WAIT_S
     configs = {"min.insync.replicas": str(plan.min_isr)}
     while True:
@@ -202,7 +202,7 @@ _LOG_END = 1_000
 
 @dataclass(kw_only=True)
 class Result:
-    """What came out of a run."""
+    """Result of a run."""
 
     plan: Plan
     schedule: Schedule
@@ -213,11 +213,11 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """ "ok", or the first thing that is wrong."""
+        """Outcome: "ok", or the first violation."""
         return self.wrong[0][:300] if self.wrong else "ok"
 
     def line(self) -> dict[str, Any]:
-        """For the ledger."""
+        """Return the ledger line."""
         sessions = self.writer.done if self.writer else []
         reports = [one.report for one in sessions]
         parts = [part for report in reports for part in report.partitions]
@@ -241,7 +241,7 @@ class Result:
 
 
 def run(cluster: TortureCluster, plan: Plan, debug: str = "") -> Result:
-    """Carry a plan out; the cluster is healthy again afterwards."""
+    """Execute a plan; the cluster is healthy again afterwards."""
     schedule = Schedule(seed=plan.seed, kinds=plan.faults, rate=plan.rate)
     result = Result(plan=plan, schedule=schedule)
     started = time.monotonic()
@@ -300,7 +300,7 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
 
 
 def await_writer(writing: Future[None], cluster: TortureCluster, result: Result) -> None:
-    """Wait for the last sessions; report and restart brokers that exit meanwhile.
+    """Wait for the last sessions; log and restart brokers that exit meanwhile.
 
     Raises:
         TimeoutError: the writer hangs.
@@ -323,7 +323,7 @@ def _show_threads() -> None:
 
 
 def _read(cluster: TortureCluster, topic: str) -> list[ForeignRecord]:
-    """The topic as a foreign client finds it, once all replicas have caught up."""
+    """Read the topic with an independent client after all replicas have caught up."""
     deadline = time.monotonic() + _IN_SYNC_S
     client = cluster.admin.client()
     while True:

@@ -1,4 +1,4 @@
-"""One session after the other on the same identity, and what each was told."""
+"""Run sessions in sequence with the same identity, and collect what each reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EMPTY_SESSIONS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A batch that the producer was told is in the log; `base_offset` is -1 where nobody said."""
+    """A batch reported as written; `base_offset` is -1 if the response did not contain it."""
 
     partition: int
     base_offset: int
@@ -57,7 +57,7 @@ class SessionResult:
 
 
 class Writer:
-    """Writes until `is_over`, in a thread of its own; `way`: options that lead to the cluster."""
+    """Write until `is_over` in a separate thread; `way`: options for connecting to the cluster."""
 
     def __init__(self, plan: Plan, way: Mapping[str, str], topic: str, debug: str) -> None:
         self.done: list[SessionResult] = []
@@ -72,7 +72,7 @@ class Writer:
         self._config = ProducerConfig.parse({**named, **extra})
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """At least as many sessions as planned."""
+        """Run at least the planned number of sessions."""
         while len(self.done) < self._plan.sessions or not is_over():
             if self._random.random() < _EMPTY_SESSIONS:
                 pool.give_back_session(pool.borrow_session(self._config))
@@ -146,18 +146,18 @@ class Writer:
 
 
 def value(plan: Plan, session: int, number: int) -> bytes:
-    """What a row says: its session, its number, and something to fill it up."""
+    """Return the value of a row: its session, its number, and padding."""
     text = b"%d:%d:" % (session, number)
     return text + b"." * (number * 7 % (plan.value_size + 1))
 
 
 def partition_of(plan: Plan, number: int) -> int:
-    """The partition of a row, where rows name theirs: in turn, but with some in a row."""
+    """Return the partition of a row that names its partition, in turn with some repetitions."""
     return number // 3 % plan.partitions
 
 
 def close_sessions() -> None:
-    """Close the clients that the pool keeps."""
+    """Close the clients in the pool."""
     pool.POOL.close()
 
 

@@ -1,4 +1,4 @@
-"""Seeded faults at chosen steps of a stream into a real Kafka: the scenarios of `make torture-eos`.
+"""Inject seeded faults at steps of a stream into a real Kafka: scenarios of `make torture-eos`.
 
 - `scenarios`: the steps, actions and kinds of fault, and how they combine
 - `plan`: what a seed makes of a scenario, and the records of a run

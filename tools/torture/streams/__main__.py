@@ -1,4 +1,4 @@
-"""`python -m tools.torture.streams --runs N` goes on with new seeds, `--seed N` repeats one.
+"""Run new seeds with `python -m tools.torture.streams --runs N`; `--seed N` repeats a seed.
 
 SIGTERM ends it when the runs that are under way have ended.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Exit status 1 when a run of this call has failed."""
+    """Return exit status 1 if a run of this call has failed."""
     arguments = _arguments()
     ledger = Ledger(arguments.ledger)
     if arguments.table:

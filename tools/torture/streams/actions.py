@@ -25,7 +25,7 @@ _TRANSACTIONS = "__transaction_state"
 
 
 class Actions:
-    """All of them, by name; each lets go on who waits at the step, at once or later."""
+    """All actions, by name; each releases the process at the step, at once or later."""
 
     def __init__(self, cluster: EosCluster, stage: Stage, stops: Stops, folder: Path) -> None:
         self._cluster = cluster
@@ -63,14 +63,14 @@ class Actions:
         }
 
     def do(self, at: Reached) -> None:
-        """What the fault says."""
+        """Execute the action of the fault."""
         if at.process or self._stage.running:
             self._stage.tell(f"{at.fault.action} at {at.fault.stop.step}")
             self._all[at.fault.action](at)
 
     @property
     def is_holding(self) -> bool:
-        """Whether a step lasts until another driver is at its own."""
+        """True if a step is held until another driver reaches its own step."""
         return bool(self._held)
 
     def _release_later(self, at: Reached, seconds: float) -> None:
@@ -169,12 +169,12 @@ class Actions:
         self._held.append(at.number)
 
     def release(self) -> None:
-        """Steps that last until another driver is at its own end."""
+        """Release steps that were held until another driver reached its own step."""
         while self._held:
             self._stops.release(self._held.pop())
 
     def _fence_tasks(self, at: Reached) -> None:
-        """All of the batch, or those whose commits have not been answered."""
+        """Fence all tasks of the batch whose transactional IDs are in the trace."""
         said = (self._folder / "trace.log").read_text()
         batch = (
             rf"{re.escape(self._stage.spec['topic'])}/stream/[^/ ]+/{at.fault.stop.batch}/[^ \n]+"

@@ -1,4 +1,4 @@
-"""Many runs, some side by side, each job with a cluster and drivers of its own."""
+"""Many concurrent runs; each job has its own cluster and drivers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_CLUSTERS_LOST = 5
 
 
 class Campaign:
-    """Carries plans out, in `folder`; results go into the ledger, and to `say`, a line each."""
+    """Execute plans in `folder`; results go to the ledger and, as one line each, to `say`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Campaign:
         self.failed = 0
 
     def run(self, jobs: int) -> None:
-        """Until no plan is left."""
+        """Run until no plan is left."""
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             with ThreadPoolExecutor(jobs) as pool:
@@ -67,7 +67,7 @@ class Campaign:
             raise
 
     def stop(self) -> None:
-        """Begin no further run."""
+        """Start no further run."""
         self._plans.clear()
 
     def _work(self, job: int) -> None:
@@ -97,7 +97,7 @@ class Campaign:
             self._left_open(cluster, good)
 
     def _next(self, job: int) -> Plan | None:
-        """For a new cluster: jobs begin at either end of the kinds of clusters."""
+        """Return a plan for a new cluster; jobs start at both ends of the list of cluster kinds."""
         with self._lock:
             window = sorted(self._plans[:_WINDOW], key=lambda plan: (plan.brokers, plan.seed))
             if not window:
@@ -107,7 +107,7 @@ class Campaign:
             return plan
 
     def _next_like(self, last: Plan) -> Plan | None:
-        """One for the same cluster, and for the same drivers if possible."""
+        """Return a plan for the same cluster, and for the same drivers if possible."""
         with self._lock:
             fit = [plan for plan in self._plans[:_WINDOW] if plan.brokers == last.brokers]
             if not fit:
@@ -126,7 +126,7 @@ class Campaign:
             shutil.rmtree(own, ignore_errors=True)
 
     def _left_open(self, cluster: EosCluster, good: list[Result]) -> None:
-        """Count and tell transactions of runs that were ok which are open still."""
+        """Count and log transactions that successful runs have left open."""
         topics = {result.topic for result in good if result.plan.sink in ONCE}
         if not topics or not good[0].plan.brokers.lists_transactions:
             return

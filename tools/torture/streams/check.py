@@ -1,4 +1,4 @@
-"""Foreign readers of a topic, and what must hold after a run: pure functions of what they read."""
+"""Independent readers of a topic, and checks of a run: pure functions of the records read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A record of the topic, or of the dead letter topic, as a read_committed reader saw it."""
+    """A record of the topic or the dead letter topic, as read by a read_committed reader."""
 
     partition: int
     offset: int
@@ -48,7 +48,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """`lost` and `doubled` count records; `wrong` tells what else does not hold."""
+    """`lost` and `doubled` count records; `wrong` describes other violations."""
 
     lost: int
     doubled: int
@@ -58,7 +58,7 @@ class Findings:
 def findings(
     source: Source, topic: Sequence[Found], dead: Sequence[Found], *, once: bool
 ) -> Findings:
-    """What is wrong with what was read; `once`: every number must be there exactly once."""
+    """Return all violations in the records read; `once`: every number must occur exactly once."""
     good = set(range(source.total)) - source.dead
     parts = (("topic", good, topic), ("dead letters", set(source.dead), dead))
     lost, doubled, wrong = 0, 0, list[str]()
@@ -92,7 +92,7 @@ def _misplaced(source: Source, found: Iterable[Found]) -> Iterator[str]:
 
 
 def _out_of_order(source: Source, found: Iterable[Found]) -> Iterator[str]:
-    """Of a file's records one task wrote each partition's; micro-batches come one by one."""
+    """Check the order per partition and file: one task writes each, batches are sequential."""
     by_file: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for one in sorted(found, key=lambda record: (record.partition, record.offset)):
@@ -117,7 +117,7 @@ COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
-    """Everything that a reader of this isolation level can read now."""
+    """Return all records that a reader with this isolation level can read now."""
     consumer = _consumer(servers, isolation)
     try:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
@@ -128,7 +128,7 @@ def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
 
 
 def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
-    """Partition to the first offset that an open transaction keeps from readers, where one does."""
+    """Return the first offset blocked by an open transaction, for each blocked partition."""
     found = {}
     ends = {isolation: _ends(servers, topic, isolation) for isolation in (COMMITTED, UNCOMMITTED)}
     for partition, end in ends[UNCOMMITTED].items():
@@ -138,14 +138,14 @@ def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
 
 
 def open_transactions(servers: str) -> list[str]:
-    """The transactional ids that Kafka's own kafka-transactions lists as open."""
+    """Return the transactional IDs that Kafka's kafka-transactions tool lists as open."""
     printed = run_tool(_TRANSACTIONS_TOOL, "--bootstrap-server", servers, "list").decode()
     lines = (line.split() for line in printed.splitlines())
     return sorted(words[0] for words in lines if words and words[-1] in _OPEN)
 
 
 def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
-    """What is still held back after so many seconds; markers come a moment after a commit."""
+    """Return the partitions still blocked after a timeout; markers follow a commit with a delay."""
     deadline = time.monotonic() + seconds
     while (held := blocked_partitions(servers, topic)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -153,14 +153,14 @@ def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
 
 
 class TopicWatch:
-    """Asks again and again how many offsets a topic has in use."""
+    """Poll the number of offsets that a topic has in use."""
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         self._consumer = _consumer(servers, UNCOMMITTED)
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
 
     def count(self) -> int:
-        """-1 when a broker does not say."""
+        """Return the number of offsets in use, or -1 if a broker does not report it."""
         count = 0
         try:
             for partition in self._partitions:
@@ -175,7 +175,7 @@ class TopicWatch:
 
 
 def fence_producer(servers: str, transactional_id: str) -> None:
-    """Fence whoever has this id, as a foreign producer."""
+    """Fence the producer that uses this ID, as a separate producer."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
 
@@ -245,7 +245,7 @@ _BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
 
 
 def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
-    """What has not happened in a run in `folder` whose drivers have logged this; empty if nothing.
+    """Return the aim that the run in `folder` missed, judged by its logs, or an empty string.
 
     A retried stage is one whose tasks could not fetch what a lost executor had; of a task that is
     run twice two attempts begin.
@@ -259,7 +259,7 @@ def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
 
 
 def most_attempts(trace: str) -> int:
-    """How many attempts the task had that had most, of all tasks in the trace of a run."""
+    """Return the highest number of attempts of any task in the trace of a run."""
     attempts: defaultdict[tuple[int | None, int], set[int]] = defaultdict(set)
     for found in _BEGUN.finditer(trace):
         where = json.loads(found[1])

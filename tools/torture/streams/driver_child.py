@@ -1,4 +1,4 @@
-"""A driver: `driver_child PROFILE FOLDER JAVA-OPTIONS` runs what lines on standard input say.
+"""Driver process: `driver_child PROFILE FOLDER JAVA-OPTIONS` executes commands from stdin.
 
 They are JSON, and so are its answers, which begin with "@ ". It ends with its standard input.
 """
@@ -35,7 +35,7 @@ _CORES, _MEMORY_MIB = 2, 600
 
 
 def start_cluster(settings: Mapping[str, str], folder: str) -> str:
-    """Start a driver's JVM with these settings, a master and workers in it; the master's URL."""
+    """Start a driver's JVM that also runs a master and workers; return the master's URL."""
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
@@ -91,7 +91,7 @@ _VALUE = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
 
 
 def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
-    """Until standard input ends."""
+    """Execute commands until standard input ends."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     spark = _session(profile, folder, f"{_QUICK} {java_options}")
     _say(ready=True)
@@ -181,7 +181,7 @@ def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 
 
 def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
-    """Each Kafka partition in one task, and one task without any; rows take their time there."""
+    """Assign each Kafka partition to one task, plus one task without any; delay the rows."""
     count = spec["owned_partitions"]
     frame = frame.selectExpr("value", "place AS partition" if spec["explicit"] else "key", "nap")
     frame = repartition_by_kafka_partition(
@@ -191,7 +191,7 @@ def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 
 
 def _await_executors(spark: SparkSession) -> None:
-    """An earlier run may have killed one."""
+    """Wait until all executors run, because an earlier run may have killed one."""
     context = spark.sparkContext
     wanted = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
     while context._jsc.sc().getExecutorMemoryStatus().size() < wanted:

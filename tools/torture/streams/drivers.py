@@ -39,7 +39,7 @@ _TIMEOUT_S = 300
 
 
 def class_archive() -> Path:
-    """The file, made where it isn't there; of use to the JVM that has made it alone."""
+    """Return the class archive, created if missing; only the JVM that wrote it can use it."""
     path = CACHE / "torture-eos" / f"spark-{pyspark.__version__}.jsa"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def class_archive() -> Path:
 
 
 def main(path: str) -> None:
-    """Load what a stream needs, and have the JVM keep it."""
+    """Load the classes that a stream needs, so that the JVM archives them."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit={path}"
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Driver:
-    """A driver process and all that it starts; `folder` is its own, `java_options` its JVMs'."""
+    """A driver and its child processes; `folder` is its own, `java_options` those of its JVMs."""
 
     def __init__(
         self, profile: Profile, folder: Path, control: Path, java_options: str = ""
@@ -123,7 +123,7 @@ class Driver:
         return self._process.poll() is None
 
     def wait_ready(self) -> None:
-        """Block until it takes commands.
+        """Block until the driver accepts commands.
 
         Raises:
             TimeoutError: it does not.
@@ -137,26 +137,26 @@ class Driver:
 
     @property
     def logged(self) -> str:
-        """What it has logged in this run."""
+        """Log output of this run."""
         with self.log.open(errors="replace") as log:
             log.seek(self._log_start)
             return log.read()
 
     def start_run(self) -> None:
-        """What it has logged so far belongs to earlier runs."""
+        """Mark the log output so far as belonging to earlier runs."""
         self._log_start = self.log.stat().st_size
 
     def start_stream(self, spec: dict[str, Any]) -> None:
-        """Have it run a stream, or a job, to its end."""
+        """Let the driver run a stream or a job to its end."""
         self.busy = True
         self._tell({"start": spec})
 
     def stop_stream(self) -> None:
-        """Have it stop the query."""
+        """Let the driver stop the query."""
         self._tell({"stop": True})
 
     def next_message(self) -> dict[str, Any] | None:
-        """What it has said next, if anything: "ready", "ended", "failed", "stopped"."""
+        """Return the next message, if any: "ready", "ended", "failed" or "stopped"."""
         with suppress(queue.Empty):
             said = self._messages.get_nowait()
             self.busy = False
@@ -164,27 +164,27 @@ class Driver:
         return None
 
     def kill(self) -> None:
-        """SIGKILL for all of its processes at once."""
+        """Send SIGKILL to all of its processes at once."""
         processes = self._processes()
         _signal(processes, signal.SIGKILL)
         self._process.wait()
         psutil.wait_procs(processes, timeout=10)
 
     def kill_without_workers(self) -> None:
-        """SIGKILL for driver and JVM; the Python processes under it live until they notice."""
+        """Send SIGKILL to driver and JVM; their Python processes live until they notice."""
         _signal([one for one in self._processes() if not _is_worker(one)], signal.SIGKILL)
         self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP for all of its processes."""
+        """Send SIGSTOP to all of its processes."""
         _signal(self._processes(), signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to all of its processes."""
         _signal(self._processes(), signal.SIGCONT)
 
     def executors(self) -> list[psutil.Process]:
-        """The executors' JVMs."""
+        """Return the processes of the executors' JVMs."""
         return [one for one in self._processes() if _EXECUTOR in _command(one)]
 
     def _processes(self) -> list[psutil.Process]:
@@ -207,7 +207,7 @@ class Driver:
 
 
 class Drivers:
-    """Drivers that are at rest are used again by the next run of their profile."""
+    """Pool of drivers; idle drivers are reused by the next run with the same profile."""
 
     def __init__(self, folder: Path, java_options: str = "") -> None:
         self._folder = folder
@@ -219,7 +219,7 @@ class Drivers:
         self._count = 0
 
     def expect(self, profile: Profile, count: int) -> None:
-        """Begin to start drivers until so many are at rest or starting; others are killed."""
+        """Start drivers until `count` are idle or starting; kill drivers of other profiles."""
         for drivers in (self._idle, self._starting):
             for driver in [one for one in drivers if one.profile != profile or not one.alive]:
                 driver.kill()
@@ -231,7 +231,7 @@ class Drivers:
             self._starting.append(driver)
 
     def take(self, profile: Profile) -> Driver:
-        """One that takes commands."""
+        """Return a driver that accepts commands."""
         self.expect(profile, 1)
         if self._idle:
             return self._idle.pop(0)
@@ -244,11 +244,11 @@ class Drivers:
         return driver
 
     def give_back(self, driver: Driver) -> None:
-        """It is at rest."""
+        """Return an idle driver to the pool."""
         self._idle.append(driver)
 
     def close(self) -> None:
-        """Kill those at rest, and those that start."""
+        """Kill idle drivers and those that are starting."""
         for driver in (*self._idle, *self._starting):
             driver.kill()
         self._idle, self._starting = [], []

@@ -1,4 +1,4 @@
-"""What one run does, drawn from its seed alone."""
+"""Plan of one run, drawn from its seed only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KEYS = 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """`rows` are those of each file; numbers go on from file to file, starting at 0.
+    """`rows` is the row count of each file; numbers continue across files, starting at 0.
 
     `explicit`: records name their partition, else they have a key. `dead`: numbers that must end
     up in the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
@@ -71,33 +71,33 @@ class Source:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The first number of each file."""
+        """First number of each file."""
         return tuple(accumulate(self.rows, initial=0))[:-1]
 
     def files_of(self, batch: int) -> range:
-        """The files of a micro-batch."""
+        """Return the files of a micro-batch."""
         return range(len(self.rows))[batch * self.files_per_batch :][: self.files_per_batch]
 
     def numbers_of(self, batch: int) -> range:
-        """The numbers of a micro-batch."""
+        """Return the numbers of a micro-batch."""
         files = self.files_of(batch)
         first = self.starts[files[0]]
         return range(first, first + sum(self.rows[file] for file in files))
 
     def good_before(self, number: int) -> int:
-        """How many numbers below this one belong into the topic."""
+        """Return how many numbers below this one belong in the topic."""
         return number - sum(dead < number for dead in self.dead)
 
     def file_of(self, number: int) -> int:
-        """The file that a number is in: one task writes it, from the first row to the last."""
+        """Return the file with a number; one task writes each file from first to last row."""
         return max(file for file, start in enumerate(self.starts) if start <= number)
 
     def place(self, number: int) -> int:
-        """The partition that a record names, where records name theirs."""
+        """Return the partition that a record names, if records name partitions."""
         return NO_PARTITION if number in self.dead else number // 3 % self.partitions
 
     def write(self, folder: Path, batches: Iterable[int]) -> None:
-        """Make the files of these micro-batches; the stream takes them by their time of change."""
+        """Write the files of these micro-batches; the stream reads them by modification time."""
         folder.mkdir(parents=True, exist_ok=True)
         for file in (file for batch in batches for file in self.files_of(batch)):
             # Spark's file source does not see names that begin with a dot.
@@ -123,7 +123,7 @@ class Source:
 
 
 def number_of(value: bytes | None) -> int:
-    """The number that a record carries."""
+    """Return the number in a record."""
     return int((value or b"-1:").split(b":", 1)[0])
 
 
@@ -161,7 +161,7 @@ _ROWS = (0, 1, 3, 30, 70, 150)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """`action` is done when `stop` is reached; `node`: to which broker, `seconds`: for how long.
+    """`action` runs when `stop` is reached, on broker `node` if any, for `seconds` seconds.
 
     One that is `optional` may find that no process comes to its step.
     """
@@ -175,7 +175,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that a run needs beside a cluster."""
+    """Everything that a run needs besides a cluster."""
 
     seed: int
     kind: Kind
@@ -197,12 +197,12 @@ class Plan:
 
     @property
     def must_tear(self) -> bool:
-        """Whether a batch is torn; transactions of two phases have no timeout."""
+        """True if the batch must be torn; two-phase transactions have no timeout."""
         return self.kind in TEARING and not (self.kind is Kind.TORN and self.brokers.two_phase)
 
     @property
     def where(self) -> str:
-        """The steps, and of further faults what is done."""
+        """The steps of the faults, and the actions of further faults."""
         told = [str(fault.stop) for fault in self.faults[:1]]
         told += [f"{fault.action} at {fault.stop}" for fault in self.faults[1:]]
         return ", ".join(told) or "-"
@@ -210,7 +210,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What is not drawn; None is."""
+    """Fixed properties of a plan; those that are None are drawn."""
 
     kind: Kind | None = None
     step: Step | None = None
@@ -220,7 +220,7 @@ class Choice:
 
 
 def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
-    """The plan of a seed."""
+    """Return the plan of a seed."""
     random = Random(f"{seed}/{sink}")
     kind = choice.kind or _kind_of(seed, sink)
     scenario = SCENARIOS[kind]
@@ -253,7 +253,7 @@ def _timeout_ms(scenario: Scenario, brokers: Brokers) -> int | None:
 
 @cache
 def kinds_in_turn(sink: Sink) -> tuple[Kind, ...]:
-    """Each kind as often as its scenario says; so many seeds in a row meet them all."""
+    """Return the kinds by weight, in an order in which consecutive seeds cover all kinds."""
     kinds = {kind: scenario for kind, scenario in SCENARIOS.items() if sink in scenario.sinks}
     turns = [kind for kind, scenario in kinds.items() for _ in range(scenario.often)]
     Random(sink).shuffle(turns)
@@ -266,7 +266,7 @@ def _kind_of(seed: int, sink: Sink) -> Kind:
 
 
 def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:
-    """The runs of a kind take the numbers of nodes in turn."""
+    """Return the number of nodes for a seed; the runs of a kind vary it in turn."""
     turns = kinds_in_turn(sink)
     rounds, place = divmod(seed, len(turns))
     before = rounds * turns.count(kind) + turns[:place].count(kind)
@@ -314,7 +314,7 @@ def _faults(
 
 
 def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault, ...]:
-    """Sometimes another fault in another batch."""
+    """Return another fault in another batch, in some runs."""
     if random.random() >= _FURTHER:
         return ()
     scenario = SCENARIOS[random.choice(_ACCOMPANYING)]
@@ -326,7 +326,7 @@ def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault,
 
 
 def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: int) -> Source:
-    """The batch of the fault has rows for several Arrow batches in each task, the last one some."""
+    """Return a source in which each task of the fault's batch has several Arrow batches."""
     per_batch = random.choice((2, 3))
     batches = random.choice((3, 4))
     explicit = scenario.shuffled or random.random() < 0.6
@@ -357,5 +357,5 @@ def _source(random: Random, seed: int, sink: Sink, scenario: Scenario, batch: in
 
 
 def is_watched(stop: Stop) -> bool:
-    """Whether the harness itself sees the step, in the topic."""
+    """Return True if the harness itself observes the step, in the topic."""
     return stop.step in LOG

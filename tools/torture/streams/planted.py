@@ -1,4 +1,4 @@
-"""Each planted bug with the plan that must reveal it: `python -m tools.torture.streams.planted`."""
+"""Planted bugs and the plans that must reveal them: `python -m tools.torture.streams.planted`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """`bug` shows under `kind`, at `steps` of batch 0, by one of these `signs`."""
+    """`bug` is revealed by `kind` at `steps` of batch 0, with one of these `signs`."""
 
     bug: Bug
     kind: Kind
@@ -34,7 +34,7 @@ class Planted:
     """What is done at the steps, where it is not what the kind says."""
 
     def plan(self) -> Plan:
-        """Small, and always the same."""
+        """Return a small, deterministic plan."""
         plan = draw(_SEED, Sink.EXACTLY_ONCE, Choice(kind=self.kind, nodes=1))
         source = replace(
             plan.source,
@@ -101,12 +101,12 @@ PLANTED = (
 
 
 def is_revealed(planted: Planted, result: Result) -> bool:
-    """Whether the run says what the bug does."""
+    """Return True if the run reports the effect of the bug."""
     return any(sign in text for text in result.wrong for sign in planted.signs)
 
 
 def main(names: Iterable[str]) -> None:
-    """Exit status 1 when a bug is not found."""
+    """Return exit status 1 if a bug is not found."""
     missed = 0
     wanted = set(names) or set(Bug)
     folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))

@@ -1,4 +1,4 @@
-"""One run: topics, files, the stream under its faults, the last micro-batch, reading, checking."""
+"""Run one plan: topics, files, the stream under faults, the last batch, reading, checking."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TOLERANT = {"errors.tolerance": "all"}
 
 @dataclass(kw_only=True)
 class Result:
-    """What came out of a run; `starts` counts those of the stream."""
+    """Result of a run; `starts` counts the starts of the stream."""
 
     plan: Plan
     commit: str
@@ -64,13 +64,13 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """ "ok", "torn" where that must be, or the first thing that is wrong."""
+        """Outcome: "ok", "torn" if the batch must be torn, or the first violation."""
         if self.wrong:
             return self.wrong[0][:300]
         return TORN if self.is_torn else OK
 
     def line(self) -> dict[str, Any]:
-        """For the ledger."""
+        """Return the ledger line."""
         return {
             "kind": self.plan.kind,
             "step": self.plan.where,
@@ -91,7 +91,7 @@ class Result:
 
 
 def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Result:
-    """Carry a plan out in `folder`, which stays."""
+    """Execute a plan in `folder`, which is kept."""
     result = Result(plan=plan, commit=commit_id())
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
@@ -112,7 +112,7 @@ def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Resu
 
 
 def commit_id() -> str:
-    """Of the code that runs."""
+    """Return the Git commit of the running code."""
     asked = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.run(
         asked, cwd=ROOT, capture_output=True, text=True, check=True
@@ -120,7 +120,7 @@ def commit_id() -> str:
 
 
 def _link_run_folder(drivers: Drivers, folder: Path) -> None:
-    """Processes of drivers that are used again find the folder of this run."""
+    """Link a fixed path to this run's folder, for processes of reused drivers."""
     link = drivers.control / "run"
     link.unlink(missing_ok=True)
     link.symlink_to(folder.resolve())

@@ -1,4 +1,4 @@
-"""The places at which a run can be stopped, as the harness and the processes of a run name them."""
+"""Names of the steps at which a run can be stopped, for the harness and the run's processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Step(StrEnum):
-    """A moment in the life of a micro-batch.
+    """A step in the processing of a micro-batch.
 
     Those of `LOG` are seen by the harness in the topic, whichever sink writes, `END_TXN` on
     the way to the broker; all others are reached by a Python process, which waits there until the
@@ -121,7 +121,7 @@ class Stop:
 
 
 class Sink(StrEnum):
-    """Who writes the stream."""
+    """The sink that writes the stream."""
 
     SPARK = "kafka"
     """Spark's own `format("kafka")`."""
@@ -140,7 +140,7 @@ SHARED = frozenset({Sink.ATOMIC})
 
 
 class Action(StrEnum):
-    """What is done once a step is reached."""
+    """Action to take when a step is reached."""
 
     KILL_PROCESS = "kill-process"
     """SIGKILL for the Python process that has reached the step."""
@@ -194,7 +194,7 @@ TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START
 
 
 class Kind(StrEnum):
-    """A row of the table of results."""
+    """Kind of fault: a row of the table of results."""
 
     NONE = "no fault"
     WORKER_KILLED = "worker killed"
@@ -234,7 +234,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a driver is started with: runs of one profile may share it, one after the other.
+    """Start settings of a driver; runs with the same profile can share it in sequence.
 
     `executors`: on a cluster of two executors, else in the driver's process. `lone_workers`: Python
     workers outlive their executor. `hosts`: each executor has an address of its own, so that Spark
@@ -248,7 +248,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """How a run of a kind is drawn; the steps that a sink doesn't have are left out.
+    """How a run of a kind is drawn; steps that a sink does not have are omitted.
 
     `seconds`: the shortest and longest pause. `profile`: the settings of the drivers. `shuffled`:
     the writing tasks read shuffle files of other executors. `slow`: the batch of the fault takes
@@ -413,10 +413,10 @@ _NEVER: dict[Sink, frozenset[Step]] = {
 
 
 def steps_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
-    """The steps at which the sink can be met."""
+    """Return the steps that a run with this sink can reach."""
     return tuple(step for step in scenario.steps if step not in _NEVER[sink])
 
 
 def ends_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
-    """The steps of the sink at which the action ends."""
+    """Return the steps of the sink at which the action ends."""
     return tuple(step for step in scenario.until if step not in _NEVER[sink])

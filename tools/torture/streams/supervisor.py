@@ -1,4 +1,4 @@
-"""The drivers of a run, the stops they wait at, and the loop that injects the faults of a plan."""
+"""The drivers of a run, the stops at which they wait, and the loop that injects the faults."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MAX_STARTS = 12
 
 
 class StuckError(RuntimeError):
-    """The stream does not come to its end."""
+    """The stream does not finish."""
 
 
 class Stage:
-    """One run, in `folder`; `spec` is what each driver is told to run."""
+    """Drivers of a run in `folder`; `spec` is the command for each driver."""
 
     def __init__(
         self, drivers: Drivers, profile: Profile, folder: Path, spec: dict[str, Any]
@@ -51,13 +51,13 @@ class Stage:
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     def prepare(self, count: int, spare: int) -> None:
-        """Have so many drivers at rest, for what must not wait, and `spare` more starting."""
+        """Keep `count` drivers idle for steps that must not wait, and `spare` more starting."""
         self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
         while len(self.used) < count:
             self._take()
 
     def start(self, **changes: Any) -> Driver:
-        """Start the stream on its checkpoint, by a driver at rest if there is one.
+        """Start the stream on its checkpoint, with an idle driver if there is one.
 
         Raises:
             StuckError: it was started too often.
@@ -73,7 +73,7 @@ class Stage:
         return driver
 
     def listen(self) -> None:
-        """Hear what drivers have to say, and notice those that are gone."""
+        """Read messages of the drivers, and detect exited drivers."""
         for driver in list(self.running):
             said = driver.next_message()
             if said is not None:
@@ -87,19 +87,19 @@ class Stage:
                 self.kill(driver)
 
     def kill(self, *drivers: Driver) -> None:
-        """SIGKILL for these drivers and all of their processes."""
+        """Send SIGKILL to these drivers and all of their processes."""
         for driver in drivers:
             driver.kill()
             self.forget(driver)
 
     def forget(self, driver: Driver) -> None:
-        """It does not belong to the run any more."""
+        """Remove a driver from the run."""
         self.used.remove(driver)
         if driver in self.running:
             self.running.remove(driver)
 
     def close(self) -> None:
-        """Drivers at rest are given back, others killed."""
+        """Return idle drivers to the pool and kill the others."""
         for driver in self.used:
             if driver in self.running or not driver.alive:
                 driver.kill()
@@ -116,15 +116,15 @@ class Stage:
 
     @property
     def has_pending_calls(self) -> bool:
-        """Whether something is to be done later."""
+        """True if calls are scheduled."""
         return bool(self._due)
 
     def call_later(self, seconds: float, what: Callable[[], None]) -> None:
-        """Have it done in so many seconds."""
+        """Schedule a call in `seconds` seconds."""
         self._due.append((time.monotonic() + seconds, what))
 
     def run_due_calls(self) -> None:
-        """All whose time has come."""
+        """Run all scheduled calls that are due."""
         now = time.monotonic()
         due = [what for when, what in self._due if when <= now]
         self._due = [(when, what) for when, what in self._due if when > now]
@@ -132,13 +132,13 @@ class Stage:
             what()
 
     def tell(self, text: str) -> None:
-        """Add it to the trace."""
+        """Append a line to the trace."""
         trace(self._folder, f"HARNESS {text}")
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Process `process` waits at the stop of the `number`th fault; 0 where nobody does."""
+    """Process `process` waits at the stop of fault `number`; 0 if no process waits."""
 
     fault: Fault
     number: int
@@ -146,7 +146,7 @@ class Reached:
 
 
 class Stops:
-    """Of one run, in `folder`; `topic` is also what its transactional ids begin with."""
+    """Stops of a run in `folder`; `topic` is also the prefix of its transactional IDs."""
 
     def __init__(self, cluster: EosCluster, plan: Plan, folder: Path, topic: str) -> None:
         self._plan = plan
@@ -160,16 +160,16 @@ class Stops:
 
     @property
     def waiting(self) -> list[Fault]:
-        """Those whose steps have not been reached."""
+        """Faults whose steps have not been reached."""
         return list(self._waiting.values())
 
     @property
     def missed(self) -> bool:
-        """Whether nobody has come to a step at which somebody must."""
+        """True if a mandatory step was never reached."""
         return any(not fault.optional for fault in self.waiting)
 
     def take_reached(self) -> Iterator[Reached]:
-        """Each fault once, when its step is reached."""
+        """Yield each fault once, after its step is reached."""
         for number, fault in list(self._waiting.items()):
             process = self._who_is_at(number, fault)
             if process is not None:
@@ -177,7 +177,7 @@ class Stops:
                 yield Reached(fault, number, process)
 
     def release(self, number: int, word: str = "go") -> None:
-        """Whoever waits at the stop of this fault goes on, or fails."""
+        """Release the process at the stop of this fault, or let it fail."""
         if self._plan.faults[number].stop.step is Step.END_TXN:
             self._end_txns.released.set()
         path = go_file(self._folder, number)
@@ -187,13 +187,13 @@ class Stops:
             part.rename(path)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Release all processes."""
         for number in range(len(self._plan.faults)):
             self.release(number)
         self._watch.close()
 
     def _who_is_at(self, number: int, fault: Fault) -> int | None:
-        """The process that has reached the step; 0 where the harness has seen it itself."""
+        """Return the process that has reached the step; 0 if the harness itself observed it."""
         if fault.stop.step in LOG:
             return 0 if self._watch.count() >= self._records_at(fault) else None
         if fault.stop.step is Step.END_TXN:
@@ -202,7 +202,7 @@ class Stops:
         return int(at.read_text()) if at.exists() else None
 
     def _arm(self, prefix: str) -> None:
-        """Have the gates hold back the commit that a fault waits for."""
+        """Let the gates hold the commit that a fault waits for."""
         self._end_txns.arm("", 0)
         for fault in self._plan.faults:
             if fault.stop.step is Step.END_TXN:
@@ -217,7 +217,7 @@ class Stops:
 
 
 def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
-    """How the transactional ids of the stop's batch go on behind the prefix, and which is meant.
+    """Return the ID pattern of the stop's batch after the prefix, and the number of the match.
 
     The shared transactions of a stream's batches have one id: they are told apart by their order.
     """
@@ -237,7 +237,7 @@ _REFUSED_S = 120.0
 
 
 class Supervisor:
-    """One run, in `folder`; `spec` is what a driver is told to run."""
+    """Supervise a run in `folder`; `spec` is the command for a driver."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class Supervisor:
         self._actions = Actions(cluster, self.stage, self.stops, folder)
 
     def run(self, seconds: float) -> None:
-        """Until a driver has brought the stream to its end and all others are at rest.
+        """Run until a driver has finished the stream and all others are idle.
 
         Raises:
             StuckError: no step is reached for so many seconds, steps are reached without end, or
@@ -278,7 +278,7 @@ class Supervisor:
 
     @property
     def _deaths_ahead(self) -> int:
-        """How many drivers are to be killed."""
+        """Number of drivers that faults will still kill."""
         return sum(fault.action in KILL_DRIVERS for fault in self.stops.waiting)
 
     def _is_over(self) -> bool:
@@ -301,12 +301,12 @@ class Supervisor:
 
     @property
     def is_torn(self) -> bool:
-        """The query stops because of a torn batch, and stops again when it is started again."""
+        """True if the query stops because of a torn batch, also after a restart."""
         last = self.stage.failures[-2:]
         return len(last) > 1 and all(TORN in text for text in last)
 
     def is_refused(self, checkpoint: str) -> bool:
-        """Whether the same stream with another checkpoint is not written."""
+        """Return True if the same stream is rejected with another checkpoint."""
         stage = self.stage
         stage.start(checkpoint=checkpoint)
         before, deadline = len(stage.failures), time.monotonic() + _REFUSED_S
@@ -316,6 +316,6 @@ class Supervisor:
         return any(OTHER_QUERY in text for text in stage.failures[before:])
 
     def close(self) -> None:
-        """Nothing waits any more; drivers at rest are given back, others killed."""
+        """Release all processes, return idle drivers to the pool, and kill the others."""
         self.stops.close()
         self.stage.close()

@@ -1,4 +1,4 @@
-"""The table of all runs in the ledger."""
+"""Table of all runs in the ledger."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OK, TORN = "ok", "torn"
 
 
 def latest(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of a seed that was run several times the last run counts."""
+    """Return the latest run of each seed."""
     defaults = {"kafka": Release.V4_3_1, "two_phase": False}
     return list({(line["sink"], line["seed"]): {**defaults, **line} for line in lines}.values())
 
 
 def table(lines: Iterable[dict[str, Any]]) -> str:
-    """A row for each kind; for each sink the runs, how many were ok, what they lost, doubled."""
+    """Return a row for each kind, with runs, ok, lost and doubled for each sink."""
     cells: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for line in latest(lines):
         cells[line["kind"], line["sink"]].append(line)

@@ -1,4 +1,4 @@
-"""Fault injection that every Python process of a run loads at its start: it stops at named steps.
+"""Fault injection that every Python process of a run loads at start; it stops at named steps.
 
 `sitecustomize` is found through PYTHONPATH; nothing in the package refers to it.
 """

@@ -1,4 +1,4 @@
-"""Bugs that the harness must find: patches that the processes plant into the sink.
+"""Bugs that the harness must find: patches applied to the sink in every process of a run.
 
 They are there from the beginning, and take effect in runs that have the bug.
 
@@ -24,7 +24,7 @@ _PRODUCER_FENCED = 90
 
 
 class Bug(StrEnum):
-    """What is wrong with the sink."""
+    """A bug of the sink."""
 
     MARKER_NOT_CHECKED = "marker not checked"
     QUERY_NOT_COMPARED = "queryId not compared"
@@ -39,7 +39,7 @@ class Bug(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """`make` returns what is put into the place of `module`'s `function`, which it is given."""
+    """`make` receives `module`'s `function` and returns its replacement."""
 
     module: str
     function: str
@@ -102,7 +102,7 @@ def _abort_all(original: Function) -> Function:
 
 
 def _accept(*_: object) -> None:
-    """For checks that find nothing wrong."""
+    """Accept everything, in place of a check."""
 
 
 def _end_first(original: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Which functions of the sink are the steps: by module, name, and whether before or after."""
+"""Functions of the sink that are steps: module, name, and whether before or after the call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASK, JOB = "task", "job"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`before` and `after`: the steps that a call of `module`'s `function` begins and ends with.
+    """`before` and `after`: steps at the start and end of a call of `module`'s `function`.
 
     `scope`: how the micro-batch is known from here on: by the task, or by the argument `batchId`;
     jobs have none. `detail`: what of its first argument goes into the trace.
@@ -105,11 +105,11 @@ _POLL_S = 0.005
 
 
 class StepError(RuntimeError):
-    """The harness wanted this step to fail."""
+    """The harness made this step fail."""
 
 
 class Reporter:
-    """Of one process; `control` is the folder that `CONTROL` names."""
+    """Reports steps of one process; `control` is the folder in the variable `CONTROL`."""
 
     def __init__(self, control: str) -> None:
         self._run = Path(control) / "run"
@@ -118,7 +118,7 @@ class Reporter:
 
     @property
     def bug(self) -> str:
-        """The bug of the run; empty when it has none."""
+        """The bug of the run, or an empty string."""
         try:
             return (self._run / BUG).read_text()
         except OSError:
@@ -128,7 +128,7 @@ class Reporter:
     def scope(
         self, kind: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Iterator[None]:
-        """What is reached in here belongs to the task, or to the micro-batch in the arguments."""
+        """Attribute steps in this context to the task, or to the micro-batch in the arguments."""
         if kind is None:
             yield
             return
@@ -146,7 +146,7 @@ class Reporter:
             self._where = before
 
     def reached(self, step: Step, detail: str = "") -> None:
-        """Note it, with a detail; wait if this is one of the stops.
+        """Log a step with a detail, and wait if it is a stop.
 
         Raises:
             StepError: the harness wants it.
@@ -169,12 +169,12 @@ class Reporter:
 
 
 def go_file(run: Path, number: int) -> Path:
-    """Lets the process that has reached the stop go on."""
+    """Return the file that releases the process at a stop."""
     return run / f"stop-{number}.go"
 
 
 def at_file(run: Path, number: int) -> Path:
-    """Holds the id of the process that has reached the stop."""
+    """Return the file with the ID of the process that has reached a stop."""
     return run / f"stop-{number}.at"
 
 
@@ -193,14 +193,14 @@ def _task() -> dict[str, Any]:
 
 
 def trace(run: Path, text: str) -> None:
-    """Add a line to what happened in the run; lines of all processes are in the order of time."""
+    """Append a line to the trace of the run; lines of all processes are in time order."""
     line = f"{time.time():.3f} {os.getpid()} {text}\n"
     with suppress(OSError), (run / "trace.log").open("a") as file:
         file.write(line)
 
 
 def trace_size(run: Path) -> int:
-    """Bytes of what is told so far: more of them whenever a step is reached."""
+    """Return the size of the trace in bytes, which grows whenever a step is reached."""
     path = run / "trace.log"
     return path.stat().st_size if path.exists() else 0
 
@@ -214,7 +214,7 @@ def _stops(run: Path) -> list[dict[str, Any]]:
 
 
 def _claim(run: Path, number: int) -> bool:
-    """Whether this process is the first that reaches the stop."""
+    """Return True if this process is the first to reach the stop."""
     part = run / f"stop-{number}.{os.getpid()}"
     part.write_text(str(os.getpid()))
     try:
@@ -240,13 +240,13 @@ def _wait(run: Path, number: int, step: Step) -> None:
 
 
 def install() -> None:
-    """Begin, in a process that belongs to a run; in others do nothing."""
+    """Install the hooks in a process that belongs to a run; do nothing in other processes."""
     if folder := os.environ.get(CONTROL):
         sys.meta_path.insert(0, _Finder(Reporter(folder)))
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules that hold steps as Python would, and has them changed once loaded."""
+    """Find the modules that contain steps like Python would, and patch them after loading."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -265,7 +265,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads as `original` does, then plants the bugs, and wraps what is a step."""
+    """Load a module like `original` does, then plant the bugs and wrap the steps."""
 
     def __init__(self, original: Loader, reporter: Reporter) -> None:
         self._original = original

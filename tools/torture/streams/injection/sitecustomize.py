@@ -1,4 +1,4 @@
-"""Python runs this at its start where this folder is in PYTHONPATH."""
+"""Imported by Python at start if this folder is in PYTHONPATH."""
 
 import sys
 
