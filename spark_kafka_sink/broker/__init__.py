@@ -1,12 +1,12 @@
-"""A small Kafka broker that runs inside this process, so that tests and demos install nothing.
+"""A small in-process Kafka broker, for tests and demos that should not need to install Kafka.
 
 A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
 `authorization` and `handlers`, which read and change the state in `cluster`, `coordinator` and
-`partition`; `storage` and `redis` keep the batches. The order of imports between the packages is a
-contract in `pyproject.toml`.
+`partition`; `storage` and `redis` store the batches. A contract in `pyproject.toml` defines the
+allowed imports between the packages.
 
-All state belongs to the event loop's thread, or with Redis to the thread that holds the lock of
-`state_lock`.
+The state is accessed only by the event loop's thread or, with Redis, by the thread that holds the
+lock in `state_lock`.
 
 In reading order:
 
@@ -15,8 +15,8 @@ In reading order:
 - `config`: `BrokerConfig`, all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: fault injection: faults, their text form, and their effect on requests
-- `authorization`: operations that each API requires, and responses without what is denied
-- `request_shapes`: where requests name topics and partitions, and responses report errors
+- `authorization`: operations that each API requires, and removal of denied items
+- `request_shapes`: fields in which requests name topics and partitions, and responses report errors
 - `handlers`: the APIs that the broker serves, and the context that handlers receive
 - `cluster`: nodes, topics, leaders, replicas, reassignments, dynamic configs and log maintenance
 - `coordinator`: consumer groups and transactions

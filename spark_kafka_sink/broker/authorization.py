@@ -1,15 +1,15 @@
-"""Authorization: the operations that each API requires, and removal of what is denied.
+"""Authorization: the operations that each API requires, and the removal of denied items.
 
-Handlers do not check authorization. `handle` checks a request before its handler runs, with the
-rules of Kafka's KafkaApis and ControllerApis as tables:
+Handlers do not check authorization. `handle` checks a request before its handler runs, using tables
+with the rules of Kafka's KafkaApis and ControllerApis:
 
-- `OF_REQUEST`: operations required for the whole request; if one is denied, all of it is refused
+- `OF_REQUEST`: operations required for the whole request; if one is denied, the request is refused
 - `OF_PARTITIONS`: the operation required on each topic whose partitions a request names
 - `OF_ITEMS`: operations required for each item, such as a topic, group or config resource
 
 Denied partitions and items are removed from the request, the handler answers the rest, and the
-refusals are then added to its response. `ANSWER_FILTERS` removes from responses what the client may
-not describe.
+refusals are then added to its response. `ANSWER_FILTERS` removes resources that the client may not
+describe from responses.
 
 Metadata is handled separately: a named topic that the client may not describe is refused whether or
 not it exists, so that the response does not reveal it; if the client requests all topics, such a
@@ -44,7 +44,7 @@ _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
     2: ResourceType.TOPIC,
     32: ResourceType.GROUP,
 }
-"""Resource type by Kafka's ConfigResource type; all others belong to the cluster."""
+"""Resource type by Kafka's ConfigResource type; all other types map to the cluster."""
 
 
 class Right(NamedTuple):
@@ -56,7 +56,7 @@ class Right(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Error code and message if an operation on a type of resource is denied."""
+    """The error code and message for a denied operation on a resource type."""
 
     error: ErrorCode
     message: str
@@ -106,10 +106,10 @@ OF_REQUEST: Final[Mapping[int, tuple[tuple[Operation, ResourceType, str], ...]]]
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_on_cluster(Operation.DESCRIBE),),
     ApiKey.LIST_CONFIG_RESOURCES: (_on_cluster(Operation.DESCRIBE_CONFIGS),),
 }
-"""Operations required for the whole request, by API; if one is denied, all of it is refused.
+"""Operations required for the whole request, by API; if one is denied, the request is refused.
 
-Each has the type of the resource and the field of the request with its name. Resources without a
-name in the request require nothing.
+Each entry has the resource type and the request field that contains the resource name. If the
+request does not name the resource, the operation is not required.
 """
 
 
@@ -142,7 +142,7 @@ OF_PARTITIONS: Final[Mapping[int, Operation]] = {
 """The operation required on each topic whose partitions a request names, by API."""
 
 _OF_ITEM: Final = None
-"""Stands for the resource type of a config resource or coordinator key, which the item has."""
+"""Placeholder: the item (a config resource or coordinator key) determines the resource type."""
 OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]] = {
     ApiKey.CREATE_TOPICS: (
         (Operation.CREATE, ResourceType.TOPIC),
@@ -167,7 +167,7 @@ OF_ITEMS: Final[Mapping[int, tuple[tuple[Operation, ResourceType | None], ...]]]
 
 
 def _item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Iterator[Right]:
-    """Yield the rights that an item requires; `topic` is the topic's name if it is a topic."""
+    """Yield the rights that an item requires; `topic` is the name if the item is a topic."""
     for operation, known_type in OF_ITEMS[api]:
         type_ = known_type
         if type_ is ResourceType.TOPIC:
@@ -183,7 +183,7 @@ def _item_rights(api: ApiKey, request: Any, item: Any, topic: str | None) -> Ite
 
 
 def _resource_of(request: Any, item: Any) -> tuple[ResourceType, str]:
-    """Return the resource of a config resource or of a coordinator key."""
+    """Return the type and name of the resource that an item refers to."""
     if not hasattr(item, "resource_type"):
         is_transaction = getattr(request, "key_type", 0) == _TRANSACTION_KEY
         return ResourceType.TRANSACTIONAL_ID if is_transaction else ResourceType.GROUP, item
@@ -212,7 +212,7 @@ def _without(
 def _hide_offsets(context: RequestContext, values: Values) -> Values:
     """Remove committed offsets of topics that the client may not describe.
 
-    They are refused if the client named the topics, and left out if it requested all topics.
+    The offsets are refused if the client named the topics, and omitted if it requested all topics.
     """
     if "groups" not in values:
         requested = context.request.topics
@@ -300,7 +300,7 @@ def _may_have(context: RequestContext, item: Any) -> bool:
 
 
 def _may_create(context: RequestContext, topic: str) -> bool:
-    """Return False if requesting an unknown topic would create it and the client may not."""
+    """Return False if the request would create the topic but the client may not create it."""
     config, denials, user = context.cluster.config, context.cluster.denials, context.user
     if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
         return True
@@ -310,7 +310,7 @@ def _may_create(context: RequestContext, topic: str) -> bool:
 
 
 def _refused_topic(context: RequestContext, item: Any) -> Values:
-    """Return a refused topic with its name or its id, whichever was requested (as KafkaApis)."""
+    """Return a refused topic with its name or its id, whichever was requested (like KafkaApis)."""
     by_id = id_of(item)
     name = item.name
     if by_id is not None:
@@ -333,7 +333,7 @@ _ALL_PARTITIONS_FAIL: Final = frozenset(
         ApiKey.ELECT_LEADERS,
     }
 )
-"""APIs without an error for the whole request, or with errors for partitions as well."""
+"""APIs whose responses have no top-level error, or have partition errors in addition to it."""
 _NOTHING: Final[dict[int, dict[str, Any]]] = {
     ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
@@ -344,7 +344,7 @@ _MESSAGES: Final[dict[int, str | None]] = {
     ApiKey.CREATE_PARTITIONS: None,
     ApiKey.FIND_COORDINATOR: "",
 }
-"""Messages of refused items, if they differ from the message of the error."""
+"""Messages for refused items, if they differ from the error's default message."""
 _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
     ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
@@ -355,7 +355,7 @@ _OFFSETS_TOP_ERROR: Final = 2
 
 
 def handle(handler: Handler, context: RequestContext) -> Answer:
-    """Handle a request without the parts that are denied to its client."""
+    """Handle a request, excluding the parts that are denied to its client."""
     return _Authorized(handler, context).answer()
 
 
@@ -466,19 +466,19 @@ class _Authorized:
         return {**failed, "error_message": message, REASON: self._reason(denied)}
 
     def _reason(self, denied: Right) -> str:
-        """Return the reason of a refusal for the broker's log."""
+        """Return the reason for a refusal, for the broker's log."""
         return (
             f"User:{self._context.user} is denied {denied.operation.label} on "
             f"{denied.type.value} {denied.name}"
         )
 
     def _filtered(self, values: Values) -> Values:
-        """Return a response without what the client may not see."""
+        """Return a response without the resources that the client may not see."""
         hide = ANSWER_FILTERS.get(self._api)
         return values if hide is None else hide(self._context, values)
 
     def _handled(self, context: RequestContext, change: Callable[[Values], Values]) -> Answer:
-        """Call the handler, and apply `change` to its answer, immediately or when it comes."""
+        """Call the handler, and apply `change` to its answer, even if the answer is delayed."""
         reply = context.reply
         delayed = context._replace(reply=lambda values: reply(change(values)))
         answer = self._handler.handle(delayed)

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
-"""Hosts that stand for all addresses of the machine; other machines cannot connect to them."""
+"""Wildcard hosts, which stand for all addresses of the machine; they cannot be advertised."""
 _LOOPBACK = "127.0.0.1"
 _LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
 
 
 def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> None:
-    """Check that every node has an address that can be announced to clients.
+    """Check that every node has an address that can be advertised to clients.
 
     Raises:
-        ConfigError: the host cannot be announced, or there is not one address per node.
+        ConfigError: the host cannot be advertised, or there is not one address per node.
     """
     if advertised_listeners is None:
         if host in _ANY:
@@ -50,7 +50,7 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
 
 
 def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
-    """Check that the advertised addresses name no other security protocol than the broker's.
+    """Check that advertised addresses do not name a security protocol other than the broker's.
 
     Raises:
         ConfigError: an address has another protocol as its prefix, as in SASL_SSL://host:port.
@@ -158,12 +158,13 @@ class BrokerConfig:
     """Settings of an embedded broker.
 
     Args:
-        topics: topics to create at the start, with their numbers of partitions.
+        topics: topics to create at the start, with their partition counts.
         topic_configs: topic-level configs (Kafka's names) by topic.
-        replication_factors: replication factor of each topic of `topics` that needs its own.
+        replication_factors: replication factors of topics in `topics` that differ from the default.
         replication_factor: Kafka's default.replication.factor.
-        follower_lag_ms: how long after the leader followers receive a record.
-        replica_lag_time_max_ms: a follower that has not caught up for longer is not in sync.
+        follower_lag_ms: how long after the leader the followers receive a record.
+        replica_lag_time_max_ms: a follower that has not caught up for longer than this is not in
+            sync.
         session_timeout_ms: a node that hangs for this long loses its leaderships.
         group_min_session_timeout_ms: the shortest session.timeout.ms that a group member may
             request.
@@ -180,7 +181,7 @@ class BrokerConfig:
         nodes: number of brokers in the cluster; partitions are spread over them.
         host: the address to listen on, and to advertise unless `advertised_listeners` is set.
         advertised_listeners: advertised addresses: host:port of each node, separated by commas.
-        port: the first node's port, the other nodes use the following ones; 0 uses any free ports.
+        port: the first node's port; the other nodes use the following ports. 0 uses any free ports.
         default_partitions: Kafka's num.partitions, for topics created without a number.
         auto_create_topics: whether a metadata request for an unknown topic creates it.
         message_max_bytes: the largest accepted batch, in bytes including its header.

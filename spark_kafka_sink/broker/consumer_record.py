@@ -45,14 +45,15 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: datetime | int
-    """In UTC; outside the years 1 to 9999, milliseconds since 1970."""
+    """A UTC datetime, or milliseconds since 1970 if outside the years 1 to 9999."""
     headers: list[tuple[str, bytes | None]]
 
 
 class ConsumerRecords(list[ConsumerRecord]):
     """Records ordered by partition and offset, which can be converted to tables.
 
-    The tables have the columns of Spark's Kafka source; `headers` is null for a record without any.
+    The tables have the columns of Spark's Kafka source; `headers` is null for a record without
+    headers.
     """
 
     def to_arrow(self) -> pa.Table:
@@ -95,7 +96,7 @@ def _milliseconds(moment: datetime | int) -> int:
 def read_committed(
     topic: str, partition: int, batches: Iterable[bytes | memoryview], end: int
 ) -> Iterator[ConsumerRecord]:
-    """Yield the records below the offset `end` that a read_committed consumer gets, by offset.
+    """Yield the records below the offset `end` that a read_committed consumer gets, in order.
 
     Args:
         topic: the records' topic.

@@ -46,7 +46,7 @@ STOP_SECONDS: Final = 10.0
 
 
 class BrokerRuntime:
-    """A listening broker, which serves requests from `start` to `stop`.
+    """A listening broker, which serves requests between `start` and `stop`.
 
     Args:
         config: the broker's settings.
@@ -157,7 +157,7 @@ RUN_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """A snapshot of a partition; `leader` is -1 if there is none."""
+    """A snapshot of a partition; `leader` is -1 if the partition has no leader."""
 
     leader: int
     leader_epoch: int
@@ -269,7 +269,7 @@ class EmbeddedBroker(SecurityControls):
         def call() -> None:
             try:
                 future.set_result(function(runtime.cluster))
-            except Exception as error:  # noqa: BLE001 - it belongs to the caller's thread
+            except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
                 future.set_exception(error)
 
         runtime.call_soon(call)
@@ -286,7 +286,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.topics.create(new))
 
     def end_offsets(self, topic: str) -> list[int]:
-        """Return the log end offset of each partition, by partition.
+        """Return the log end offset of each partition, in partition order.
 
         Raises:
             UnknownTopicError: the topic does not exist.
@@ -294,7 +294,7 @@ class EmbeddedBroker(SecurityControls):
         return self.run(lambda cluster: [p.log.end_offset for p in _partitions(cluster, topic)])
 
     def records(self, *topics: str) -> ConsumerRecords:
-        """Return what a read_committed consumer gets, by topic, partition and offset.
+        """Return the records that a read_committed consumer gets, by topic, partition and offset.
 
         Raises:
             UnknownTopicError: a topic does not exist.
@@ -343,7 +343,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.node_control.pause(node))
 
     def set_follower_lag(self, milliseconds: int, node: int | None = None) -> None:
-        """Set how many milliseconds after the leader one node, or all nodes, copy records.
+        """Set the delay (milliseconds) with which one node, or every node, copies records.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -419,7 +419,7 @@ def _state(partition: Partition) -> PartitionState:
 
 
 def _refuse_unknown(options: Iterable[str]) -> None:
-    """Raise what Python raises for unknown arguments, and suggest the intended name.
+    """Raise TypeError for unknown options, as Python does, and suggest the intended name.
 
     Raises:
         TypeError: an option is unknown.

@@ -239,7 +239,7 @@ def partitions_of(
 ) -> tuple[RequestPartition, ...]:
     """Return the topics and partitions that a request names.
 
-    `name_of` returns the name of the topic with an id.
+    `name_of` returns a topic's name by its id.
     """
     shape = request_shapes.BY_PARTITION.get(api)
     if shape is None:
@@ -265,7 +265,7 @@ class ActiveFault:
 
     @property
     def is_spent(self) -> bool:
-        """True if the fault was triggered as often as it may be."""
+        """True if the fault has reached its maximum number of triggers."""
         return self.fault.next is not None and self.hits >= self.fault.next
 
     def trigger(self, request: RequestInfo) -> bool:
@@ -286,7 +286,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        # Guarded by the lock:
+        # Guarded by `_lock`:
         self._armed: list[ActiveFault] = []
 
     def add(self, fault: Fault | str) -> ActiveFault:
@@ -483,12 +483,12 @@ class FaultInjector:
 def _code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
-    except ValueError:  # A code that ErrorCode lacks is sent as a bare number.
+    except ValueError:  # Codes missing from ErrorCode are sent as numbers.
         return cast("ErrorCode", UnknownErrorCode(number))
 
 
 def _with_error(values: Values, fault: Fault, error: ErrorCode) -> Values:
-    """Return Metadata in which the fault's topics or partition have the error."""
+    """Return Metadata with the error set on the topics or the partition of the fault."""
     return {
         **values,
         "topics": [_topic_with_error(topic, fault, error) for topic in values["topics"]],

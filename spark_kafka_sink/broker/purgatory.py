@@ -1,8 +1,8 @@
 """Delayed operations: requests that wait for data, replicas, other group members, or a deadline.
 
-As Kafka's DelayedOperationPurgatory, but without threads: operations are indexed by the
-topic-partitions that they wait for, and a change of a partition rechecks only the operations that
-wait for it.
+This corresponds to Kafka's DelayedOperationPurgatory, but without threads: operations are indexed
+by the topic-partitions that they wait for, and a change of a partition rechecks only the operations
+that wait for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 PURGE_FROM = 1024
-"""Number of waiting operations from which those of closed connections are dropped."""
+"""Number of waiting operations at which operations of closed connections are dropped."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -26,7 +26,7 @@ class DelayedOperation:
     """A request that waits.
 
     Args:
-        deadline: when it is answered at the latest, in monotonic seconds.
+        deadline: time of the response at the latest, in monotonic seconds.
         try_complete: prepares the response as far as possible; returns True if it is complete.
         on_complete: sends the response; called after `try_complete` or at the deadline.
         is_abandoned: returns True if the client has disconnected.
@@ -76,7 +76,7 @@ class DelayedOperationPurgatory:
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
     def wake(self, key: TopicPartition | None = None) -> None:
-        """Note a change of one topic-partition, or of anything; the next `poll` checks it."""
+        """Mark one topic-partition, or any state if None, as changed, for the next `poll`."""
         if key is None:
             self._all_changed = True
         else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionShape:
-    """Field names of a request by partitions and of its response.
+    """Field names of a request that lists partitions, and of its response.
 
     An empty `index` means that the request's partitions are integers. `failed` are the other fields
     of a failed partition.
@@ -50,7 +50,7 @@ class PartitionShape:
         return {self.answer_index: self.index_of(partition), **result}
 
     def answer_topic(self, item: Any, handle: Callable[[Any], Values | ErrorCode]) -> Values:
-        """Return the part of a response for a topic, with what `handle` returns per partition."""
+        """Return the part of a response for a topic, with the result of `handle` per partition."""
         partitions = getattr(item, self.partitions)
         return {
             **{name: getattr(item, name, None) for name in ("name", "topic", "topic_id")},
@@ -60,7 +60,7 @@ class PartitionShape:
 
 @dataclass(frozen=True, slots=True)
 class ItemShape:
-    """Field names of a request by items and of its response.
+    """Field names of a request that lists items, and of its response.
 
     `names` maps fields of the response to fields of the item, "" for the item itself. `failed` are
     the other fields of a failed item.
@@ -184,7 +184,7 @@ def topic_name(item: Any, find_name: Callable[[UUID], str | None]) -> str | None
 
 
 def items_of(api: int, request: Any) -> ItemShape | None:
-    """Return the shape of a request by items; None if it has none."""
+    """Return the shape of a request that lists items; None for other requests."""
     return next((one for one in BY_ITEM.get(api, ()) if getattr(request, one.items, None)), None)
 
 

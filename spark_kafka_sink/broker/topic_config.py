@@ -213,7 +213,7 @@ def problem_with(
     keys: Mapping[str, ConfigKey] = _ALL_KEYS,
     kind: str = "topic",
 ) -> str | None:
-    """Return what is wrong with configs of a topic or group, or None."""
+    """Return why configs of a topic or group are invalid, or None if they are valid."""
     for name, value in configs.items():
         if name not in keys:
             return f"Unknown {kind} config name: {name}"
@@ -276,7 +276,7 @@ TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A config that the broker was started with; the value is text, or None if there is none."""
+    """A config that the broker was started with; the value is text, or None if it is not set."""
 
     name: str
     value: str | None
@@ -287,7 +287,7 @@ class Setting:
 def settings_of(
     config: BrokerConfig, node: int, listener: tuple[str, int], advertised: tuple[str, int]
 ) -> Iterator[Setting]:
-    """Yield all configs of a broker: what it was started with, and the defaults of topic configs.
+    """Yield all configs of a broker: its start configs, and the defaults of topic configs.
 
     `listener` is the host and port that it listens on, `advertised` those that it advertises.
     """

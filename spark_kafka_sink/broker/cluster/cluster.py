@@ -68,7 +68,7 @@ class DynamicConfigs:
     """Dynamic configs by resource kind and name; `ALL_BROKERS` is the cluster-wide default.
 
     Args:
-        config: what the broker was started with.
+        config: the settings that the broker was started with.
         journal: where values are stored across restarts.
     """
 
@@ -135,7 +135,7 @@ class LogManager:
         self._flush_checked = self._retention_checked = clock.wall_ms()
 
     def tick(self) -> None:
-        """Flush logs and delete expired segments when their check is due."""
+        """Flush logs and delete expired segments if the respective check is due."""
         now = self._clock.wall_ms()
         if now - self._flush_checked >= FLUSH_CHECK_MS:
             self._flush_checked = now
@@ -171,11 +171,11 @@ class Node:
 class Cluster:
     """Nodes, topics, consumer groups, producer ids, transactions, and delayed requests.
 
-    Used by one thread, or by the thread that holds its lock (state_lock.py). `nodes` are the active
-    nodes, which Metadata returns.
+    A cluster is used by one thread, or by the thread that holds its lock (state_lock.py). `nodes`
+    are the active nodes, which Metadata returns.
 
     Args:
-        config: what the broker was started with.
+        config: the settings that the broker was started with.
         nodes: all nodes.
         clock: the brokers' clock; tests may change its wall time.
         backend: stores logs and all other durable state.
@@ -278,7 +278,7 @@ class Cluster:
     def coordinator(self, key: str) -> Node:
         """Return the node that coordinates a group or transactional id.
 
-        It is the same node while that node is active, and the next active one otherwise.
+        The node depends only on the key. If it is not active, the next active node replaces it.
         """
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)

@@ -57,11 +57,11 @@ class Elections:
                 self._lead(partition, first)
 
     def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
-        """Hold the election that an ElectLeaders request asks for (KIP-460).
+        """Hold an election requested by ElectLeaders (KIP-460).
 
         The preferred leader is the first replica. An unclean election is held only if there is no
-        leader. It may elect an active replica that is not in sync; the records which that replica
-        lacks are lost.
+        leader. It may elect an active replica that is not in sync; records missing from that
+        replica are lost.
         """
         first = partition.replicas[0]
         if partition.leader == first or (unclean and partition.leader != NO_LEADER):

@@ -1,6 +1,7 @@
-"""The nodes of a cluster: which are up, paused, stopped or fenced, and how to change that.
+"""The states of a cluster's nodes (up, paused, stopped or fenced), and operations to change them.
 
-As Kafka's controller tracks brokers: a node that hangs is fenced when its session ends (KIP-631).
+Nodes are tracked as in Kafka's controller: a node that hangs is fenced when its session ends
+(KIP-631).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NodeState(Enum):
-    """Whether a node is running."""
+    """The run state of a node."""
 
     UP = auto()
     PAUSED = auto()

@@ -1,8 +1,8 @@
 """Replication: in-sync replicas, high watermarks and partition reassignments (KIP-455).
 
 In-sync replicas and high watermarks follow Kafka's Partition class. A follower that has not caught
-up for longer than replica.lag.time.max.ms leaves the in-sync replicas; one that has everything
-below the high watermark rejoins them. The high watermark advances only while at least
+up for longer than replica.lag.time.max.ms is removed from the in-sync replicas, and is added again
+when it has all records below the high watermark. The high watermark advances only while at least
 min.insync.replicas replicas are in sync (KIP-966).
 
 Reassignments follow Kafka's controller: the partition first has both the target replicas and those
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ReplicaManager:
     """Replicates partitions: followers copy records after their lag has passed.
 
-    A follower that has not caught up for `max_lag` seconds leaves the in-sync replicas.
+    A follower that has not caught up for `max_lag` seconds is removed from the in-sync replicas.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ReplicaManager:
                 yield from topic.partitions
 
     def tick(self, now: float) -> None:
-        """Replicate what is due in all partitions."""
+        """Replicate all records that are due, in all partitions."""
         for partition in self.replicated():
             states, end = partition.replica_states, partition.log.end_offset
             is_fully_in_sync = len(partition.in_sync) == len(partition.replicas)
@@ -60,7 +60,7 @@ class ReplicaManager:
                 self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
-        """Replicate what is due in one partition, and wake the requests that wait for it."""
+        """Replicate the due records of one partition, and wake the requests that wait for it."""
         if len(partition.replicas) == 1:
             return
         states = partition.replica_states
@@ -83,7 +83,7 @@ class ReplicaManager:
         for node in self._followers(partition):
             lag = self._nodes[node].lag
             if states.end(node) < states.seen_end and states.next_step(node) is None:
-                states.appended(states.seen_end, now)  # The node was away and starts to catch up.
+                states.appended(states.seen_end, now)  # The node was inactive; it catches up.
             states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
         states.forget_before(now - slowest)
@@ -123,7 +123,7 @@ class ReplicaManager:
         return min(least, len(partition.replicas))
 
     def next_deadline(self) -> float | None:
-        """Return when a follower copies next, in monotonic seconds, or None if none lags behind."""
+        """Return when a follower copies next, in monotonic seconds, or None if no follower lags."""
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
@@ -168,7 +168,7 @@ class Reassignments:
         """Cancel an ongoing reassignment.
 
         Raises:
-            TopicError: no reassignment is in progress, or none of the former replicas is in sync.
+            TopicError: no reassignment is in progress, or no former replica is in sync.
         """
         if (partition.topic, partition.index) not in self._ongoing:
             raise TopicError(ErrorCode.no_reassignment_in_progress, "")

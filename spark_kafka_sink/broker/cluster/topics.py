@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The registered nodes of the cluster, and those of them that may lead."""
+    """The registered nodes of the cluster, and the subset that may lead partitions."""
 
     registered: Sequence[int]
     active: Collection[int]
@@ -39,7 +39,7 @@ class Brokers:
     def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
         """Return why a partition cannot have these replicas, or None.
 
-        `size` is the number of replicas of the other partitions, None if it does not matter.
+        `size` is the number of replicas of the other partitions; None skips this check.
         """
         if not replicas:
             return "The manual partition assignment includes an empty replica list."
@@ -59,7 +59,7 @@ class Brokers:
         return None
 
     def problem_with_new(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """Return the same for a new partition, which also needs an active replica to lead it."""
+        """Return why a new partition, which needs an active replica, cannot use `replicas`."""
         problem = self.problem_with(replicas, size)
         if problem is None and not self.active_of(replicas):
             return "All brokers specified in the manual partition assignment are fenced."
@@ -103,9 +103,10 @@ class TopicError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be created; -1 stands for the broker's default.
+    """A topic to be created; -1 means the broker's default.
 
-    `assignments` are the replicas by partition; the broker assigns partitions that have none.
+    `assignments` are the replicas by partition; the broker assigns replicas to all other
+    partitions.
     """
 
     name: str
@@ -126,7 +127,7 @@ Their data may be deleted, unless the journal lists them as partitions of a topi
 
 
 def _final_replicas(partition: Partition) -> list[int]:
-    """Return the replicas that remain when a reassignment ends; a restart ends it."""
+    """Return the replicas after any reassignment completes; a restart completes it."""
     return [node for node in partition.replicas if node not in partition.removing]
 
 
@@ -149,7 +150,7 @@ class TopicStore:
         """Create the logs of new partitions; the block must `save` the topic.
 
         Raises:
-            OSError: the logs cannot be created, or the block raised it; no log is left.
+            OSError: the logs cannot be created, or the block raised the error; no log remains.
         """
         self._delete_unfinished(topic)
         for index in indexes:
@@ -277,7 +278,7 @@ class Topics:
     """All topics, by name and by id.
 
     Args:
-        config: what the broker was started with.
+        config: the settings that the broker was started with.
         nodes: the active nodes.
         store: has the topics from before a restart.
         broker_layers: the broker configs that topic configs default to.
@@ -311,7 +312,7 @@ class Topics:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def logs(self) -> Iterator[UnifiedLog]:
-        """Return the logs of all partitions."""
+        """Yield the logs of all partitions."""
         return (one.log for topic in self._by_name.values() for one in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
@@ -368,7 +369,7 @@ class Topics:
         topic = self.draft(new)
         indexes = range(len(topic.partitions))
         try:
-            self._forget_offsets(topic.name)  # of a deleted topic, after a crash or a failure
+            self._forget_offsets(topic.name)  # Left if deleting an earlier topic failed.
             with self.store.creating(topic.name, indexes, topic.config) as logs:
                 for partition, log in zip(topic.partitions, logs, strict=True):
                     partition.log = log
@@ -403,7 +404,7 @@ class Topics:
         """Raise an error if a new partition of a topic cannot have these replicas.
 
         Raises:
-            TopicError: the replicas are invalid, or none of them is active.
+            TopicError: the replicas are invalid, or no replica is active.
         """
         if problem := self._brokers.problem_with_new(replicas, topic.replication_factor):
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)
@@ -481,12 +482,12 @@ class Topics:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        with contextlib.suppress(OSError):  # `create` repeats it
+        with contextlib.suppress(OSError):  # `create` retries it.
             self._forget_offsets(topic.name)
 
 
 def _check_assignments(new: NewTopic, brokers: Brokers) -> TopicError | None:
-    """Return what is wrong with manual assignments (ReplicationControlManager.createTopic)."""
+    """Return an error if manual assignments are invalid (ReplicationControlManager.createTopic)."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(
             ErrorCode.invalid_request,

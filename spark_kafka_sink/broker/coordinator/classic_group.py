@@ -1,9 +1,9 @@
 """One consumer group of the classic protocol: members, rebalances and committed offsets.
 
-As Kafka's ClassicGroup: a rebalance waits until every member has rejoined, and ends with the
-leader's SyncGroup. There is no initial rebalance delay, so the only consumer of a test starts
-immediately. A static member (KIP-345) that rejoins under its instance id replaces its former
-member, which is fenced, without a rebalance.
+The behavior follows Kafka's ClassicGroup: a rebalance waits until every member has rejoined, and
+ends with the leader's SyncGroup. There is no initial rebalance delay, so a test with a single
+consumer starts immediately. A static member (KIP-345) that rejoins with its instance id replaces
+its former member, which is fenced, without a rebalance.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """Return the topics of a ConsumerProtocolSubscription, or None if the bytes are something else.
+    """Return the topics of a ConsumerProtocolSubscription, or None if the bytes are invalid.
 
-    All versions begin like version 0: the version, then the topic names.
+    All versions start with the fields of version 0: the version, then the topic names.
     """
     try:
         _, count = _COUNTS.unpack_from(metadata)
@@ -93,7 +93,7 @@ class GroupMember:
         return self.join is not None or self.sync is not None
 
     def extend_session(self, now: float) -> None:
-        """Restart the member's session."""
+        """Restart the member's session timeout."""
         self.expires = now + self.joined.session_timeout
 
     def answer_join(self, values: Mapping[str, Any]) -> None:
@@ -227,7 +227,7 @@ class ClassicGroup:
     def _assign_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         """Assign an id to a new client; it becomes a member when it joins with that id.
 
-        If the response is lost, no member that never joined is left behind (KIP-394).
+        If the response is lost, no member remains that never joined (KIP-394).
         """
         member_id = _new_id(joining)
         self.pending[member_id] = now + joining.session_timeout
@@ -256,7 +256,7 @@ class ClassicGroup:
             self._rebalance(now)
 
     def _replace(self, former: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """Replace a static member by a client that rejoins under its instance id."""
+        """Replace a static member with a client that rejoins with the same instance id."""
         for answer in (former.answer_join, former.answer_sync):
             answer({"error_code": ErrorCode.fenced_instance_id})
         leader = self.leader
@@ -272,7 +272,7 @@ class ClassicGroup:
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
             new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
-        else:  # Named as leader, the member would assign again: KAFKA-13435.
+        else:  # A member that is named as leader would assign again (KAFKA-13435).
             new.answer_join(self._joined(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:
@@ -314,8 +314,8 @@ class ClassicGroup:
     def _elect(self) -> bool:
         """Keep the leader if it rejoined, else choose the first member that did.
 
-        Return False if only absent members are left: static members, which stay until their session
-        ends.
+        Return False if only static members that did not rejoin are left, which stay until their
+        session ends.
         """
         joined = [m.id for m in self.members.values() if m.join is not None]
         if joined and self.leader not in joined:
@@ -372,7 +372,7 @@ class ClassicGroup:
         return ErrorCode.none if known_id else ErrorCode.unknown_member_id
 
     def subscribes_to(self, topic: str) -> bool:
-        """Return True if a member subscribes to the topic, or if a subscription is not readable."""
+        """Return True if a member subscribes to the topic, or if a subscription is invalid."""
         if not self.members or not self.protocol:
             return bool(self.members)
         subscriptions = [

@@ -115,7 +115,7 @@ class GroupCoordinator:
         """Return when the first group is due, in monotonic seconds, or None if nothing is due.
 
         The value is cached. Callers change a group only after getting it from `find`,
-        `get_or_create` or `all`, so these invalidate the cache.
+        `get_or_create` or `all`, so these three invalidate the cache.
         """
         if self._deadline_is_stale:
             times = (group.next_deadline() for group in self._groups.values())

@@ -1,16 +1,17 @@
 """The transaction coordinator: transactional ids, producer ids, markers and pending offsets.
 
-- `TransactionCoordinator`, as Kafka's class of that name: the transitions of `transaction_state`
-  decide, this class stores and executes the decisions. Markers are written immediately, without a
-  network between coordinator and leader, and retried later for partitions that have no leader.
-- `TransactionCoordinator.add_or_verify`, as Kafka's AddPartitionsToTxnManager (KIP-890): before a
-  producer writes to a partition, check that its transaction includes it. Older clients add
+- `TransactionCoordinator` corresponds to Kafka's class of the same name. The functions in
+  `transaction_state` decide on transitions; this class stores and executes the decisions. Markers
+  are written immediately, because there is no network between coordinator and leader. They are
+  retried later for partitions that have no leader.
+- `TransactionCoordinator.add_or_verify` corresponds to Kafka's AddPartitionsToTxnManager (KIP-890):
+  before a producer writes to a partition, check that its transaction includes it. Older clients add
   partitions themselves; newer ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
-- `TransactionalOffsets`, as the part of Kafka's OffsetMetadataManager that handles transactions:
+- `TransactionalOffsets` corresponds to the transactional part of Kafka's OffsetMetadataManager:
   offsets committed in a transaction are pending until its marker is written (KIP-98). All groups
   share one partition of the offsets topic, which has no log, only producers and their pending
   offsets.
-- `ProducerIdManager`: producer ids in the journal.
+- `ProducerIdManager` allocates producer ids and stores the allocated blocks in the journal.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class TransactionSupportedOperation(Enum):
-    """What the client supports, depending on the version of its request."""
+    """Operations that the client supports, depending on the version of its request."""
 
     DEFAULT_ERROR = auto()
     GENERIC_ERROR_SUPPORTED = auto()
@@ -54,7 +55,7 @@ class TransactionSupportedOperation(Enum):
 
     @classmethod
     def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
-        """Return what a request of `version` supports.
+        """Return the operations that a client supports, given its request's version.
 
         `generic_errors` and `adding` are the first versions that support TRANSACTION_ABORTABLE and
         adding partitions.
@@ -72,7 +73,7 @@ _NEXT_BLOCK = ("next block",)
 
 
 class ProducerIdManager:
-    """Allocates producer ids, after the last block that the journal has."""
+    """Allocates producer ids, starting after the last block in the journal."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -82,7 +83,7 @@ class ProducerIdManager:
         """Return a new producer id.
 
         Raises:
-            OSError: the next block cannot be stored, so none of its ids is assigned.
+            OSError: the next block cannot be stored; no id of it is assigned.
         """
         if self._next == self._end:
             self._journal.put(_PRODUCER_IDS, _NEXT_BLOCK, self._end + BLOCK)
@@ -128,7 +129,7 @@ class TransactionalOffsets:
         return ErrorCode.invalid_producer_epoch if fenced else ErrorCode.none
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """Note that a producer's transaction includes offsets, even if it has none yet."""
+        """Mark a producer's transaction as including offsets, even if none are pending yet."""
         self._set_epoch(producer)
         self._pending.setdefault(producer.producer_id, {})
 
@@ -269,7 +270,7 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         topic_partitions: Iterable[TopicPartition],
     ) -> ErrorCode:
-        """Add partitions to a producer's transaction; return an error if the producer may not."""
+        """Add partitions to a producer's transaction; return an error if that is not allowed."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
@@ -297,9 +298,9 @@ class TransactionCoordinator:
         topic_partition: TopicPartition,
         supported: TransactionSupportedOperation,
     ) -> ErrorCode:
-        """Add a partition to a transaction, or check that it is part of it (KIP-890).
+        """Add a partition to a transaction, or check that the transaction includes it (KIP-890).
 
-        Return an error that the client's version handles.
+        Errors are limited to those that the client's version supports.
         """
         if supported is TransactionSupportedOperation.ADD_PARTITION:
             error = self.add(transactional_id, producer, [topic_partition])
@@ -317,7 +318,7 @@ class TransactionCoordinator:
     ) -> ProducerIdOrError:
         """Commit or abort a transaction.
 
-        With `bumps` (transactions V2) the result has the next epoch.
+        With `bumps` (transactions V2), the result contains the next epoch.
         """
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -360,8 +361,8 @@ class TransactionCoordinator:
     def write_marker(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
         """Write a marker and return True, or False if the write has to be retried.
 
-        A retry is needed while the partition has no leader or its storage fails. For a deleted
-        partition there is nothing to write.
+        A retry is needed while the partition has no leader or its storage fails. Deleted partitions
+        need no marker.
         """
         name, index = topic_partition
         topic = self._find_topic(name)

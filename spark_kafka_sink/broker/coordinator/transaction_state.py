@@ -1,8 +1,8 @@
 """The state of a transactional id, and its transitions as pure functions (KIP-98, KIP-890).
 
-As Kafka's TransactionMetadata, TransactionState and TransactionCoordinator. Kafka stores the
-fencing of a producer as a separate state (PrepareEpochFence); here it is a single step, because
-nothing can happen in between.
+This module corresponds to Kafka's TransactionMetadata, TransactionState and parts of its
+TransactionCoordinator. Kafka stores the fencing of a producer as a separate state
+(PrepareEpochFence); here it is a single step, because nothing can happen in between.
 
 A transition returns the next state of the transaction, or an ErrorCode for the response; NONE means
 that the request repeats one that has already been served.
@@ -65,8 +65,8 @@ class TransactionMetadata:
     """The state of a transactional id; times in milliseconds since 1970.
 
     `last_epoch` is the epoch that the producer had before the last bump that it requested.
-    `next_producer_id` replaces the producer id when a transaction ends whose epoch is exhausted,
-    and `previous_producer_id` is the one replaced last.
+    `next_producer_id` replaces the producer id when a transaction with an exhausted epoch ends;
+    `previous_producer_id` is the producer id before the last replacement.
     """
 
     id: str
@@ -113,7 +113,7 @@ Decision: TypeAlias = TransactionMetadata | ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """External inputs of a decision: the time in milliseconds since 1970, and new producer ids."""
+    """External inputs of a decision: time (milliseconds since 1970) and new producer ids."""
 
     ms: int
     new_producer_id: Callable[[], int]
@@ -122,9 +122,9 @@ class Now:
 def initialize(
     txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
 ) -> Decision:
-    """Decide on InitProducerId for an id at rest: a new epoch, or a new producer id.
+    """Decide on InitProducerId without an open transaction: a new epoch, or a new producer id.
 
-    `expected` is the producer id and epoch that the request has (KIP-360).
+    `expected` is the producer id and epoch in the request (KIP-360).
     """
     reset = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
     reset["updated_ms"] = now.ms
@@ -147,7 +147,7 @@ def initialize(
 
 
 def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
-    """Return an error if an InitProducerId has the wrong producer or an end is in progress."""
+    """Return an error for the wrong producer, or if the transaction is being ended."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
         if expected.producer_id != txn.producer_id and not rotated:
@@ -156,7 +156,7 @@ def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None
 
 
 def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
-    """Return an error if a producer is not the current one or an end is in progress."""
+    """Return an error if a producer is not current, or the transaction is being ended."""
     if txn is None or txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -250,10 +250,10 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
 
 
 def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
-    """Abort an open transaction that timed out, or whose id a new producer initializes.
+    """Abort a transaction that timed out, or whose transactional id is being initialized again.
 
-    The epoch is bumped so that the markers fence the producer. With `bumps` (transactions V2) the
-    bump is the same as at every end, and the producer may request the new epoch (KIP-360).
+    The epoch is bumped so that the markers fence the producer. With `bumps` (transactions V2), the
+    epoch is bumped as at every end, and the producer may request the new epoch (KIP-360).
     """
     if bumps:
         return _prepare_v2(txn, now, commit=False)

@@ -11,7 +11,7 @@ everything in `_SERVED`.
 In reading order:
 
 - `request_context`: `RequestContext`, `Handler`, `Answer`, and the loops over the parts of requests
-- `api_versions`: all handlers by API key, also limited to the versions of a Kafka release;
+- `api_versions`: all handlers by API key, optionally limited to the versions of a Kafka release;
   ApiVersions, and SASL requests outside of authentication
 - `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,
   and authorized operations

@@ -4,7 +4,7 @@ Register new handlers in `_SERVED`.
 
 ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker serves.
 
-A request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the version
+A request with an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the version
 range of this API, so that the client retries with a lower version. Of Kafka's features (KIP-584)
 this broker has transaction.version, which announces transactions V2 to clients (KIP-890).
 
@@ -59,7 +59,7 @@ def _entry(api: ApiKey, versions: VersionRange) -> Values:
 def _features(context: RequestContext) -> Values:
     """Return the fields of supported and finalized features.
 
-    Supported features are left out up to version 3: those clients cannot read a minimum level of 0.
+    Supported features are omitted up to version 3: these clients reject a minimum level of 0.
     """
     config = context.cluster.config
     if not config.has_transaction_version:
@@ -70,7 +70,7 @@ def _features(context: RequestContext) -> Values:
     return {
         "supported_features": supported if context.version >= LEVEL_0_VERSION else [],
         "finalized_features": finalized if level else [],
-        "finalized_features_epoch": 1,  # They never change.
+        "finalized_features_epoch": 1,  # Features never change.
     }
 
 
@@ -170,7 +170,7 @@ HANDLERS: dict[int, Handler] = {
 
 
 def handlers_of(release: str | None) -> Mapping[int, Handler]:
-    """Return the handlers of a broker that imitates a release of Kafka, or all for None."""
+    """Return the handlers of a broker that imitates a release of Kafka; None returns all."""
     if release is None:
         return HANDLERS
     spans = releases()[release]

@@ -1,9 +1,9 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
 
 DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. Synonyms list
-the sources of a value, the one with the highest precedence first. A broker's configs must be
-requested from that broker; an empty broker name returns what is set for all brokers. Other resource
-types fail with INVALID_REQUEST.
+the sources of a value, highest precedence first. A broker's configs must be requested from that
+broker; an empty broker name returns the configs set for all brokers. Other resource types fail with
+INVALID_REQUEST.
 
 AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339) change configs of topics, brokers
 (KIP-226) and groups; IncrementalAlterConfigs also changes the levels of the broker's loggers
@@ -16,7 +16,7 @@ ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. 
 client metrics, which this broker does not have. Groups are listed if they have configs of their
 own.
 
-Values are validated as by Kafka's ConfigAdminManager and ControllerConfigurationValidator.
+Values are validated as in Kafka's ConfigAdminManager and ControllerConfigurationValidator.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _check_node(context: RequestContext, name: str) -> None:
     """Check that a resource name is the id of the node that received the request.
 
     Raises:
-        TopicError: it is not.
+        TopicError: the name is not the id of this node.
     """
     if not name.removeprefix("-").isdecimal():
         raise _invalid_request(f"Node id must be an integer, but it is: {name}")
@@ -284,7 +284,7 @@ def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[Values]:
 
 
 def _defaults(name: str) -> list[Values]:
-    """Return the synonym that provides a broker config's default, as a list of at most one."""
+    """Return the synonym that provides a broker config's default, as a list of at most one item."""
     found = topic_config.default_synonym(name)
     return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
 
@@ -401,7 +401,7 @@ def incremental_alter_configs(context: RequestContext) -> Answer:
 def _alter(
     context: RequestContext, api: ApiKey, change: Callable[[RequestContext, Any], None]
 ) -> Answer:
-    """Change each resource, unless the request has it twice or repeats a config of it."""
+    """Change each resource, unless the request repeats the resource or one of its configs."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)
 

@@ -9,9 +9,9 @@ name the protocol that it expects (KIP-559).
 
 Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2.
 
-ConsumerGroupHeartbeat 0-1 is refused with UNSUPPORTED_VERSION, as by Kafka if its feature
-group.version is 0 (KIP-848). ApiVersions announces it nevertheless: without it librdkafka waits
-forever, while it fails immediately on UNSUPPORTED_VERSION.
+ConsumerGroupHeartbeat 0-1 is refused with UNSUPPORTED_VERSION, as in Kafka if the feature
+group.version is 0 (KIP-848). ApiVersions announces it nevertheless: otherwise, librdkafka would
+wait forever instead of failing immediately on UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def may_commit(
 ) -> ErrorCode:
     """Return an error unless offsets may be committed.
 
-    Members may commit, and anyone if the group has no members. As
-    OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
-    member are not checked, and a rebalance in progress does not reject the commit.
+    Members may commit; any client may commit if the group has no members. As in Kafka's
+    OffsetMetadataManager.validateOffsetCommit, requests in a transaction are not checked if their
+    version does not name a member, and a rebalance in progress does not reject them.
     """
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:

@@ -1,7 +1,7 @@
 """Fetch 4-17: batches as they are stored in the log.
 
 A request waits for min.bytes until max.wait has passed; batches above the high watermark are not
-returned. The first batch is returned whatever its size (KIP-74). There are no fetch sessions
+returned. The first batch is returned regardless of its size (KIP-74). There are no fetch sessions
 (KIP-227): session id 0 makes clients name all partitions in each request, and incremental requests
 are refused. Leader epochs are checked (KIP-320), and topics are identified by id since version 13
 (KIP-516). read_committed consumers receive the batches below the last stable offset and the list of
@@ -38,7 +38,7 @@ INDEX_INTERVAL = 4096
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """A requested partition, and its error if there is one."""
+    """A requested partition, and its error, if any."""
 
     requested: Any
     partition: Partition | None

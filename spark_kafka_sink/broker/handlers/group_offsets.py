@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 MAX_METADATA = 4_096
-"""Kafka's offset.metadata.max.bytes, which counts characters in Kafka as well."""
+"""Kafka's offset.metadata.max.bytes; Kafka also counts characters, despite the name."""
 
 
 def offset_commit(context: RequestContext) -> Answer:
@@ -63,7 +63,7 @@ def offset_commit(context: RequestContext) -> Answer:
 
 
 def committed_offset(requested: Any) -> CommittedOffset:
-    """Return the offset in a partition of OffsetCommit or TxnOffsetCommit."""
+    """Return the offset from a partition item of OffsetCommit or TxnOffsetCommit."""
     return CommittedOffset(
         offset=requested.committed_offset,
         leader_epoch=getattr(requested, "committed_leader_epoch", -1),
@@ -102,8 +102,8 @@ def _requested(
 ) -> Iterator[tuple[str | None, UUID | None, Iterable[int]]]:
     """Yield the name, id and partition indexes of the requested topics.
 
-    If the request names no topics, these are all topics with committed offsets. The name is None if
-    a topic id is unknown.
+    If the request names no topics, yield all topics with committed offsets. The name is None if a
+    topic id is unknown.
     """
     if topics is not None:
         for item in topics:

@@ -8,9 +8,9 @@ ListOffsets 1-10: the offset for a timestamp, or for one of these values:
 | -2 | earliest |
 | -3 | the record with the largest timestamp (KIP-734, since version 7) |
 | -4 | earliest local (KIP-405, since version 8) |
-| -5 | latest tiered (KIP-1005, since version 9); always -1, as there is no tiered storage |
+| -5 | latest tiered (KIP-1005, since version 9); always -1, because there is no tiered storage |
 
-Records above the high watermark, or the last stable offset for read_committed, are not found.
+Only records below the high watermark, or the last stable offset for read_committed, are found.
 
 OffsetForLeaderEpoch 2-4: the end offset of a leader epoch, or of the newest epoch below it
 (KIP-320). For an epoch newer than all known ones, epoch and offset are -1. The client's own leader
@@ -67,7 +67,7 @@ def _list_offset(context: RequestContext, item: Any, requested: Any) -> Values |
 
 
 def _lowest(version: int) -> int:
-    """Return the lowest timestamp that has a meaning in a version of the request."""
+    """Return the lowest special timestamp that a version of the request supports."""
     since = {LATEST_TIERED: 9, EARLIEST_LOCAL: 8, MAX_TIMESTAMP: 7}
     return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 

@@ -66,7 +66,7 @@ NOT_REQUESTED: Final = -(2**31)
 
 
 def of_topic(context: RequestContext, topic: str | None) -> int:
-    """Return the authorized operations on a topic, if Metadata requests them."""
+    """Return the authorized operations on a topic, if a Metadata request asks for them."""
     is_requested = context.get("include_topic_authorized_operations", False)
     return allowed_on_topic(context, topic) if is_requested else NOT_REQUESTED
 
@@ -77,7 +77,7 @@ def allowed_on_topic(context: RequestContext, topic: str | None) -> int:
 
 
 def of_group(context: RequestContext, group: str) -> int:
-    """Return the authorized operations on a group, if DescribeGroups requests them."""
+    """Return the authorized operations on a group, if DescribeGroups asks for them."""
     is_requested = context.get("include_authorized_operations", False)
     allowed = _allowed(context, GROUP_OPERATIONS, ResourceType.GROUP, group)
     return allowed if is_requested else NOT_REQUESTED

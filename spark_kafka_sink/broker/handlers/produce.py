@@ -5,14 +5,14 @@ refused.
 
 acks may be -1, 0 or 1; other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
 response, and an error closes the connection. With acks=-1 the response waits for all in-sync
-replicas, at most for the request's timeout. As in Kafka's purgatory of DelayedProduce, waiting
-requests are indexed by topic-partition and rechecked if the high watermark or the in-sync replicas
-of one of them change.
+replicas, but no longer than the request's timeout. As in Kafka's purgatory of DelayedProduce,
+waiting requests are indexed by topic-partition and rechecked if the high watermark or the in-sync
+replicas of one of them change.
 
-Each partition takes one batch of format 2 (partition/log_validator.py), and sequences of idempotent
-producers are checked (partition/producer_state.py). A request may name a partition more than once.
-As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended, but if another
-one is invalid the response reports its error.
+Each partition accepts one batch of format 2 (partition/log_validator.py), and sequences of
+idempotent producers are checked (partition/producer_state.py). A request may name a partition more
+than once. As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended, but
+if another one is invalid the response reports its error.
 
 A transactional batch requires that its partition is part of the transaction
 (coordinator/transaction_coordinator.py); since version 12 the batch adds it (KIP-890).
@@ -71,11 +71,11 @@ class PartitionProduceData:
 
 
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
-"""A topic's item of the request, which identifies it, and the data of its partitions."""
+"""The request's item for a topic, and the data of the topic's partitions."""
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
-    """Return the topics of a request, in its order, each partition once."""
+    """Return the topics of a request in request order, with each partition once."""
     if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
         data = topic_data[0].partition_data[0]
         return [(topic_data[0], [PartitionProduceData(index=data.index, records=data.records)])]
@@ -110,8 +110,8 @@ def _choose_batch(index: int, all_records: list[memoryview | None]) -> Partition
 class Unconfirmed(NamedTuple):
     """Appended records that wait for replication.
 
-    They need `required_offset` as high watermark, and `leader` to remain the leader. `response` is
-    their partition's part of the response.
+    They are confirmed when the high watermark reaches `required_offset` while `leader` leads.
+    `response` is their partition's part of the response.
     """
 
     partition: Partition
@@ -138,7 +138,7 @@ class DelayedProduce:
         return tuple(one.key for one in self._waiting)
 
     def try_complete(self) -> bool:
-        """Drop the partitions that are replicated or failed; return True if none is left."""
+        """Drop the partitions that are replicated or failed; return True if none remain."""
         self._waiting = [one for one in self._waiting if not self._is_done(one)]
         return not self._waiting
 
@@ -204,7 +204,7 @@ def _topic(
     partitions: list[PartitionProduceData],
     unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
-    """Append to the partitions of a topic; add those that were written to `unconfirmed`."""
+    """Append to the partitions of a topic; add the written partitions to `unconfirmed`."""
     topic = context.find_topic(item)
     answers = []
     for data in partitions:
@@ -215,7 +215,7 @@ def _topic(
             end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
             unconfirmed.append(Unconfirmed(partition, end, context.node, answer))
     return {
-        "name": topic.name if topic else name_of(item),  # for the log even if ids are used
+        "name": topic.name if topic else name_of(item),  # Logged even if ids are used.
         "topic_id": id_of(item),
         "partition_responses": answers,
     }
@@ -243,7 +243,7 @@ def _partition(
 
 
 def _verify(context: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
-    """Check a transactional batch with the coordinator; it requires a transactional id."""
+    """Check a transactional batch with the coordinator, for the request's transactional id."""
     header = transactional_header(records)
     if header is None:
         return ErrorCode.none

@@ -1,8 +1,8 @@
 """Partition reassignments (KIP-455) and leader elections (KIP-460).
 
 AlterPartitionReassignments 0-1: assign other replicas to partitions; null cancels an ongoing
-reassignment. The response is sent as soon as the reassignment has begun. Version 1 can forbid a
-change of the replication factor.
+reassignment. The response is sent as soon as the reassignment has begun. Since version 1, a request
+can forbid changes of the replication factor.
 
 ListPartitionReassignments 0: the ongoing reassignments.
 

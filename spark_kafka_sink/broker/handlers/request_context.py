@@ -1,4 +1,4 @@
-"""The context that a handler receives, its possible results, and what handlers share.
+"""The context that handlers receive, their possible results, and shared functions.
 
 `RequestContext.by_partition` and `by_item` are the loops over the parts of a request.
 """
@@ -36,7 +36,7 @@ class Outcome(Enum):
 
 
 REASON: Final = "reason"
-"""A key of a response's values for the broker's log only; it is not a field of any response."""
+"""A key in a response's values for the broker's log only; it is not a field of any response."""
 
 Answer: TypeAlias = Values | Outcome
 """The result of a handler; field names as in the newest version of the response."""
@@ -82,9 +82,9 @@ class RequestContext(NamedTuple):
         answer: Callable[[], Values],
         keys: tuple[TopicPartition, ...] = (),
     ) -> Outcome:
-        """Answer once `try_complete` returns True, at the latest after `time`.
+        """Answer when `try_complete` returns True or `time` has passed; return DELAYED.
 
-        Only changes of the topic-partitions in `keys` are checked; without keys, all changes are.
+        Changes of the topic-partitions in `keys` trigger a recheck; without keys, any change does.
         """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.purgatory.add(
@@ -100,7 +100,7 @@ class RequestContext(NamedTuple):
 
     @property
     def reads_committed(self) -> bool:
-        """True if it is read_committed; versions without an isolation level are not."""
+        """True if the isolation level is read_committed; False in versions without the field."""
         return int(self.get("isolation_level", 0)) == 1
 
     def check_transaction_coordinator(self, transactional_id: str) -> ErrorCode:
@@ -111,16 +111,16 @@ class RequestContext(NamedTuple):
     def by_partition(
         self, api: ApiKey, handle: Callable[[Any, Any], Values | ErrorCode]
     ) -> dict[str, Any]:
-        """Return a response with what `handle` returns for each partition of the request.
+        """Return a response with the result of `handle` for each partition of the request.
 
-        `handle` receives a topic's item and a partition.
+        `handle` receives a topic's item and one of its partitions.
         """
         shape = BY_PARTITION[api]
         items = getattr(self.request, shape.topics)
         return {shape.answers: [shape.answer_topic(item, partial(handle, item)) for item in items]}
 
     def by_item(self, api: ApiKey, handle: Callable[[Any], Values | ErrorCode]) -> dict[str, Any]:
-        """Return a response with what `handle` returns for each item, or its TopicError."""
+        """Return a response with the result of `handle`, or its TopicError, for each item."""
         shape = next(one for one in BY_ITEM[api] if hasattr(self.request, one.items))
 
         def answer(item: Any) -> Values:
@@ -133,7 +133,7 @@ class RequestContext(NamedTuple):
         return {shape.answers: [answer(item) for item in getattr(self.request, shape.items)]}
 
     def find_topic(self, item: Any) -> Topic | None:
-        """Return the topic that an item of a request names or, in newer versions, has the id of."""
+        """Return the topic that a request item identifies by name or, in newer versions, by id."""
         topics = self.cluster.topics
         return topics.with_id(id_of(item)) or topics.named(name_of(item))
 
@@ -163,5 +163,5 @@ def readable_end(partition: Partition, *, committed: bool) -> int:
 
 
 def current_leader(partition: Partition) -> Values:
-    """Return the fields that tell a client the current leader (KIP-951)."""
+    """Return the response fields with the current leader (KIP-951)."""
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}

@@ -1,8 +1,8 @@
 """CreateTopics, CreatePartitions, DeleteTopics and DeleteRecords.
 
-CreateTopics 2-7: partition count, replication factor, explicit assignments. Unknown or invalid
-configs are refused (topic_config.py). The response has the configs of the new topic since version 5
-(KIP-525) and its id since version 7.
+CreateTopics 2-7: create topics with a partition count and replication factor, or with explicit
+assignments. Unknown or invalid configs are refused (topic_config.py). The response has the configs
+of the new topic since version 5 (KIP-525) and its id since version 7.
 
 CreatePartitions 0-3: add partitions to a topic, optionally on given nodes. A count that is not
 larger fails with INVALID_PARTITIONS, a topic named twice with INVALID_REQUEST, and a wrong number
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 HIGH_WATERMARK = -1
-"""The offset in DeleteRecords that stands for the high watermark."""
+"""The offset in DeleteRecords that means the high watermark."""
 
 
 def create_topics(context: RequestContext) -> Answer:

@@ -4,7 +4,7 @@ InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KI
 producer id at the next epoch, which fences older producers. A transaction that they left open is
 aborted first, and CONCURRENT_TRANSACTIONS makes the client retry. Since version 3 a producer may
 send its current id and epoch (KIP-360), and is refused if a newer one exists; without a
-transactional id they are ignored.
+transactional id, both are ignored.
 
 AddPartitionsToTxn 0-5: add partitions to a transaction before they are written to. Clients use
 versions up to 3, with one transaction per request. Since version 4 a request may have several, and
@@ -27,7 +27,7 @@ coordinator writes markers directly; this API serves `kafka-transactions abort`,
 transactions (KIP-664). Since version 2 a marker carries the transaction version: with transactions
 V2 its epoch must be newer than that of the records (KIP-1228).
 
-ListTransactions 0-2: the transactional ids that the node coordinates which received the request.
+ListTransactions 0-2: the transactional ids coordinated by the node that received the request.
 Filters by state and producer id; since version 1 by how long transactions have been open (KIP-994);
 since version 2 by a regular expression that must match the whole id (KIP-1152).
 
@@ -79,7 +79,7 @@ _FENCED_SINCE = {
 
 
 def _for_client(error: ErrorCode, context: RequestContext, api: ApiKey) -> ErrorCode:
-    """Return the error for a client, which may be too old for PRODUCER_FENCED."""
+    """Return the error to send; some clients are too old to handle PRODUCER_FENCED."""
     fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[api]
     return ErrorCode.invalid_producer_epoch if fenced else error
 
@@ -216,7 +216,7 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction.
 
-    Return the error for all offsets of the request if that fails.
+    If that fails, return the error for all offsets of the request.
     """
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)

@@ -1,11 +1,11 @@
 """One client connection: frames in, one request at a time, responses out, errors logged.
 
-`FrameBuffer` assembles frames with as little copying as possible. Small frames arrive in a buffer
-that all connections share, many per read, and are copied out of it. A large frame that is
-incomplete gets its own buffer, and the socket writes the rest of the frame directly into that.
+`FrameBuffer` assembles frames with as little copying as possible. Small frames, often many per
+read, arrive in a buffer shared by all connections and are copied out of it. An incomplete large
+frame gets its own buffer, and the rest of the frame is received directly into it.
 
-`Connection` queues received requests and unsent responses, `ResponseChannel` carries the response
-of one request.
+`Connection` queues received requests and unsent responses. `ResponseChannel` delivers the response
+to one request.
 
 `ErrorLog` logs every rejected request: what was rejected, for which client, and why. Errors that
 occur in normal operation, such as a rebalance, are logged at level INFO, all others as warnings.
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 
 _FIRST_ROOM = 4 * 1024 * 1024
-"""Initial buffer size beyond the received bytes of a large frame; it grows fourfold (bytes)."""
+"""Initial free space in a large frame's buffer (bytes); a full buffer grows fourfold."""
 _DIRECT_FROM = 64 * 1024
-"""Minimum number of missing bytes for a separate buffer; joining chunks is cheaper below it."""
+"""Minimum number of missing bytes for a separate buffer; below that, joining chunks is cheaper."""
 
 
 class FrameBuffer:
-    """Collects the bytes that a socket writes into `room`, and returns complete frames.
+    """Collects the bytes that are received into `room`, and returns complete frames.
 
     A frame's buffer grows with the bytes received: the frame size, which any client can claim,
-    causes an allocation of a few MiB at most, and the system provides those page by page.
+    causes an allocation of a few MiB at most, and the system commits that memory page by page.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
@@ -66,7 +66,7 @@ class FrameBuffer:
         self._size = 0
 
     def set_limit(self, limit: int) -> None:
-        """Change the maximum size of the frames to come (bytes)."""
+        """Change the maximum size of later frames (bytes)."""
         self._reader.set_limit(limit)
 
     def room(self, shared: memoryview) -> memoryview:
@@ -77,7 +77,8 @@ class FrameBuffer:
         """Take `count` bytes that were written into `room`; return the complete frames.
 
         Raises:
-            ProtocolError: a size is negative or above the limit; the stream is unusable then.
+            ProtocolError: a frame size is negative or above the limit; the stream cannot be used
+                further.
         """
         if self._frame is None:
             frames = self._reader.feed(bytes(room[:count]))
@@ -112,7 +113,7 @@ def _memory(size: int) -> memoryview:
 
 
 MAX_UNSENT = 4 * 1024 * 1024
-"""Unsent response bytes from which a connection's next request has to wait (slow reader)."""
+"""Unsent response bytes at which a connection's next request has to wait (slow reader)."""
 MAX_PARTS = 256
 """Maximum number of buffers for one gathering write, below the limit of every system."""
 
@@ -172,29 +173,29 @@ class Connection:
         """Take bytes written into `room`.
 
         Raises:
-            ProtocolError: they are not a valid Kafka frame.
+            ProtocolError: the bytes are not a valid Kafka frame.
         """
         self.backlog.extend(self._frames.received(room, count))
 
     @property
     def is_finished(self) -> bool:
-        """True if the connection was to end after its last response, and that was sent."""
+        """True if the connection must be closed and its last response has been sent."""
         return self.is_ending and not self.unsent
 
     @property
     def can_serve(self) -> bool:
-        """True if a pending request may be served now, which no socket event announces."""
+        """True if a pending request can be served now; no socket event indicates this."""
         return not self.busy and not self.closed and self.unsent < MAX_UNSENT
 
     def take_request(self) -> memoryview | None:
-        """Return the request to serve now, if any; the next one waits until it is answered."""
+        """Return the request to serve now, if any; the next request waits until it is answered."""
         if not self.backlog or not self.can_serve:
             return None
         self.busy = True
         return self.backlog.popleft()
 
     def answered(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Queue a response (no parts if there is none) and allow the next request."""
+        """Queue a response (no parts for a request without one) and allow the next request."""
         self.busy = False
         for part in parts:
             self._outgoing.append(memoryview(part))
@@ -278,7 +279,7 @@ _RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinato
 
 
 class ErrorLog:
-    """Logs the error codes in responses before they are sent."""
+    """Logs the error codes in responses before the responses are sent."""
 
     def __init__(self, log: RepeatLog) -> None:
         self._log = log
@@ -338,10 +339,10 @@ def _name_of(item: Values) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What responses need from the event loop.
+    """The functions of the event loop that responses use.
 
     Args:
-        answered: called when a connection may continue, outside of its turn.
+        answered: called outside of a connection's turn when the connection may continue.
         deliver: runs a function that accesses a connection on the loop's thread.
         call_later: runs a function after the given seconds; for the loop's thread only.
         error_log: logs the errors in responses.
@@ -356,9 +357,9 @@ class Network:
 class ResponseChannel:
     """Passes a request to its handler, and the response to its connection.
 
-    Fault injection uses `changes`, which alter the response's values, `cut`, the number of bytes of
-    the response after which the connection is closed, and `lost`: there is no response, and the
-    connection serves no more requests.
+    Fault injection sets three attributes. `changes` alter the response's values. `cut` is the
+    number of response bytes after which the connection is closed. With `lost`, no response is sent
+    and the connection serves no more requests.
     """
 
     def __init__(
@@ -403,7 +404,7 @@ class ResponseChannel:
         self.resume()
 
     def release(self) -> None:
-        """Let the connection continue before the request is handled, as it has no response."""
+        """Let the connection continue before a request without a response is handled."""
         self._is_released = True
         self._connection.answered(())
 

@@ -2,10 +2,10 @@
 
 `SaslGate` authenticates connections before their requests reach the handlers.
 
-The second thread, `RequestHandler`, is used with a remote storage such as Redis, as Kafka's
-KafkaRequestHandler threads work next to its network Processor threads. It handles the requests
-that may wait for the storage one after the other. The event loop meanwhile serves the sockets and
-the requests that only need cluster metadata.
+The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
+Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. It
+handles the requests that may wait for the storage, one at a time. Meanwhile, the event loop serves
+the sockets and the requests that only need cluster metadata.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SaslGate:
         handlers: handlers of the supported APIs, by API key.
         network: receives responses.
         clock: the brokers' clock.
-        failure_delay: seconds before a failed authentication is answered, against password guessing
-            (connection.failed.authentication.delay.ms).
+        failure_delay: seconds before a failed authentication is answered, to slow down password
+            guessing (connection.failed.authentication.delay.ms).
     """
 
     def __init__(
@@ -160,10 +160,10 @@ class RequestInjector(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """True if it may do anything other than forward requests."""
+        """True if the injector may do anything other than forward requests."""
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request with `ResponseChannel.handle`, or do something else with it.
+        """Handle a request with `ResponseChannel.handle`, or in another way.
 
         Raises:
             ProtocolError: the connection must be closed.
@@ -192,7 +192,7 @@ class Dispatcher:
     ) -> tuple[ResponseChannel, RequestContext] | None:
         """Decode a request; return None if it was answered here.
 
-        Answered here are ApiVersions requests of an unknown version, and SASL authentication.
+        This method answers ApiVersions requests of an unknown version, and SASL requests.
 
         Raises:
             ProtocolError: the request is invalid or not supported; the connection must be closed
@@ -235,8 +235,8 @@ class Dispatcher:
     def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
         """Return True if a request may wait for the storage.
 
-        Requests for cluster metadata never do, except for Metadata requests that name unknown
-        topics (they may create them).
+        Requests for cluster metadata never wait, except for Metadata requests that name unknown
+        topics, because they may create topics.
         """
         if channel.api not in _WITHOUT_STORAGE_ACCESS or self._injector.is_active:
             return True
@@ -263,7 +263,7 @@ LOG = logging.getLogger(__name__)
 MAX_WAIT_SECONDS: Final = 0.1
 STOP_SECONDS: Final = 10.0
 MAX_QUEUED: Final = 64
-"""Queue length (requests) from which acks=0 requests also wait; limits memory use."""
+"""Queue length (requests) at which acks=0 requests also wait, to limit memory use."""
 
 
 class RequestHandler:
@@ -280,7 +280,7 @@ class RequestHandler:
         self._thread: threading.Thread | None = None
 
     def start(self, cluster: Cluster) -> None:
-        """Start the thread; it also runs what was submitted before."""
+        """Start the thread; it also runs functions that were submitted before."""
         self._thread = threading.Thread(
             target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
         )
@@ -292,11 +292,11 @@ class RequestHandler:
         return self._queue.qsize() < MAX_QUEUED
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run a function after those that were submitted before."""
+        """Run a function after all functions that were submitted before."""
         self._queue.put(job)
 
     def stop(self) -> None:
-        """Finish the running function and discard the rest."""
+        """Finish the running function and discard the queued ones."""
         self._stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:

@@ -33,12 +33,12 @@ WAIT_SECONDS: Final = 10.0
 
 
 class LoopSockets:
-    """A `NodeSockets` for other threads: its calls run on the loop's thread, callers wait for them.
+    """A `NodeSockets` for other threads: runs each call on the loop's thread and waits for it.
 
     Args:
         sockets: the server's sockets, used on the loop's thread only.
         on_loop: runs a function on the loop's thread.
-        lock: the lock on the cluster's state; released while waiting, as the loop may need it.
+        lock: the lock on the cluster's state; released while waiting, because the loop may need it.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LoopSockets:
             try:
                 function()
                 done.set_result(None)
-            except Exception as error:  # noqa: BLE001 - it is raised in the caller's thread
+            except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
                 done.set_exception(error)
 
         self._on_loop(run)
@@ -82,13 +82,13 @@ class LoopSockets:
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
 MAX_REQUESTS_PER_TURN: Final = 64
-"""Maximum number of requests of one connection per turn, so that it does not starve the others."""
+"""Maximum number of requests of one connection per turn, to avoid starving the others."""
 
 
 class Server:
     """Serves the connections of all nodes until `stop` is called.
 
-    `stop` may be called from any thread; everything else belongs to the thread that runs the loop.
+    `stop` may be called from any thread; all other methods are for the thread that runs the loop.
     This thread also owns the cluster's state, unless there is a thread for requests.
 
     Args:
@@ -130,7 +130,7 @@ class Server:
             self._sockets.call_soon(function)
 
     def stop(self) -> None:
-        """Make the loop end soon."""
+        """Request the loop to stop, without waiting."""
         self._stopping = True
         self._sockets.call_soon(lambda: None)
 
@@ -194,7 +194,7 @@ class Server:
                 request = self._dispatcher.read(frame, connection)
                 if request is not None:
                     self._dispatch(connection, *request)
-            except Exception as error:  # noqa: BLE001 - it must not affect other clients
+            except Exception as error:  # noqa: BLE001 - other clients must not be affected
                 self._failed(connection, error)
                 return False
         return True
@@ -219,7 +219,7 @@ class Server:
         """Serve a request on the thread for requests; resume or close its connection afterwards."""
         try:
             self._dispatcher.serve(channel, context)
-        except Exception as error:  # noqa: BLE001 - it must not affect other clients
+        except Exception as error:  # noqa: BLE001 - other clients must not be affected
             self._failed(connection, error)
             self._sockets.call_soon(lambda: self._sockets.close(connection))
         else:

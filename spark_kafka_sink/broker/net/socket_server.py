@@ -1,7 +1,7 @@
 """The sockets of all nodes (listeners and connections), and the timers of the event loop.
 
-Kafka's SocketServer with its Acceptor and Processor, on one thread: the one that runs the loop
-of `Server`. Only `call_soon` may be called from other threads.
+This corresponds to Kafka's SocketServer with its Acceptor and Processor, but on a single thread,
+which runs the loop of `Server`. Only `call_soon` may be called from other threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """Functions by due time, for use by one thread, which calls `run` often enough."""
+    """Functions by due time, for use by one thread, which must call `run` regularly."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -49,9 +49,9 @@ LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
-"""Pause of accepting connections after the process ran out of file descriptors (seconds)."""
+"""Pause in accepting connections after the process ran out of file descriptors (seconds)."""
 ALERT_SECONDS: Final = 1.0
-"""Time for a client whose handshake failed to read the reason (seconds)."""
+"""Time for a client to read why its handshake failed (seconds)."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -107,7 +107,7 @@ class SocketServer:
         self._calls.append(function)
         try:
             self._wake_in.send(b"\0")
-        except OSError:  # Full: it is awake anyway. Closed: the loop has ended.
+        except OSError:  # The wake-up socket is full or closed.
             LOG.debug("the event loop is already awake, or has ended")
 
     @property
@@ -116,7 +116,7 @@ class SocketServer:
         return len(self._sockets)
 
     def resume(self, connection: Connection) -> None:
-        """Schedule a connection to be advanced although its socket has no event."""
+        """Schedule a connection to be advanced even if its socket has no event."""
         self._resumed[connection] = None
 
     @property
@@ -125,7 +125,7 @@ class SocketServer:
         return bool(self._resumed)
 
     def take_resumed(self) -> Iterator[Connection]:
-        """Yield the scheduled connections; those scheduled meanwhile wait for the next turn."""
+        """Yield the scheduled connections, except those that are scheduled during the iteration."""
         for connection in list(self._resumed):
             del self._resumed[connection]
             yield connection
@@ -138,7 +138,7 @@ class SocketServer:
     def poll(self, timeout: float) -> Iterator[Connection]:
         """Wait for events, accept new connections, read received bytes, and run due timers.
 
-        Yields the connections that can make progress as their socket is readable or writable.
+        Yields the connections that can make progress because their socket is readable or writable.
         """
         for key, events in self._selector.select(timeout):
             if isinstance(key.data, Connection):
@@ -244,7 +244,7 @@ class SocketServer:
         return count > 0
 
     def _receive_rest(self, connection: Connection, client: TlsSocket, count: int) -> int:
-        """Read all buffered bytes; the selector only sees those still in the socket."""
+        """Read all bytes buffered by TLS; the selector only sees bytes still in the socket."""
         if connection.user is None and connection.authenticator is None:
             connection.user = client.principal or ANONYMOUS
         while count and client.has_more:
@@ -263,7 +263,7 @@ class SocketServer:
         return not connection.closed and connection.node not in self._muted
 
     def flush(self, connection: Connection) -> None:
-        """Send as much as possible, and watch for what is missing; close a finished connection."""
+        """Send as much as possible, and watch for further events; close a finished connection."""
         if not self._send(connection) or connection.is_finished:
             self.close(connection)
             return
@@ -303,7 +303,7 @@ class SocketServer:
         connection.watched = events
 
     def close(self, connection: Connection) -> None:
-        """Close a connection; no effect if it is closed."""
+        """Close a connection; do nothing if it is already closed."""
         if connection.closed:
             return
         connection.closed = True

@@ -43,7 +43,7 @@ class TlsSocket:
         self.is_ready = False
         """True after the handshake."""
         self.principal: str | None = None
-        """Kafka principal name from the client's certificate; None without one."""
+        """Kafka principal name from the client's certificate; None without a certificate."""
 
     def fileno(self) -> int:
         """See `socket.socket`."""
@@ -51,7 +51,7 @@ class TlsSocket:
 
     @property
     def has_unsent(self) -> bool:
-        """True if encrypted bytes wait for the socket to take them."""
+        """True if some encrypted bytes have not been sent yet."""
         return bool(self._outbox)
 
     @property
@@ -111,7 +111,7 @@ class TlsSocket:
         self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
 
     def _push(self) -> None:
-        """Send TLS's own messages (handshake, alerts) as far as the socket takes them."""
+        """Send TLS's own messages (handshake, alerts), as many bytes as the socket accepts."""
         if self._outgoing.pending:
             self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
         if self._outbox:
@@ -123,12 +123,12 @@ class TlsSocket:
             self._outbox = self._outbox[self._socket.send(self._outbox) :]
 
     def send(self, data: bytes | memoryview) -> int:
-        """Encrypt and send the first bytes; return their number.
+        """Encrypt and send the first bytes; return the number of bytes sent.
 
         After a BlockingIOError, call it again with the same bytes, as OpenSSL requires.
 
         Raises:
-            BlockingIOError: the socket takes no more bytes.
+            BlockingIOError: the socket accepts no more bytes.
             OSError: the connection is lost.
         """
         self._flush()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 MAX_STEPS = 10_000
-"""Maximum number of appends remembered for followers that lag; beyond it the newest are merged."""
+"""Maximum number of appends remembered for lagging followers; beyond it, the newest are merged."""
 
 
 class ReplicaStates:
@@ -34,7 +34,7 @@ class ReplicaStates:
         self._steps.append((now, end))
 
     def copy(self, node: int, upto: float, now: float) -> None:
-        """Advance a follower to what the leader's log had at the time `upto`."""
+        """Advance a follower to the end of the leader's log at the time `upto`."""
         end = self.ends.get(node, 0)
         for time, step in self._steps:
             if time > upto:
@@ -50,7 +50,7 @@ class ReplicaStates:
             self._steps.popleft()
 
     def next_step(self, node: int) -> float | None:
-        """Return the time of the first append that a follower lacks; None if it lacks nothing."""
+        """Return the time of the first append missing from a follower; None if it has them all."""
         end = self.ends.get(node, 0)
         return next((time for time, step in self._steps if step > end), None)
 
@@ -60,11 +60,11 @@ class ReplicaStates:
         return bool(self._steps)
 
     def track(self, node: int, now: float) -> None:
-        """Start measuring how long a follower has been behind."""
+        """Start measuring how long a follower lags."""
         self._caught_up.setdefault(node, now)
 
     def is_lagging(self, node: int, now: float, allowed: float) -> bool:
-        """Return True if a follower has been behind for more than `allowed` seconds."""
+        """Return True if a follower has lagged for more than `allowed` seconds."""
         if self.ends.get(node, 0) >= self.seen_end:
             return False
         return now - self._caught_up.get(node, now) > allowed
@@ -88,7 +88,7 @@ class ReplicaStates:
         self._caught_up.pop(node, None)
 
     def truncate(self, end: int) -> None:
-        """Drop everything from offset `end` on: it was lost with the leader that had it."""
+        """Limit all positions to `end`: later records were lost with the former leader."""
         self.seen_end = end
         self._steps.clear()
         self.high_watermark = min(self.high_watermark, end)

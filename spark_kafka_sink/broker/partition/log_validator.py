@@ -4,8 +4,9 @@
 ProduceRequest and LogValidator), then its records (`check_records`). Records are read as columns
 (records/decoder.py), and errors name the rejected records (KIP-467).
 
-`recompress` recompresses a batch for a topic with its own compression.type, whatever codec the
-producer used. Only topics with a codec other than "producer" have this cost, once per batch.
+`recompress` recompresses a batch for a topic with its own compression.type, regardless of the codec
+that the producer used. Only topics with a compression.type other than "producer" incur this cost,
+once per batch.
 
 Differences from Kafka: Kafka reports a failed decompression as an error of the broker
 (UNKNOWN_SERVER_ERROR, as here), and does not compare the sizes of compressed records with their
@@ -71,7 +72,7 @@ class RefusedBatchError(Exception):
 
     @classmethod
     def early(cls, message: str) -> RefusedBatchError:
-        """Return the error for bytes that are no batch: INVALID_RECORD without record errors."""
+        """Return the error for bytes that are not a batch: INVALID_RECORD without record errors."""
         refused = cls(ErrorCode.invalid_record, message)
         refused.is_early = True
         return refused
@@ -100,7 +101,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
         The largest record timestamp in milliseconds since 1970; -1 if all are negative.
 
     Raises:
-        RefusedBatchError: records may not be appended, or cannot be read.
+        RefusedBatchError: records are not allowed, or cannot be read.
     """
     section = _section(records, header)
     try:
@@ -116,7 +117,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
 def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
     try:
         return decoder.records_section(records, header)
-    except ProtocolError as error:  # Kafka reports codec errors as its own errors.
+    except ProtocolError as error:  # Kafka reports codec errors as server errors.
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
@@ -152,7 +153,7 @@ def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bo
 
 
 def _check_order(*, in_order: bool) -> None:
-    """Reject compressed records not numbered from 0, for which Kafka gives no reason."""
+    """Reject compressed records not numbered from 0; Kafka sends no message in this case."""
     if not in_order:
         raise RefusedBatchError(
             ErrorCode.unknown_server_error,
@@ -275,7 +276,7 @@ def validate(
         The batch to append, with its largest record timestamp in its header, and that header.
 
     Raises:
-        RefusedBatchError: the records may not be appended.
+        RefusedBatchError: the records must not be appended.
     """
     header = single_batch(records)
     records = records or b""
@@ -304,7 +305,7 @@ def validate(
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:
-    """Return the header of what looks like one transactional batch, otherwise None."""
+    """Return the header if the records look like one transactional batch, otherwise None."""
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     header = BatchHeader.parse(records)
@@ -363,7 +364,7 @@ def _extra_bytes(rest: memoryview | bytes) -> RefusedBatchError:
 def _codec(header: BatchHeader) -> Codec:
     try:
         return header.codec
-    except ProtocolError as error:  # Kafka also reports this as its own error.
+    except ProtocolError as error:  # Kafka reports this as a server error.
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 

@@ -38,7 +38,7 @@ NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """Where a batch was appended; `append_time` in milliseconds, -1 for CreateTime."""
+    """The result of an append; `append_time` in milliseconds, -1 for CreateTime."""
 
     base_offset: int
     append_time: int
@@ -46,7 +46,7 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    """One partition; `replicas` and `in_sync` are node ids, all its data is stored once.
+    """One partition, whose data is stored once; `replicas` and `in_sync` are node ids.
 
     During a reassignment, `adding` and `removing` are the node ids of the replicas that are added
     and removed. `leader` is -1 while no in-sync replica is alive; `replica_states` tracks the
@@ -68,7 +68,7 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The end offset of what all in-sync replicas have copied."""
+        """The end offset of the records that all in-sync replicas have copied."""
         return self.replica_states.high_watermark if len(self.replicas) > 1 else self.log.end_offset
 
     @property
@@ -81,7 +81,7 @@ class Partition:
         self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the records that a new leader lacks, and rebuild producer state from the rest."""
+        """Drop the records missing from a new leader, and rebuild producer state from the rest."""
         self.log.truncate(offset)
         self.replica_states.truncate(self.log.end_offset)
         self.forget_producers()
@@ -166,7 +166,7 @@ class Partition:
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
         """Open the log that an earlier broker left, and restore the state from its batches.
 
-        Every replica has all of it, as the nodes share one process.
+        Every replica has the whole log, because the nodes share one process.
 
         Args:
             load: opens the log, and calls its argument with each batch.
@@ -190,7 +190,7 @@ class Partition:
         self.transactions.replicated(self.high_watermark)
 
     def _restart(self, storage: LogStorage, start_offset: int) -> None:
-        """Continue a log at its start offset if it has lost its end, as Kafka's LogLoader does.
+        """Continue a log at its start offset if the log ends before it (Kafka's LogLoader).
 
         Offsets before the start cannot be read, so records that are appended there would be lost.
         """
@@ -265,5 +265,5 @@ class Topic:
         return len(self.partitions[0].replicas)
 
     def partition(self, index: int) -> Partition | None:
-        """Return the partition with an index, or None if there is none."""
+        """Return the partition with an index, or None if it does not exist."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None

@@ -1,11 +1,12 @@
 """State of idempotent producers and of transactions in one partition (KIP-98).
 
-`ProducerStateManager`, as Kafka's class of that name, keeps the last five batches of each producer
-id. A duplicate batch is detected by its epoch and its first and last sequence; its content is
-never compared.
+Like Kafka's class of the same name, `ProducerStateManager` keeps the last five batches of each
+producer id. A duplicate batch is detected by its epoch and its first and last sequence; its content
+is never compared.
 
-`PartitionTransactions`, the transactional part of Kafka's ProducerStateManager with its
-TransactionIndex, keeps the open and the aborted transactions and determines the last stable offset.
+`PartitionTransactions` corresponds to the transactional part of Kafka's ProducerStateManager with
+its TransactionIndex. It keeps the open and the aborted transactions and determines the last stable
+offset.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class BatchMetadata:
 
 
 Verdict: TypeAlias = BatchMetadata | ErrorCode
-"""The batch that a batch duplicates, or the error; ErrorCode.none if it may be appended."""
+"""The original of a duplicate batch, or an error; ErrorCode.none if the batch may be appended."""
 
 
 @dataclass(slots=True)
 class ProducerStateEntry:
     """State of one producer id: its newest epoch and the last batches of that epoch.
 
-    There are no batches after a marker that started the epoch. `last_timestamp` is in milliseconds;
+    `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds;
     `coordinator_epoch` is that of the last marker, -1 before the first one.
     """
 
@@ -71,7 +72,7 @@ class ProducerStateManager:
 
         Returns INVALID_PRODUCER_EPOCH for an epoch older than the newest one, and
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or for a new epoch that does not start at 0. An
-        unknown producer id may start at any sequence, as its state may have been deleted.
+        unknown producer id may start at any sequence, because its state may have been deleted.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -100,7 +101,7 @@ class ProducerStateManager:
         )
 
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
-        """Store a marker: its epoch is the newest now; a new epoch starts at sequence 0."""
+        """Store a marker, whose epoch becomes the newest; a new epoch starts at sequence 0."""
         entry = self._entry(marker.producer_id, marker.epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
@@ -169,7 +170,7 @@ class PartitionTransactions:
         self._unreplicated: list[EndedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Store a transactional batch; has an effect only for the first one of a transaction."""
+        """Store a transactional batch; only the first batch of a transaction has an effect."""
         self.ongoing.setdefault(producer_id, first_offset)
 
     def end(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:

@@ -24,7 +24,7 @@ UNDEFINED = -1
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch and its start offset, or its end offset."""
+    """A leader epoch with its start offset or its end offset."""
 
     epoch: int
     offset: int
@@ -38,7 +38,7 @@ class LeaderEpochCache:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 if there is none."""
+        """The newest epoch, -1 without epochs."""
         return self._starts[-1].epoch if self._starts else UNDEFINED
 
     def entries(self) -> list[EpochEntry]:
@@ -46,7 +46,7 @@ class LeaderEpochCache:
         return list(self._starts)
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Start an epoch unless it has started; drop epochs that wrote nothing."""
+        """Start an epoch unless it has started; drop epochs without records."""
         if epoch <= self.latest:
             return
         self.truncate(offset)
@@ -58,7 +58,7 @@ class LeaderEpochCache:
             self._starts.pop()
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
-        """Return the end of an epoch, or of the newest below it; epoch and offset -1 if unknown.
+        """Return the end of an epoch or of the newest older one; epoch and offset -1 if unknown.
 
         The log ends at `end_offset`.
         """
@@ -80,7 +80,7 @@ _MAX_TIMESTAMP_OFFSET = 35
 
 
 class Stamp(NamedTuple):
-    """What the leader writes into a batch that it appends; `append_time` in milliseconds."""
+    """The values that the leader writes into a batch; `append_time` in milliseconds."""
 
     leader_epoch: int
     append_time: int | None = None
@@ -120,14 +120,14 @@ class UnifiedLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """Total size of all batches in bytes."""
         return self.storage.size
 
     def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
         """Stamp a validated batch and append it; return its base offset.
 
         Raises:
-            OSError: the storage failed; nothing has changed then.
+            OSError: the storage failed; the log is unchanged.
         """
         base, view = self.storage.next_offset(), memoryview(batch)
         head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
@@ -184,7 +184,7 @@ class UnifiedLog:
         return None if batch is None else self.first_at(batch.max_timestamp)
 
     def delete_records(self, offset: int) -> None:
-        """Advance the start offset; the space before it is freed in whole segments."""
+        """Advance the start offset; space is freed in whole segments."""
         self._start_offset = max(self._start_offset, offset)
         self.storage.delete_before(self._start_offset)
 

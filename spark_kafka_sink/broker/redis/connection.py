@@ -1,4 +1,4 @@
-"""The storage URL of a Redis (`RedisLocation`), and one pipelined connection to it."""
+"""The storage URL of a Redis server (`RedisLocation`), and one pipelined connection to it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ESCAPED: Final = r"\\\g<0>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLocation:
-    """The address of a Redis, and the names of the broker's keys in it.
+    """The address of a Redis server, and the names of the broker's keys in it.
 
     Args:
-        url: the URL for redis-py; never shown, as it may contain a password.
+        url: the URL for redis-py; never shown, because it may contain a password.
         address: the URL without user, password and query, for messages.
         prefix: the prefix of all keys.
-        ids: the mapping of offsets and entry ids.
+        ids: the mapping between offsets and entry ids.
         replicas: number of Redis replicas that acks=all waits for (the command WAIT).
         timeout_ms: timeout of one reply of Redis in milliseconds.
     """
@@ -87,7 +87,7 @@ class RedisLocation:
     def batches(self, topic: str, partition: int) -> str:
         """Return the key of the stream of a partition's batch headers.
 
-        It cannot collide with a stream of records, as no topic has an empty name.
+        It cannot collide with a stream of records, because no topic has an empty name.
         """
         return f"{self.prefix}::batches:{topic}:{partition}"
 
@@ -168,7 +168,7 @@ class RedisConnection:
         """Return the reply to one command.
 
         Raises:
-            RedisFailedError: there is no reply, or it is an error.
+            RedisFailedError: Redis did not reply, or replied with an error.
         """
         (reply,) = self.pipeline([words])
         if isinstance(reply, Exception):
@@ -179,11 +179,11 @@ class RedisConnection:
         """Ensure, now and after each reconnect, that no other broker uses the prefix.
 
         Raises:
-            ConfigError: another broker does.
+            ConfigError: another broker uses the prefix.
             RedisFailedError: Redis failed.
         """
         self._name = f"{_NAME}:{quote(self._location.prefix, safe='')}:{secrets.token_hex(8)}"
-        # Redis may not have noticed yet that a broker with the name has ended.
+        # Redis might not have detected yet that a former broker has ended.
         deadline = time.monotonic() + self._location.timeout_ms / 1000
         self._is_failing = True  # The caller reports failures.
         while True:
@@ -212,7 +212,7 @@ class RedisConnection:
         self._owned, self._commands = journal, commands
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the replies to commands sent together; the reply of a failed one is an error.
+        """Return the replies to commands sent together; a failed command's reply is an error.
 
         Raises:
             RedisFailedError: not all replies were received.
@@ -247,7 +247,7 @@ class RedisConnection:
         """Send commands, then check that the journal is still this broker's.
 
         Raises:
-            ChangedDataError: it is not.
+            ChangedDataError: the journal is no longer this broker's.
         """
         if self._owned is None:
             return self._exchange(commands)
@@ -272,18 +272,18 @@ class RedisConnection:
         if self._name is not None:
             commands = [("CLIENT", "SETNAME", self._name), ("CLIENT", "ID"), ("CLIENT", "LIST")]
             _, own_id, clients = self._exchange(commands)
-            # A user without the permission to ask is assumed to be the only broker.
+            # If the permission to list clients is missing, assume that there is no other broker.
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 text = clients.decode(errors="replace")
                 former = _check_alone(self._location, self._name, own_id, text)
-                # Otherwise a change that was sent over them could still be applied later.
+                # Otherwise, a change sent over a former connection could still be applied later.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._rewrite(self._owned)
         self._is_open = True
 
     def _rewrite(self, journal: str) -> None:
-        """Write the whole journal again, as Redis may have another state than this broker.
+        """Write the whole journal again, because Redis may have a different state than this broker.
 
         A change whose reply was lost may have been applied, and a Redis that has restarted may have
         loaded an older state.
@@ -344,7 +344,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
         The ids of this broker's former connections that Redis has not closed yet.
 
     Raises:
-        OtherBrokerError: there is one.
+        OtherBrokerError: there is such a connection.
     """
     named = name.rpartition(":")[0] + ":"
     listed = [dict(_FIELD.findall(line)) for line in clients.splitlines()]
@@ -365,7 +365,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
 
 
 def _prepare(location: RedisLocation) -> tuple[Any, Any]:
-    """Return an unopened connection of redis-py, and its errors."""
+    """Return an unopened redis-py connection, and the module of redis-py's exceptions."""
     try:
         import redis
         from redis import exceptions

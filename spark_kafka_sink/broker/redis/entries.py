@@ -157,7 +157,7 @@ def read_columns(entries: Sequence[Fields]) -> Columns:
 
 
 def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
-    """Return the columns of entries that all have these fields: five times as fast."""
+    """Return the columns of entries that all have these fields; this is five times as fast."""
 
     def column(name: bytes) -> pa.BinaryArray | None:
         if name not in names:

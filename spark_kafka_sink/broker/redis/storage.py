@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
-"""Bytes read at a time, unless the first batch is larger: the reading thread waits for them."""
+"""Maximum bytes per read, unless the first batch is larger; the reading thread waits for them."""
 
 
 class RedisLogStorage(LogStorage):
@@ -63,9 +63,9 @@ class RedisLogStorage(LogStorage):
 
     Args:
         streams: the partition's streams.
-        ids: the mapping of offsets to entry ids.
+        ids: the mapping between offsets and entry ids.
         clock: the clock that offsets are derived from.
-        config: what to keep.
+        config: retention limits.
         request_replication: returns True if Redis's replicas have everything before an offset;
             None if acks=all does not wait for them.
     """
@@ -174,7 +174,7 @@ class RedisLogStorage(LogStorage):
         self._has_lost = True
 
     def _within(self, first: int, max_bytes: int) -> int:
-        """Return the number after the last batch to read at once, from `first` on."""
+        """Return the end number of the batches to read at once, starting at `first`."""
         number = self._table.within(first, min(max_bytes, READ_BYTES))
         return max(number, min(first + 1, self._table.within(first, max_bytes)))
 
@@ -254,7 +254,7 @@ class RedisLogStorage(LogStorage):
         self.delete_before(self._begin(number))
 
     def _expired(self, oldest_ms: int) -> int:
-        """Return the number after the last expired batch; by its id if it has no timestamp."""
+        """Return the end number of the expired batches; those without a timestamp expire by id."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):
             return number
@@ -284,7 +284,7 @@ class RedisJournal(Journal):
     """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is JSON as well.
 
     Raises:
-        ConfigError: the prefix has data, but not a journal of this broker, or other sequence_bits.
+        ConfigError: the prefix has data but no journal of this broker, or the sequence_bits differ.
         OSError: Redis failed.
     """
 
@@ -311,10 +311,10 @@ class RedisJournal(Journal):
                 yield "HSET", self._hash, _field(kind, key), json.dumps(value)
 
     def _check_sequence_bits(self, location: RedisLocation) -> None:
-        """Check that the ids in the streams mean the offsets that they were made from.
+        """Check that the ids in the streams were created with the current sequence_bits.
 
         Raises:
-            ConfigError: they were made with other bits.
+            ConfigError: they were created with different sequence_bits.
         """
         bits = location.ids.sequence_bits
         stored = self.get(SEQUENCE_BITS, ())
@@ -358,7 +358,7 @@ def _field(kind: str, key: Key) -> str:
 
 
 def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None:
-    """Check that no key has the prefix, as there is no journal.
+    """Check that no key has the prefix, because there is no journal.
 
     Raises:
         ConfigError: there are such keys.
@@ -399,7 +399,7 @@ class RedisBackend(StorageBackend):
         url: see `RedisLocation.parse`.
         clock: the clock that offsets are derived from.
         lock: the lock on the cluster's state; released while waiting for Redis.
-        on_replicated: called with a partition, on another thread, when Redis's replicas have more.
+        on_replicated: called on another thread when Redis's replicas have more of a partition.
 
     Raises:
         ConfigError: the URL is invalid, redis-py is missing, another broker uses the prefix, or the

@@ -64,10 +64,10 @@ class BatchEntry:
 
     @classmethod
     def read(cls, fields: list[bytes]) -> Self:
-        """Return the entry with the fields of an entry.
+        """Parse the fields of an entry.
 
         Raises:
-            ValueError: they do not describe a batch.
+            ValueError: the fields do not describe a batch.
         """
         found = dict(zip(fields[::2], fields[1::2], strict=True))
         if len(found.get(_HEADER, b"")) != HEADER_SIZE:
@@ -99,12 +99,12 @@ class BatchEntry:
 def build_batches(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> list[memoryview]:
-    """Return one batch per batch entry, with the records in its range; others are ignored.
+    """Return one batch per batch entry, with the records in its range; other records are ignored.
 
     Args:
         batch_entries: batches in order.
-        entries: [id, fields] each, in order.
-        ids: the mapping of ids and offsets.
+        entries: [id, fields] pairs, in order.
+        ids: the mapping between offsets and entry ids.
 
     Raises:
         ValueError: an id or a timestamp is not in this broker's format.
@@ -235,7 +235,7 @@ class RedisStreams:
         _checked(self._connection.transaction(commands))
 
     def drop(self, *, only_if_empty: bool) -> None:
-        """Delete both streams, or neither if one of them must be empty and is not."""
+        """Delete both streams; with `only_if_empty`, only if both are empty."""
         if only_if_empty:
             self._connection.call("WATCH", *self.keys)
         types = self._types()
@@ -266,7 +266,7 @@ class RedisStreams:
             info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
-            # Another writer's sequence may need more bits than available: the sum carries then.
+            # Another writer's sequence may exceed sequence_bits; the addition then carries.
             newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
             self.reserved = max(self.reserved, newest + 1)
             # Redis before version 7 does not count the entries added.
@@ -274,7 +274,7 @@ class RedisStreams:
         return dropped
 
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
-        """Write a batch completely or not at all; `settle` must be called before."""
+        """Write a batch completely or not at all; call `settle` first."""
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
@@ -293,7 +293,7 @@ class RedisStreams:
             raise
 
     def _withdraw(self, commands: list[Command], replies: list[Any]) -> None:
-        """Delete the added entries, but not an entry of another writer."""
+        """Delete the added entries, but keep entries of other writers."""
         added = [
             ("XDEL", command[1], reply)
             for command, reply in zip(commands, replies, strict=True)
@@ -303,7 +303,7 @@ class RedisStreams:
             _checked(self._connection.transaction(added))
 
     def _resolve(self, span: OffsetSpan) -> bool:
-        """Return True if a batch was written although its reply was lost; False also if unknown."""
+        """Return True if a batch is known to be written although its reply was lost."""
         try:
             is_written = self._fence(span)
         except RedisFailedError as error:
@@ -362,7 +362,7 @@ def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Comm
 
 
 def _check_added(name: str, replies: list[Any]) -> None:
-    """Check that all entries of a batch were added; RedisFailedError if a stream is missing."""
+    """Raise RedisFailedError unless all entries of a batch were added to existing streams."""
     if any(reply is None for reply in _checked(replies)):
         raise RedisFailedError(
             f"the stream {name}, or that of its batches, was deleted. Restart the broker to "
@@ -385,19 +385,19 @@ def _read_batches(entries: list[Any]) -> list[BatchEntry]:
 
 
 WAIT_MS = 100
-"""Milliseconds of one WAIT; it is repeated until the replicas have everything."""
+"""Timeout of one WAIT in milliseconds; WAIT is repeated until the replicas have everything."""
 STOP_SECONDS = 5.0
 _COUNTER = '["waits"]'
 
 
 class RedisReplicas:
-    """Tracks what Redis's replicas have, by partition.
+    """Tracks which offsets Redis's replicas have, by partition.
 
     Args:
         connection: a connection for this object only.
-        journal: the key of the broker's journal, for a counter: WAIT only waits for writes.
+        journal: the key of the broker's journal, for a counter, because WAIT only waits for writes.
         replicas: the number of replicas that must have a record.
-        on_replicated: called with a partition, on this class's thread, when its replicas have more.
+        on_replicated: called on this object's thread when the replicas have more of a partition.
     """
 
     def __init__(
@@ -419,9 +419,10 @@ class RedisReplicas:
         self._thread: threading.Thread | None = None
 
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Request a partition up to before an offset; return True if the replicas have it already.
+        """Request replication of everything before `offset`; return True if it is done already.
 
-        Otherwise, `news` is called later. The first request that must wait starts the thread.
+        Otherwise, `on_replicated` is called later. The first request that must wait starts the
+        thread.
         """
         with self._changed:
             if self._reached.get(topic_partition, 0) >= offset:

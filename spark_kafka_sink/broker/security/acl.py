@@ -1,4 +1,4 @@
-"""Authorization: every user may do everything, except for what a denial forbids.
+"""Authorization: every user may perform every operation that no denial forbids.
 
 This is Kafka with an ACL that allows all users everything, plus DENY ACLs: a denial always takes
 precedence. If Kafka accepts either of two rights (to create a topic: Create on the topic or on the
@@ -46,7 +46,7 @@ class Operation(IntEnum):
         """Parse an operation: Write, write, IdempotentWrite or IDEMPOTENT_WRITE.
 
         Raises:
-            ConfigError: there is no such operation.
+            ConfigError: the operation is unknown.
         """
         wanted = text.replace("_", "").upper()
         for one in cls:
@@ -112,7 +112,7 @@ class Denials:
         self._by_type = self._by_type | {denial.type: (*known, denial)}
 
     def remove(self, denial: Denial) -> None:
-        """Remove a denial; no effect if there is none."""
+        """Remove a denial; do nothing if it does not exist."""
         left = {
             type_: tuple(one for one in known if one != denial)
             for type_, known in self._by_type.items()
@@ -144,10 +144,10 @@ def denial_of(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> Denial:
-    """Return a denial from a user's arguments; it is on the cluster if no resource is named.
+    """Return a denial for these arguments; it applies to the cluster if no resource is named.
 
     Raises:
-        ConfigError: more than one resource is named, or there is no such operation.
+        ConfigError: more than one resource is named, or the operation is unknown.
     """
     named = {
         ResourceType.TOPIC: topic,
@@ -166,7 +166,7 @@ def parse_denial(text: str) -> Denial:
     """Parse alice:Write:topic=x, alice:Read:group=g, or alice:IdempotentWrite (on the cluster).
 
     Raises:
-        ConfigError: the text has none of these forms.
+        ConfigError: the text does not have one of these forms.
     """
     user, _, rest = text.partition(":")
     operation, _, resource = rest.partition(":")

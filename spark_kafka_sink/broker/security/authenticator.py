@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 MAX_RECEIVE_BYTES: Final = 524_288
 """Kafka's sasl.server.max.receive.size: maximum frame size before authentication (bytes)."""
 MIN_REAUTH_SECONDS: Final = 1.0
-"""As KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS."""
+"""Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS, in seconds."""
 _LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
-"""Maximum session lifetime: limit of the response's type if connections.max.reauth.ms is larger."""
+"""Maximum session lifetime that the response's type can represent (milliseconds)."""
 
 
 class SaslServerError(AuthenticationError):
@@ -54,7 +54,7 @@ class SaslServer(Protocol):
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When the credential expires, in milliseconds since 1970; None if it does not."""
+        """When the credential expires, in milliseconds since 1970; None if it does not expire."""
 
     def evaluate(self, response: bytes) -> bytes:
         """Return the response to a client message; it may be empty.
@@ -177,7 +177,7 @@ class SaslServerAuthenticator:
         """Check whether a request is allowed now, before its body is decoded.
 
         Raises:
-            ProtocolError: it is not; the connection must be closed.
+            ProtocolError: the request is not allowed; the connection must be closed.
         """
         if api in _ALLOWED[self._stage]:
             return
@@ -186,7 +186,7 @@ class SaslServerAuthenticator:
         raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
 
     def sent_versions(self) -> None:
-        """Record that ApiVersions was answered: it is not allowed again."""
+        """Record that ApiVersions was answered; a second request is not allowed."""
         self._stage = Stage.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> dict[str, Any]:

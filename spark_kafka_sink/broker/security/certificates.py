@@ -1,7 +1,7 @@
-"""TLS of the listeners; a certificate authority for tests, its certificates (RFC 5280), PEM files.
+"""TLS of the listeners, a certificate authority for tests (RFC 5280), and PEM files.
 
-Keys are on the curve P-256, which every client supports; generating and using one takes a
-fraction of a millisecond.
+Keys are on the curve P-256, which every client supports; generating or using a key takes a fraction
+of a millisecond.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PemFiles:
 
 LIFETIME: Final = timedelta(days=365)
 _SKEW: Final = timedelta(days=1)
-"""Certificates are valid from this long before their creation, as clients' clocks may be slow."""
+"""How long before their creation certificates become valid: clients' clocks may be slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def _builder(
     *,
     is_authority: bool,
 ) -> x509.CertificateBuilder:
-    """Return what the certificates of authorities, servers and clients have in common."""
+    """Return a builder with the fields that all certificates share."""
     constraints = x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None)
     return (
         x509.CertificateBuilder()
@@ -153,7 +153,7 @@ def common_name(name: str) -> x509.Name:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """Return a host name or an IP address in the form for subjectAltName."""
+    """Return a host name or an IP address as a subjectAltName entry."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -269,7 +269,7 @@ class ServerTls:
 
 
 def peer_principal(certificate: bytes | None) -> str | None:
-    """Return Kafka's principal name of a client's DER certificate; None without one."""
+    """Return Kafka's principal name of a client's DER certificate; None without a certificate."""
     return None if certificate is None else subject_of(certificate)
 
 

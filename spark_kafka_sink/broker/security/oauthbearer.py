@@ -1,7 +1,7 @@
 """OAUTHBEARER on the server (RFC 7628, KIP-255) and validation of bearer tokens (RFC 7519).
 
-As Kafka's OAuthBearerSaslServer: the server answers an invalid token with a JSON status. The client
-responds with one more byte, and only then does its authentication fail.
+The exchange follows Kafka's OAuthBearerSaslServer: the server answers an invalid token with a JSON
+status. The client responds with one more byte, and only then does its authentication fail.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class JwksValidator:
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
         except (JoseError, ValueError, TypeError) as error:
-            # TypeError: joserfc iterates over the header crit, whatever its type is.
+            # TypeError: joserfc iterates over the header crit regardless of its type.
             raise AuthenticationError(f"the token is invalid: {error}") from error
         return _token(claims, self.principal_claim)
 
@@ -112,7 +112,7 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     principal, ends = claims.get(principal_claim), claims.get("exp")
     if not isinstance(principal, str) or not principal or not _is_unicode(principal):
         raise AuthenticationError(f"the token has no claim {principal_claim}")
-    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # Also NaN.
+    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # Also rejects NaN.
         raise AuthenticationError("the token's claim exp is missing or not a time")
     if ends <= time.time():
         raise AuthenticationError("the token has expired")

@@ -1,8 +1,8 @@
 """PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), and the users.
 
-No password is stored, only what verifies it. With SCRAM, as Kafka's ScramSaslServer implements it,
-the client proves that it knows the password, the server that it has the keys derived from it. The
-stored keys do not reveal the password.
+Passwords are not stored, only values that verify them. With SCRAM, implemented as in Kafka's
+ScramSaslServer, the client proves that it knows the password, and the server proves that it has the
+keys derived from the password. The stored keys do not reveal the password.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""SCRAM mechanisms and hashlib's name of each one's hash (RFC 7677)."""
+"""hashlib's name of the hash function, by SCRAM mechanism (RFC 7677)."""
 DEFAULT_ITERATIONS: Final = 4096
 _SALT_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What Kafka stores of a password for SCRAM (RFC 5802, section 3)."""
+    """The values that Kafka stores for SCRAM instead of a password (RFC 5802, section 3)."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -81,17 +81,17 @@ class Credentials:
         self._users[user] = _User(scram=scram, password_mac=self._mac(password))
 
     def remove(self, user: str) -> None:
-        """Remove a user; no effect if there is none."""
+        """Remove a user; do nothing if the user does not exist."""
         self._users.pop(user, None)
 
     def has_password(self, user: str, password: str) -> bool:
-        """Return True if the user has this password; takes as long if there is no such user."""
+        """Return True if the user has this password; takes the same time for unknown users."""
         found = self._users.get(user)
         expected = self._key if found is None else found.password_mac
         return hmac.compare_digest(expected, self._mac(password)) and found is not None
 
     def scram(self, user: str, mechanism: str) -> ScramCredential | None:
-        """Return a user's credential for a SCRAM mechanism, None if there is no such user."""
+        """Return a user's credential for a SCRAM mechanism, or None if the user is unknown."""
         found = self._users.get(user)
         return None if found is None else found.scram[mechanism]
 

@@ -201,7 +201,7 @@ class SecurityControls(ABC):
         self._passwords[user] = password
 
     def remove_user(self, user: str) -> None:
-        """Remove a user, who cannot authenticate any more; no effect if there is none."""
+        """Remove a user, who can no longer authenticate; do nothing if the user does not exist."""
         self._security.credentials.remove(user)
         self._passwords.pop(user, None)
 
@@ -223,13 +223,13 @@ class SecurityControls(ABC):
             topic: the topic's name; "*" for all topics, "x*" for names that start with x.
             group: the same for consumer groups.
             transactional_id: the same for transactional ids. Without any of the three, the denial
-                is on the cluster.
+                applies to the cluster.
 
         Returns:
             The denial, for `take_back`.
 
         Raises:
-            ConfigError: there is no such operation, or more than one resource is named.
+            ConfigError: the operation is unknown, or more than one resource is named.
         """
         denial = denial_of(
             user, operation, topic=topic, group=group, transactional_id=transactional_id
@@ -238,7 +238,7 @@ class SecurityControls(ABC):
         return denial
 
     def take_back(self, denial: Denial | None = None) -> None:
-        """Remove a denial, or all denials by default; no effect if there is none."""
+        """Remove a denial, or all denials by default; ignore a denial that does not exist."""
         if denial is None:
             self._security.denials.clear()
         else:
@@ -252,7 +252,7 @@ class SecurityControls(ABC):
         certificate: Certificate | None = None,
         prefix: str = "kafka.",
     ) -> dict[str, str]:
-        """Return a client's options by Kafka's names: addresses, protocol, trust and login.
+        """Return client options, with Kafka's names, for addresses, protocol, trust and login.
 
         They have the form that `df.write.format("kafkaprod").options(**...)` expects.
 
@@ -264,7 +264,7 @@ class SecurityControls(ABC):
             prefix: prefix of each name; "" for the configs of Java clients.
 
         Raises:
-            ConfigError: there is no such user, or the mechanism is not enabled.
+            ConfigError: the user does not exist, or the mechanism is not enabled.
         """
         ca = None if self._security.tls is None else self.ca_certificate
         if certificate is None and self._settings.client_auth is ClientAuth.REQUIRED:
@@ -280,7 +280,7 @@ class SecurityControls(ABC):
     def _login(self, user: str | None, mechanism: str | None) -> dict[str, str]:
         """Return the options sasl.mechanism and sasl.jaas.config; no options without SASL.
 
-        An unsigned token is used for OAUTHBEARER; other tokens are up to the caller.
+        An unsigned token is used for OAUTHBEARER; the caller must provide any other token.
         """
         enabled = self._settings.mechanisms
         if not enabled:

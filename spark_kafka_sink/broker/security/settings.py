@@ -22,7 +22,7 @@ PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
 """The mechanisms that are enabled by default if users have passwords."""
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 MIN_SCRAM_ITERATIONS: Final = 4096
-"""As Kafka's ScramMechanism.minIterations."""
+"""Kafka's ScramMechanism.minIterations."""
 
 
 class ClientAuth(Enum):
@@ -129,8 +129,8 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
     """Return the users and passwords of the setting sasl; empty without users.
 
     Raises:
-        ConfigError: the setting is not a mapping of strings, has an empty name or password, or
-            nobody could log in.
+        ConfigError: the setting is not a mapping of strings, has an empty name or password, or no
+            user could log in.
     """
     needs_users = [name for name in named or () if name in PASSWORD_MECHANISMS]
     if sasl is None and not needs_users:
@@ -153,7 +153,7 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
 
 
 def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the mechanisms to enable; by default, those with passwords if there are users."""
+    """Return the mechanisms to enable; by default, password mechanisms if there are users."""
     if named is not None:
         return tuple(named)
     return PASSWORD_MECHANISMS if users else ()

@@ -96,7 +96,7 @@ class DataDir(StorageBackend):
         """See `StorageBackend`.
 
         Raises:
-            ConfigError: the files cannot be read, or are not what the broker left.
+            ConfigError: the files cannot be read, or differ from what the broker wrote.
         """
         folder = self.folder(topic, partition)
         try:
@@ -135,7 +135,7 @@ class DataDir(StorageBackend):
         return segments
 
     def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
-        """Truncate a log after its last complete batch; nothing after it can be trusted."""
+        """Truncate a log after its last complete batch; later data is not reliable."""
         lost = segment.path.stat().st_size - segment.table.size
         LOG.warning(
             "truncating %s: its last %d bytes are not a complete batch; deleting %d later segments",
@@ -205,9 +205,9 @@ def _shown(names: list[str]) -> str:
 
 
 def _remove_mark(mark: Path) -> bool:
-    """Remove the mark of a clean shutdown; return True if it was there.
+    """Remove the mark of a clean shutdown; return True if it existed.
 
-    Without the mark, the next start after this process is killed does not trust the data.
+    If this process is killed, the missing mark makes the next broker verify the data.
     """
     was_clean = mark.exists()
     mark.unlink(missing_ok=True)

@@ -1,14 +1,14 @@
 """A segment on disk: Kafka's .log, .index and .timeindex files, its recovery, and open files.
 
-Appended batches are handed to the operating system before they are acknowledged, so they survive
-the end of the process. They survive a crash of the machine once they are flushed.
+Appended batches are passed to the operating system before they are acknowledged, so they survive a
+crash of the process. After a flush, they also survive a crash of the machine.
 
 The indexes are Kafka's sparse indexes, entry by entry as Kafka writes them. The broker never reads
-them: it keeps a complete table of batches, the index files are for Kafka's own tools.
+them: it keeps a complete table of batches. The index files are for Kafka's own tools.
 Source: Kafka's ``OffsetIndex`` and ``TimeIndex``.
 
 `scan` recovers a segment after a restart. `FileHandles` limits the number of open files of a data
-folder, as every segment has three: at the limit, it closes the least recently used one.
+folder, because every segment has three. At the limit, it closes the least recently used one.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class IndexFile:
         self.count += 1
 
     def keep(self, count: int) -> None:
-        """Drop the entries from number `count` on, and any other bytes after them."""
+        """Truncate the file to the first `count` entries."""
         self.count = count
         self._flushed = min(self._flushed, count)
         os.ftruncate(self._handles.get(self.path), count * self._entry.size)
@@ -210,10 +210,10 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
     Args:
         segment: the segment, with an empty table.
         on_batch: called with every batch.
-        trusted: skip the checksums, as the segment was closed properly.
+        trusted: skip the checksums, because the segment was closed properly.
 
     Returns:
-        True if the whole file is valid; False after a crash left an incomplete batch.
+        True if the whole file is valid; False if a crash left an incomplete batch.
     """
     size = segment.path.stat().st_size
     if size:
@@ -302,7 +302,7 @@ class DiskSegment(LogSegment):
             _write(self._handles.get(self.path), parts, end)
             self.register(facts)
         except OSError:
-            # Otherwise the bytes could be read as a batch after a shorter one overwrites them.
+            # Leftover bytes could be read as a batch after a shorter batch overwrites some.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handles.get(self.path), end)
             raise

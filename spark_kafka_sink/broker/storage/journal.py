@@ -1,7 +1,8 @@
-"""Cluster metadata (everything besides the logs), kept across restarts: the newest value of a key.
+"""Cluster metadata (everything besides the logs), kept across restarts: the latest value per key.
 
-A small compacted topic: a file of JSON lines [kind, key, value]. The last line of a key counts, and
-a null value deletes the key. `put` returns after the line was handed to the operating system.
+The journal is like a small compacted topic: a file of JSON lines [kind, key, value]. The last line
+of a key applies, and a null value deletes the key. `put` returns after the line was passed to the
+operating system.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Journal:
         return dict(self._values.get(kind, {}))
 
     def get(self, kind: str, key: Key) -> Any:
-        """Return the value of a key, None if it has none."""
+        """Return the value of a key, or None if the key is not set."""
         return self._values.get(kind, {}).get(key)
 
     def put(self, kind: str, key: Key, value: Any) -> None:
@@ -76,7 +77,7 @@ class Journal:
             self._try_to_compact(self._path)
 
     def _write(self, fd: int, line: bytes) -> None:
-        """Append a complete line, or leave the file unchanged, as later lines follow."""
+        """Append a complete line, or leave the file unchanged, so that later lines stay valid."""
         written = 0
         try:
             while written < len(line):

@@ -1,7 +1,7 @@
 """The interfaces that store the batches of a partition, the configs of a log, and `BatchTable`.
 
 `UnifiedLog` uses a `LogStorage`. Implementations: segmented_storage.py (in memory and on disk) and
-redis/log_storage.py.
+redis/storage.py.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ END = 2**63 - 1
 
 
 class BatchFacts(NamedTuple):
-    """What a storage needs to know about a batch; `max_timestamp` in ms, `size` in bytes."""
+    """The properties of a batch that a storage uses; `max_timestamp` in ms, `size` in bytes."""
 
     base_offset: int
     last_offset: int
@@ -125,7 +125,7 @@ class BatchTable:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of all batches, -1 if there is none."""
+        """The largest timestamp of all batches, -1 without timestamps."""
         return self._newest[-1] if self._newest else -1
 
     def add(self, facts: BatchFacts) -> None:
@@ -151,7 +151,7 @@ class BatchTable:
         )
 
     def position(self, number: int) -> int:
-        """Return where a batch starts; for the number after the last batch, the segment's size."""
+        """Return the byte position of a batch, or the segment's size for the end number."""
         return self._ends[number - 1] if number else 0
 
     def holding(self, offset: int) -> int:
@@ -202,14 +202,14 @@ class LogStorage(Protocol):
         """Append one stamped batch, given in parts; callers must not modify the parts later."""
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """Return whole batches from the one that contains `start` on, that end before `end`.
+        """Return whole batches from the one that contains `start` on, if they end before `end`.
 
         Returns at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
         memoryview may contain several batches.
         """
 
     def request_replication(self, offset: int) -> bool:  # noqa: ARG002
-        """Ask the storage's own replicas, if it has any, for everything before an offset.
+        """Request replication of everything before an offset to the storage's own replicas.
 
         Returns True if they have it; otherwise, the backend calls back for the partition later.
         """
@@ -228,7 +228,7 @@ class LogStorage(Protocol):
         """Return the first batch with the largest timestamp of the log."""
 
     def delete_before(self, offset: int) -> None:
-        """Drop what lies completely before an offset, as far as that is cheap."""
+        """Drop data that lies completely before an offset, as far as that is cheap."""
 
     def restart_at(self, offset: int) -> None:
         """Drop all batches; the log continues at an offset after its end."""
@@ -237,10 +237,10 @@ class LogStorage(Protocol):
         """Drop the batches from the one that contains `offset` on; the log continues there."""
 
     def expire(self, now_ms: int) -> None:
-        """Drop what exceeds retention.ms or retention.bytes."""
+        """Drop data that exceeds retention.ms or retention.bytes."""
 
     def flush(self) -> None:
-        """Make everything survive a crash of the machine, if the storage can."""
+        """Make all data survive a machine crash, if the storage supports it."""
 
     def flush_if_due(self, now_ms: int) -> None:
         """Flush if flush.ms has passed since the last flush."""
@@ -259,7 +259,7 @@ class StorageBackend(Protocol):
         """Check that nothing exists where a new log would be created.
 
         Raises:
-            OSError: something exists; the message names it and what to do.
+            OSError: something exists; the message names it and the required action.
         """
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:

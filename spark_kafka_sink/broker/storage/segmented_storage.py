@@ -52,7 +52,7 @@ class LogSegment:
 
     @property
     def index_entries(self) -> int:
-        """Number of entries in the offset index; 0 without one."""
+        """Number of entries in the offset index; 0 without an index."""
         return 0
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
@@ -72,7 +72,7 @@ class LogSegment:
         return self._batches[first:end]
 
     def truncate(self, count: int) -> None:
-        """Keep the first `count` batches only."""
+        """Truncate the segment to its first `count` batches."""
         del self._batches[count:]
         self.table.keep(count)
 
@@ -80,10 +80,10 @@ class LogSegment:
         """Complete the segment, before the next one is created."""
 
     def flush(self) -> None:
-        """Make everything survive a crash of the machine, if the segment can."""
+        """Make all data survive a machine crash, if the segment supports it."""
 
     def close(self) -> None:
-        """Close the files, if there are any."""
+        """Close the files, if any."""
 
     def delete(self) -> None:
         """Delete the data."""
@@ -94,7 +94,7 @@ class SegmentedStorage(LogStorage):
     """A `LogStorage` of segments; the last one is the active segment.
 
     Args:
-        config: when to roll segments and what to keep.
+        config: limits of segments and of retention.
         new_segment: creates an empty segment with a base offset.
         segments: the segments that an earlier broker left, in order.
         bounded: enforce retention.bytes whenever a segment is full, not only in `expire`.
@@ -149,7 +149,7 @@ class SegmentedStorage(LogStorage):
             self._flush_or_drop(facts.base_offset)
 
     def _flush_or_drop(self, offset: int) -> None:
-        """Flush; if that fails, drop the batch at `offset`, as its producer will retry it."""
+        """Flush; if that fails, drop the batch at `offset`, which its producer will retry."""
         try:
             self.flush()
         except OSError:
@@ -157,7 +157,7 @@ class SegmentedStorage(LogStorage):
             raise
 
     def _is_full(self, facts: BatchFacts) -> bool:
-        """Return True if a batch needs a new segment, as Kafka's LogSegment.shouldRoll."""
+        """Return True if a batch needs a new segment (Kafka's LogSegment.shouldRoll)."""
         active, config = self._segments[-1], self.config
         if not len(active.table):
             return False
@@ -206,7 +206,7 @@ class SegmentedStorage(LogStorage):
         )
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
-        """Yield segments with batches between two offsets, with the first and the end number."""
+        """Yield segments with batches between two offsets, with the first and end batch numbers."""
         for segment in self._segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
@@ -253,7 +253,7 @@ class SegmentedStorage(LogStorage):
         active.truncate(active.table.holding(offset))
 
     def expire(self, now_ms: int) -> None:
-        """See `LogStorage`; as Kafka's UnifiedLog.deleteOldSegments."""
+        """See `LogStorage`; follows Kafka's UnifiedLog.deleteOldSegments."""
         if not self.config.deletes:
             return
         surplus = self.size - self.config.retention_bytes
