@@ -211,9 +211,9 @@ class Cluster:
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
         self.group_coordinator = GroupCoordinator(self.journal)
-        self.topics = Topics(
-            config, self.node_states.active(), store, layers, self.group_coordinator.forget_topic
-        )
+        self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
+        forget_offsets = self.transactional_offsets.forget_topic
+        self.topics = Topics(config, self.node_states.active(), store, layers, forget_offsets)
         self.log_manager = LogManager(self.topics.logs, clock, config.retention_check_ms)
         self.elections = Elections(self.node_states, self.topics, purgatory)
         session = config.session_timeout_ms / 1000
@@ -223,7 +223,6 @@ class Cluster:
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)
         self.reassignments = Reassignments(self.topics, self.elections)
-        self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
         self.transaction_coordinator = TransactionCoordinator(
             config, self.journal, clock, self.topics.named, self.transactional_offsets, purgatory
         )

@@ -282,7 +282,7 @@ class Topics:
         nodes: the active nodes.
         store: has the topics from before a restart.
         broker_layers: the broker configs that topic configs default to.
-        forget_offsets: deletes the committed offsets of all groups for a topic.
+        forget_offsets: deletes the offsets of all groups for a topic.
     """
 
     def __init__(

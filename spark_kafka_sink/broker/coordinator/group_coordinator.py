@@ -88,8 +88,13 @@ class GroupCoordinator:
         return group
 
     def delete(self, group_id: str) -> None:
-        """Delete a group and its offsets."""
-        self._groups.pop(group_id).offsets.clear()
+        """Delete a group and its offsets.
+
+        Raises:
+            OSError: the journal failed; the group still exists.
+        """
+        self._groups[group_id].offsets.clear()
+        del self._groups[group_id]
 
     def forget_topic(self, name: str) -> None:
         """Delete the offsets of all groups for a deleted topic.

@@ -171,6 +171,29 @@ class TransactionalOffsets:
             del pending[group_id, topic_partition]
         self._pending.pop(marker.producer_id, None)
 
+    def forget(self, is_deleted: Callable[[str, TopicPartition], bool]) -> None:
+        """Delete pending offsets; otherwise a commit would restore what was deleted.
+
+        Args:
+            is_deleted: returns True for the group and the topic-partition of a deleted offset.
+
+        Raises:
+            OSError: the journal failed; some offsets are left.
+        """
+        for producer_id, pending in self._pending.items():
+            for group_id, topic_partition in [key for key in pending if is_deleted(*key)]:
+                self._journal.put(PENDING, (producer_id, group_id, *topic_partition), None)
+                del pending[group_id, topic_partition]
+
+    def forget_topic(self, name: str) -> None:
+        """Delete all groups' committed and pending offsets for a deleted topic.
+
+        Raises:
+            OSError: the journal failed; some offsets are left.
+        """
+        self.forget(lambda _, topic_partition: topic_partition[0] == name)
+        self._groups.forget_topic(name)
+
     def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Return True if an open transaction may change a committed offset (KIP-447)."""
         return any((group_id, topic_partition) in pending for pending in self._pending.values())

@@ -251,5 +251,6 @@ def _delete_group(context: RequestContext, group_id: str) -> ErrorCode:
         return ErrorCode.group_id_not_found
     if group.members:
         return ErrorCode.non_empty_group
+    context.cluster.transactional_offsets.forget(lambda one, _: one == group_id)
     context.cluster.group_coordinator.delete(group_id)
     return ErrorCode.none

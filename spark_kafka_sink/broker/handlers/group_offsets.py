@@ -159,6 +159,8 @@ def offset_delete(context: RequestContext) -> Answer:
             return ErrorCode.unknown_topic_or_partition
         if group.subscribes_to(item.name):
             return ErrorCode.group_subscribed_to_topic
+        deleted = group.id, (item.name, index)
+        context.cluster.transactional_offsets.forget(lambda *pending: pending == deleted)
         group.offsets.pop((item.name, index), None)
         return ErrorCode.none
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -75,6 +76,83 @@ def test_a_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
     while committed(any_raw, group) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert committed(any_raw, group) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "deleted"),
+    [
+        (ApiKey.DELETE_TOPICS, 5, {"topic_names": ["{topic}"], "timeout": TIMEOUT}),
+        (
+            ApiKey.OFFSET_DELETE,
+            0,
+            {
+                "group_id": "group-{topic}",
+                "topics": [{"name": "{topic}", "partitions": [{"partition_index": 0}]}],
+            },
+        ),
+        (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["group-{topic}"]}),
+    ],
+)
+def test_deleted_offsets_do_not_come_back_with_a_transaction(
+    any_raw: RawClient, topic: str, api: ApiKey, version: int, deleted: dict[str, Any]
+) -> None:
+    group = f"group-{topic}"
+    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
+    assert commit(any_raw, group, topic_id, 1) is ErrorCode.none
+    producer = begin(any_raw, group, topic)
+    any_raw.call(api, version, **filled(deleted, topic))
+    deadline = time.monotonic() + 60
+    while committed(any_raw, group) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ended = any_raw.call(ApiKey.END_TXN, 3, **producer, committed=True)
+    assert ended.error_code is ErrorCode.none
+    next_transaction(any_raw, topic)  # The last one has ended when this succeeds.
+    assert committed(any_raw, group) == []
+
+
+def filled(value: Any, topic: str) -> Any:
+    """The request with the name of a topic."""
+    if isinstance(value, dict):
+        return {key: filled(one, topic) for key, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one, topic) for one in value]
+    return value.format(topic=topic) if isinstance(value, str) else value
+
+
+def next_transaction(raw: RawClient, topic: str) -> dict[str, Any]:
+    """The id and epoch of a producer that may begin a transaction."""
+    request = {"transactional_id": f"id-{topic}", "transaction_timeout": TIMEOUT}
+    while True:
+        answer = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **request, producer_id=-1, producer_epoch=-1)
+        if answer.error_code not in {*NOT_YET, ErrorCode.concurrent_transactions}:
+            break
+        raw.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[f"id-{topic}"], key_type=1)
+        time.sleep(0.1)
+    assert answer.error_code is ErrorCode.none
+    return {
+        "transactional_id": f"id-{topic}",
+        "producer_id": answer.producer_id,
+        "producer_epoch": answer.producer_epoch,
+    }
+
+
+def begin(raw: RawClient, group: str, topic: str) -> dict[str, Any]:
+    """Begin a transaction with an offset of the group."""
+    producer = next_transaction(raw, topic)
+    added = raw.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **producer, group_id=group)
+    assert added.error_code is ErrorCode.none
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    pending = raw.call(
+        ApiKey.TXN_OFFSET_COMMIT,
+        3,
+        **producer,
+        group_id=group,
+        generation_id=-1,
+        member_id="",
+        topics=[{"name": topic, "partitions": [partition]}],
+    )
+    assert pending.topics[0].partitions[0].error_code is ErrorCode.none
+    return producer
 
 
 def committed(raw: RawClient, group: str) -> list[str]:

@@ -108,6 +108,19 @@ def test_offsets_of_a_deleted_topic_do_not_pass_to_the_next(
     assert not GroupCoordinator(reopened(journal, tmp_path)).get_or_create("g").offsets
 
 
+def test_a_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: Path) -> None:
+    """Its offsets would otherwise come back after a restart."""
+    groups = GroupCoordinator(journal)
+    groups.get_or_create("g").offsets["t", 0] = CommittedOffset(offset=1)
+    journal.room = 0
+    with pytest.raises(OSError, match="No space"):
+        groups.delete("g")
+    journal.room = 1_000
+    assert groups.find("g") is not None
+    groups.delete("g")
+    assert GroupCoordinator(reopened(journal, tmp_path)).find("g") is None
+
+
 class Transactions:
     """A coordinator on a journal."""
 
