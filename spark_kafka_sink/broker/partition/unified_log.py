@@ -163,25 +163,18 @@ class UnifiedLog:
 
     def first_at(self, timestamp: int) -> TimedOffset | None:
         """Return the first record whose timestamp is at least `timestamp` (ListOffsets)."""
-        batch = self.storage.first_at(timestamp)
-        if batch is None:
+        first = self.storage.first_at(timestamp)
+        if first is None:
             return None
-        header = BatchHeader.parse(batch.data)
-        fields = read_fields(records_section(batch.data, header), header.record_count)
-        times = header.base_timestamp + fields.time_deltas
-        if header.is_log_append_time:
-            times = np.full_like(times, header.max_timestamp)
-        found = np.flatnonzero(times >= timestamp)
-        if not found.size:
-            return None
-        first = int(found[0])
-        delta = int(fields.offset_deltas[first])
-        return TimedOffset(int(times[first]), header.base_offset + delta)
+        later = self.storage.batches(max(first.base_offset, self.start_offset))
+        timely = (batch for batch in later if batch.max_timestamp >= timestamp)
+        found = (_first_in(batch, timestamp, self.start_offset) for batch in timely)
+        return next((one for one in found if one is not None), None)
 
     def newest(self) -> TimedOffset | None:
         """Return the first record with the largest timestamp of the log (KIP-734)."""
         batch = self.storage.newest()
-        return None if batch is None else self.first_at(batch.max_timestamp)
+        return None if batch is None else _first_in(batch, batch.max_timestamp, batch.base_offset)
 
     def delete_records(self, offset: int) -> None:
         """Advance the start offset; space is freed in whole segments."""
@@ -193,6 +186,21 @@ class UnifiedLog:
         self.storage.truncate(offset)
         self.end_offset = self.storage.end_offset
         self.epochs.truncate(self.end_offset)
+
+
+def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | None:
+    """Return the first record from offset `start` on whose timestamp is at least `timestamp`."""
+    header = BatchHeader.parse(batch.data)
+    fields = read_fields(records_section(batch.data, header), header.record_count)
+    times = header.base_timestamp + fields.time_deltas
+    if header.is_log_append_time:
+        times = np.full_like(times, header.max_timestamp)
+    offsets = header.base_offset + fields.offset_deltas
+    found = np.flatnonzero((times >= timestamp) & (offsets >= start))
+    if not found.size:
+        return None
+    first = int(found[0])
+    return TimedOffset(int(times[first]), int(offsets[first]))
 
 
 def _stamp_time(head: bytearray, body: memoryview, attributes: int, now: int) -> None:

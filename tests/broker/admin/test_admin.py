@@ -70,6 +70,27 @@ def earliest(raw: RawClient, topic: str) -> int:
     return result
 
 
+def at_time(raw: RawClient, topic: str, timestamp: int) -> int:
+    item = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
+    answer = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
+    result: int = answer.topics[0].partitions[0].offset
+    return result
+
+
+def test_deleted_records_are_not_found_by_time(any_raw: RawClient, topic: str) -> None:
+    """A consumer that continued there would be reset to the end by default."""
+    for timestamp in (1_000, 9_000, 2_000, 3_000):
+        produce(any_raw, topic, batch(5, timestamp=timestamp))
+    assert delete(any_raw, topic, 7) == (NO_ERROR, 7)
+    found = [at_time(any_raw, topic, time) for time in (0, 1_000, 9_000)]
+    assert found == [7, 7, 7]
+    assert delete(any_raw, topic, 12) == (NO_ERROR, 12)
+    found = [at_time(any_raw, topic, time) for time in (0, 2_000, 2_001, 3_000, 3_001)]
+    assert found == [12, 12, 15, 15, -1]
+    assert delete(any_raw, topic, 20) == (NO_ERROR, 20)
+    assert at_time(any_raw, topic, 0) == -1
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_records_are_deleted(any_raw: RawClient, topic: str, version: int) -> None:
     for _ in range(3):
