@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 SCHEMES: Final = ("redis", "rediss", "unix")
@@ -111,12 +111,17 @@ def _number(name: str, text: str) -> int:
 RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
 
+JournalChanges: TypeAlias = "Callable[[Mapping[bytes, bytes]], list[Command]]"
+"""Returns the commands that turn the given fields of the journal into the broker's values."""
+
 LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
 """Field of the journal that holds the name of the broker that used it last."""
+WAITS_FIELD = '["waits"]'
+"""Field of the journal that is only a counter, written before each WAIT."""
 PAUSE_SECONDS = 0.5
 """How long commands fail immediately after a timeout (seconds)."""
 
@@ -159,7 +164,7 @@ class RedisConnection:
         self._location = location
         self._name: str | None = None
         self._owned: str | None = None
-        self._commands: Callable[[], Iterable[Command]] = tuple
+        self._changes: JournalChanges = lambda _: []
         self._paused_until = 0.0
         self._is_changed = self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
@@ -197,19 +202,19 @@ class RedisConnection:
                 break
         self._is_failing = False
 
-    def own(self, journal: str, commands: Callable[[], Iterable[Command]]) -> None:
+    def own(self, journal: str, changes: JournalChanges) -> None:
         """Store the broker's name in the journal; every later pipeline checks it.
 
         Args:
             journal: the key of the journal.
-            commands: returns commands that write all of the journal, executed after a reconnect.
+            changes: is called after a reconnect.
 
         Raises:
             RedisFailedError: Redis failed.
         """
         assert self._name is not None
         self.call("HSET", journal, OWNER_FIELD, json.dumps(self._name))
-        self._owned, self._commands = journal, commands
+        self._owned, self._changes = journal, changes
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies to commands sent together; a failed command's reply is an error.
@@ -279,23 +284,25 @@ class RedisConnection:
                 # Otherwise, a change sent over a former connection could still be applied later.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
-                self._rewrite(self._owned)
+                self._correct(self._owned)
         self._is_open = True
 
-    def _rewrite(self, journal: str) -> None:
-        """Write the whole journal again, because Redis may have a different state than this broker.
+    def _correct(self, journal: str) -> None:
+        """Correct the journal, because Redis may have a different state than this broker.
 
         A change whose reply was lost may have been applied, and a Redis that has restarted may have
-        loaded an older state.
+        loaded an older state. Nothing is written without a difference: a Redis that is full accepts
+        no values, but its records can be read and deleted.
 
         Raises:
             ChangedDataError: the journal is no longer this broker's.
             RedisFailedError: Redis refused.
         """
-        self._exchange_owned([("WATCH", journal)])
-        own: Command = ("HSET", journal, OWNER_FIELD, json.dumps(self._name))
-        commands = [("MULTI",), ("DEL", journal), *self._commands(), own, ("EXEC",)]
-        if not isinstance(done := self._exchange(commands)[-1], list):
+        _, flat = self._exchange_owned([("WATCH", journal), ("HGETALL", journal)])
+        changes = self._changes(dict(zip(flat[::2], flat[1::2], strict=True)))
+        if not changes:
+            self._exchange([("UNWATCH",)])
+        elif not isinstance(done := self._exchange([("MULTI",), *changes, ("EXEC",)])[-1], list):
             raise RedisFailedError(f"{self._address} refused the journal: {done}")
 
     def _disconnect(self) -> None:

@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.broker.redis.connection import (
+    OWNER_FIELD,
+    WAITS_FIELD,
     RedisConnection,
     RedisFailedError,
     RedisLocation,
@@ -40,7 +42,7 @@ from spark_kafka_sink.records.decoder import read_records, records_section
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.state_lock import StateLock
@@ -273,6 +275,8 @@ class RedisLogStorage(LogStorage):
 FORMAT: Final = ("format", 1)
 """Field that marks the prefix as a broker's, as Redis has no empty hashes."""
 SEQUENCE_BITS: Final = "sequence_bits"
+_NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
+"""Fields of the hash that are not values of the journal."""
 _SHOWN: Final = 5
 _ANOTHER_PREFIX: Final = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
@@ -302,13 +306,24 @@ class RedisJournal(Journal):
         else:
             self._load()
         self._check_sequence_bits(location)
-        connection.own(self._hash, self._commands)
+        connection.own(self._hash, self._changes)
 
-    def _commands(self) -> Iterator[Command]:
-        """Yield the commands that write the current values into an empty hash."""
-        for kind, values in self._values.items():
-            for key, value in values.items():
-                yield "HSET", self._hash, _field(kind, key), json.dumps(value)
+    def _changes(self, stored: Mapping[bytes, bytes]) -> list[Command]:
+        """Return the commands that turn the stored fields into the current values."""
+        wanted = {
+            _field(kind, key).encode(): json.dumps(value).encode()
+            for kind, values in self._values.items()
+            for key, value in values.items()
+        }
+        fields = stored.keys() | wanted.keys()
+        changed = [field for field in fields if stored.get(field) != wanted.get(field)]
+        return [
+            ("HSET", self._hash, field, wanted[field])
+            if field in wanted
+            else ("HDEL", self._hash, field)
+            for field in changed
+            if field not in _NOT_VALUES
+        ]
 
     def _check_sequence_bits(self, location: RedisLocation) -> None:
         """Check that the ids in the streams were created with the current sequence_bits.
@@ -330,6 +345,8 @@ class RedisJournal(Journal):
     def _load(self) -> None:
         flat = self._connection.call("HGETALL", self._hash)
         for field, value in zip(flat[::2], flat[1::2], strict=True):
+            if field in _NOT_VALUES:
+                continue
             try:
                 kind, *key = json.loads(field)
                 self._set(kind, tuple(key), json.loads(value))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from spark_kafka_sink.broker.redis.connection import RedisFailedError
+from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisFailedError
 from spark_kafka_sink.broker.redis.entries import EntryIds, read_columns
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.records.encoder import encode_records, slice_records
@@ -340,10 +340,15 @@ class RedisStreams:
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
 
     def trim(self, offset: int) -> None:
-        """Delete everything before an offset."""
+        """Delete everything before an offset.
+
+        This is not a transaction, because a full Redis rejects those. The batches are deleted
+        first: records without a batch are ignored, and deleted by the next call.
+        """
         first = self._ids.text(offset)
-        commands: list[Command] = [("XTRIM", key, "MINID", first) for key in self.keys]
-        _checked(self._connection.transaction(commands))
+        keys = (self.keys.batches, self.keys.records)
+        commands: list[Command] = [("XTRIM", key, "MINID", first) for key in keys]
+        _checked(self._connection.pipeline(commands))
 
     def read(self, span: OffsetSpan) -> list[memoryview]:
         """Return the batches in a span, one memoryview each."""
@@ -387,7 +392,6 @@ def _read_batches(entries: list[Any]) -> list[BatchEntry]:
 WAIT_MS = 100
 """Timeout of one WAIT in milliseconds; WAIT is repeated until the replicas have everything."""
 STOP_SECONDS = 5.0
-_COUNTER = '["waits"]'
 
 
 class RedisReplicas:
@@ -467,7 +471,7 @@ class RedisReplicas:
 
     def _wait(self) -> bool:
         try:
-            self._connection.call("HINCRBY", self._journal, _COUNTER, 1)
+            self._connection.call("HINCRBY", self._journal, WAITS_FIELD, 1)
             return int(self._connection.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
         except RedisFailedError as error:
             LOG.debug("WAIT failed: %s", error)

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.redis.reading import batches_of, fetch, list_offset, values
-from tests.broker.support.looking import next_line
+from tests.broker.support.looking import log_in, next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
 from tools.support.raw_client import (
@@ -192,6 +192,23 @@ def test_a_full_redis(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) 
         own_redis.client.config_set("maxmemory", 0)
         assert produce(raw, "t", batch(2, value=b"3")).error_code is ErrorCode.none
         assert values(own_redis) == stored(kafka) == [b"1", b"3", b"3"]
+
+
+def test_a_full_redis_can_be_read_after_a_lost_connection(own_redis: RedisServer) -> None:
+    """Retention frees memory as well; both need a connection, and none of them a new value."""
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        first = produce(raw, "t", batch(1, value=b"1")).base_offset
+        own_redis.client.config_set("maxmemory", 1)
+        for client in own_redis.client.client_list():
+            if "kafkaprod" in client["name"]:
+                own_redis.client.client_kill_filter(_id=client["id"])
+        fetch(raw, first)  # Perhaps with an error, as the connection was lost.
+        assert [one.value for one in batches_of(fetch(raw, first).records)[0]] == [b"1"]
+        kafka.run(lambda cluster: log_in(cluster).storage.delete_before(first + 1))
+        assert values(own_redis) == []
 
 
 def test_another_writer_is_in_the_way_once(own_redis: RedisServer) -> None:
