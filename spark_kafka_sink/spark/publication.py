@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import check_folder, write_report
+from spark_kafka_sink.report.storage import check_folder, read_report, write_report
 from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from spark_kafka_sink.spark.abort_files import WriteOrigin, now
 from spark_kafka_sink.spark.report_folder import (
@@ -27,6 +28,7 @@ from spark_kafka_sink.spark.report_folder import (
     StreamIdentity,
     micro_batch_path,
     own_report_path,
+    path_within,
     reports_folder,
     warn_of_own_path,
 )
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("spark_kafka_sink")
+_UNKNOWN_QUERY = "unknown-query"
 _DELIVERED = "the tasks that finished delivered these rows, which stay in Kafka"
 _WOULD_BE_WRITTEN = "the tasks that finished would have written these rows"
 _FAILED = "a task failed or the write was cancelled: see the exception that Spark raised"
@@ -148,16 +151,31 @@ class Publication:
             write_report(path, report.to_json())
 
     def _own_path(self, query_id: str) -> str | None:
-        """Return the path; of a stream that only its query's id identifies, one of its own."""
+        """Return the path; of a stream that only its query's id identifies, one of its own.
+
+        The id is unknown if no task has finished. Such a report replaces none of a known query.
+        """
         shared, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
-        if shared is None or self.batch_id is None or folder is None or not query_id:
+        if shared is None or self.batch_id is None or folder is None:
             return self.path
         if origin.query_name or origin.checkpoint:
             return self.path
+        if not query_id:
+            is_taken = _is_of_known_query(micro_batch_path(shared, self.batch_id))
+            own = path_within(shared, _UNKNOWN_QUERY) if is_taken else shared
+            return micro_batch_path(own, self.batch_id)
         own = own_report_path(shared, StreamIdentity("", query_id), folder.application)
         if own != shared:
             warn_of_own_path(shared, own, folder.application)
         return micro_batch_path(own, self.batch_id)
+
+
+def _is_of_known_query(path: str) -> bool:
+    """Return True if there is a report with a query's id."""
+    try:
+        return bool(DeliveryReport.from_json(read_report(path)).query_id)
+    except ReportError:
+        return False
 
 
 def check_report_folder(config: SinkConfig) -> None:

@@ -208,7 +208,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
         owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
     except (OSError, ValueError):  # e.g. in a folder that Spark is deleting
         return path
-    return _within(path, stream.folder) if stream.differs_from(owner) else path
+    return path_within(path, stream.folder) if stream.differs_from(owner) else path
 
 
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:
@@ -247,7 +247,7 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
     return StreamIdentity(query_name, checkpoint)
 
 
-def _within(path: str, folder: str) -> str:
+def path_within(path: str, folder: str) -> str:
     """Return the path with an additional folder above the part with `{batchId}`."""
     head, number, tail = path.partition(_NUMBER)
     if not number:

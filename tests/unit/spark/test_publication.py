@@ -74,6 +74,25 @@ def test_streams_without_a_name_share_a_path(
     assert caplog.text.count("is used by another stream") == 1
 
 
+def test_a_failure_of_an_unknown_stream_replaces_no_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """If no task has finished, nobody knows the query."""
+    here = ReportFolder.of(tmp_path / "files")
+    monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
+    path = tmp_path / "reports"
+    writer = stream_writer(_task(reportPath=str(path)))
+    writer.abort((None,), 7)
+    assert not _read(path / "batch-7.json").query_id
+    done = replace(REPORT, tasks=1, query_id="first")
+    writer.commit((DeliveryMessage(done),), 7)
+    for _ in range(2):
+        writer.abort((None,), 7)
+    assert _read(path / "batch-7.json").tasks == 1
+    [other] = (file for file in path.rglob("batch-7.json") if file.parent != path)
+    assert _read(other).error
+
+
 def test_a_store_that_hangs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
