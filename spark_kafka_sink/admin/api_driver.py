@@ -39,7 +39,7 @@ MANY_KEYS = 1_000
 
 
 class Action(Enum):
-    """What to do with a key after a response."""
+    """The next step for a key after a response."""
 
     DONE = "done"
     """The response is final."""
@@ -63,7 +63,7 @@ class KeyResult(Generic[V]):
 
 
 class ApiHandler(ABC, Generic[K, V]):
-    """One API: how a request for keys is written, and how its response is read."""
+    """One API: writes requests for keys and reads the responses."""
 
     api: ApiKey
     retried: frozenset[int] = frozenset()
@@ -203,7 +203,7 @@ class ApiDriver(Generic[K, V]):
 
     @property
     def latest_code(self) -> int | None:
-        """The latest error code of some key without a final result; None if there is none."""
+        """The latest error code of any key without a final result; None without an error."""
         return next((code for code in self.unsettled.values() if code is not None), None)
 
     def add(self, keys: Iterable[K]) -> None:

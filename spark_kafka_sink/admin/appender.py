@@ -208,7 +208,7 @@ class TransactionalAppender:
             AuthorizationError: an ACL is missing, which the error names.
             TransactionError: a broker rejects a request for another reason; nothing is appended.
             BrokerUnavailableError: the deadline has passed. Either all records or none are
-                appended; the next InitProducerId decides it.
+                appended; the next InitProducerId decides which.
         """
         if not records:
             raise ValueError("an empty transaction cannot be committed")

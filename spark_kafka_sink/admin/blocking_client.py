@@ -5,7 +5,7 @@
   metadata are those of the `client` package.
 - `borrowed_client` reuses clients between calls: Spark's planning and commit processes live as long
   as a query and run once per micro-batch.
-- `denied` makes the error for a request without the necessary right, and names the missing ACL.
+- `denied` creates the error for a request that is not authorized, and names the missing ACL.
 
 Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 """
@@ -51,7 +51,7 @@ MAX_CACHED_COORDINATORS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """The outcome of a call: `response`, or in `failure` the reason why there will be none.
+    """The outcome of a call: `response`, or the reason for its absence in `failure`.
 
     `written`: the broker may have processed the request. `version` is the API version, and
     `transaction_version` the one that the broker supports; both are valid only with a response.
@@ -247,7 +247,7 @@ class BlockingClient:
             raise copy(fatal)
 
     def ready_node(self) -> Node | None:
-        """Return the ready broker with the fewest requests in flight; None if there is none."""
+        """Return the ready broker with the fewest requests in flight; None if none is ready."""
         return self.metadata.least_loaded_node(self._network, self.now())
 
     def connect_any(self) -> None:
@@ -331,7 +331,7 @@ class BlockingClient:
         )
 
     def _throttles(self) -> str:
-        """Return the brokers that have throttled long, such as "host:9092 for 12.3 s"."""
+        """Return the brokers with long throttle times, such as "host:9092 for 12.3 s"."""
         return ", ".join(
             f"{address} for {seconds:.1f} s"
             for address, seconds in sorted(self._throttled_s.items())

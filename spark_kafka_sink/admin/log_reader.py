@@ -59,7 +59,7 @@ _NO_EPOCH = -1
 class FetchFrom:
     """The start of a Fetch.
 
-    `last_epoch` is the leader epoch of the preceding batch, -1 if there is none.
+    `last_epoch` is the leader epoch of the preceding batch, -1 if no batch precedes it.
     """
 
     offset: int
@@ -340,7 +340,8 @@ class LogReader:
             deadline: when to give up, in seconds of the client's clock; None for no deadline.
 
         Returns:
-            The marker; None if the log does not contain it (any more, or yet).
+            The marker; None if the log does not contain it, because it was deleted or is not
+            written yet.
 
         Raises:
             KafkaProdError: see `read`.

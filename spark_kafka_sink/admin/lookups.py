@@ -1,4 +1,4 @@
-"""The broker that is responsible for a key.
+"""Look up the broker that is responsible for a key.
 
 It is a coordinator, a leader, the controller, the broker with a given id, or any broker.
 Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.

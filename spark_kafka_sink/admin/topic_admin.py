@@ -341,7 +341,7 @@ class TopicAdmin:
             AuthorizationError: an ACL is missing, which the error names.
             BrokerUnavailableError: the deadline has passed.
         """
-        if self._exists(topic.name, deadline):  # No right to create an existing topic is needed.
+        if self._exists(topic.name, deadline):  # An existing topic needs no Create ACL.
             return False
         created = False
         while True:

@@ -55,7 +55,7 @@ IDS_PER_CONNECTION = 100
 _EPOCH_BUMP = 3
 """The first version of InitProducerId that can bump a given epoch (KIP-360)."""
 _UNCLEAR = (COORDINATOR_MOVED | {ErrorCode.request_timed_out}) - {ClientErrorCode.not_sent}
-"""A coordinator may have decided the end of a transaction before it returned one of these."""
+"""Codes after which the coordinator may nevertheless have committed or aborted."""
 _NO_OFFSET = -1
 
 
@@ -100,9 +100,9 @@ class ListedTransaction:
 class ActiveProducer:
     """An active producer of a partition, according to its leader.
 
-    `last_sequence` and `coordinator_epoch` are -1 if there is none, `last_timestamp_ms` is in
+    `last_sequence` and `coordinator_epoch` are -1 if unset, `last_timestamp_ms` is in
     milliseconds since 1970. `transaction_start` is the first offset of the open transaction, None
-    if there is none.
+    if no transaction is open.
     """
 
     producer_id: int
@@ -149,8 +149,8 @@ class InitProducerIdHandler(CoordinatorHandler[str, OpenTransaction]):
 class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
     """Commits or aborts transactions; the value is the producer for the next transaction.
 
-    Retries are safe: a coordinator that has already done it returns success, and in transactions V2
-    the same bumped epoch.
+    Retries are safe: a coordinator that has already ended the transaction returns success, and in
+    transactions V2 the same bumped epoch.
     """
 
     api = ApiKey.END_TXN
@@ -390,14 +390,15 @@ class TransactionAdmin:
 
         Returns:
             Kafka's error code for each transactional id, 0 for success. An id without a final
-            answer has its latest error code, or `ClientErrorCode.disconnected` without any.
+            answer has its latest error code, or `ClientErrorCode.disconnected` if nothing was
+            answered.
         """
         return {key: result.code for key, result in self.end_all(transactions, commit, deadline)}
 
     def end_all(
         self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
     ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
-        """Like `end`; the value of a result is the producer for the next transaction."""
+        """Commit or abort like `end`; each value is the producer for the next transaction."""
         ids = [each.transactional_id for each in transactions]
         lookup = CoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)

@@ -40,9 +40,9 @@ class BrokerConnection:
     """The state of one broker; times in seconds of the monotonic clock.
 
     `failures` counts failed connection attempts since the last success; the next attempt is not
-    before `retry_at`. `connect_by` is the deadline of the attempt in progress, 0 if there is none.
-    `throttled_until` is the end of the pause that the broker demanded (KIP-219). `login` and
-    `random` are passed to each new `Connection`.
+    before `retry_at`. `connect_by` is the deadline of the attempt in progress, 0 if no attempt is
+    in progress. `throttled_until` is the end of the pause that the broker demanded (KIP-219).
+    `login` and `random` are passed to each new `Connection`.
     """
 
     node: Node
@@ -160,7 +160,7 @@ class BrokerConnection:
         self.flush()
 
     def rename(self, client_id: str) -> None:
-        """Use this client id in the headers of further requests."""
+        """Use this client id in the headers of later requests."""
         self.client_id = self.connection.client_id = client_id
 
     def send(self, request: Request, now: float) -> InFlightRequest:

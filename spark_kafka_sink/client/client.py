@@ -4,9 +4,9 @@ A `Client` serves one task at a time and outlives it, so that the next task reus
 
 It also remembers which sizes brokers have rejected:
 
-- `BatchSizeLimits`: a producer must not need the right to read a topic's max.message.bytes. If that
-  is below batch.size, every batch would be rejected and split. The rejected sizes are therefore
-  remembered, in uncompressed bytes, and later batches are made smaller.
+- `BatchSizeLimits`: a producer must not need permission to read a topic's max.message.bytes. If
+  that is below batch.size, every batch would be rejected and split. The rejected sizes are
+  therefore remembered, in uncompressed bytes, and later batches are made smaller.
 - `RequestSizeLimit`: a request that is too large gets no response. Kafka's brokers accept 100 MiB
   (socket.request.max.bytes), other implementations less, and close the connection.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 DOUBLED_AFTER_S = 300.0
-"""Seconds after which a learned limit is doubled, again and again: it may have been raised."""
+"""Seconds after which a learned limit is doubled, repeatedly: it may have been raised."""
 
 _MAX_DOUBLINGS = 31
 
@@ -134,7 +134,7 @@ class Loop(Protocol):
         """The counters of the connections while this loop runs."""
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Return a sentence about the records that wait for a broker; "" if there are none."""
+        """Return a sentence about the records that wait for a broker; "" if no records wait."""
 
 
 class Client:

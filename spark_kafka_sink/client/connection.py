@@ -41,7 +41,7 @@ _SOFTWARE = {
 MAX_HANDSHAKE_FRAME = 512 * 1024
 """Maximum frame size in bytes until the handshake has proved that the peer is a Kafka broker."""
 _MIN_SESSION_S = 0.1
-"""Minimum session lifetime in seconds, so that a broker cannot make the client log in endlessly."""
+"""Minimum session lifetime in seconds; limits how often a broker can make the client log in."""
 _REAUTHENTICATE_AT = (0.85, 0.95)
 """Range of the fraction of a session's lifetime after which the login is renewed."""
 
@@ -106,7 +106,7 @@ class Connection:
         self.login_due = None
 
     def maybe_log_in(self) -> bool:
-        """Start the new login if the connection is draining and nothing is in flight any more.
+        """Start the new login if the connection is draining and nothing is in flight.
 
         For requests without a response it is enough that the socket has accepted them.
 
@@ -197,7 +197,7 @@ class Connection:
         for frame in self._frames.feed(data):
             if not self.in_flight:
                 raise CorrelationError("the broker sent a response without a request")
-            sent = self.in_flight[0]  # Removed only after its response is read, so it is not lost.
+            sent = self.in_flight[0]  # removed only once its response is read
             if messages.read_correlation_id(frame) != sent.correlation_id:
                 raise CorrelationError("the broker answered requests out of order")
             self.responses += 1

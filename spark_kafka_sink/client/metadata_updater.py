@@ -3,9 +3,9 @@
 `Metadata` sends a Metadata request when a topic is new, when an error shows that the snapshot is
 stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
 
-- `TopicDenials`: whether a topic with TOPIC_AUTHORIZATION_FAILED lacks the right to be described or
-  to be created. If a Metadata request allows topic creation, brokers return the same code for both.
-  Without it, a missing topic that may be described is UNKNOWN_TOPIC_OR_PARTITION.
+- `TopicDenials`: whether TOPIC_AUTHORIZATION_FAILED means that the client may not describe the
+  topic or may not create it. If a Metadata request allows topic creation, brokers return the same
+  code for both. Without it, a missing topic that may be described is UNKNOWN_TOPIC_OR_PARTITION.
 - `RemovedPartitions`: topics that were recreated with fewer partitions.
 - `Rebootstrap`: when to drop all brokers and start again from the bootstrap servers: no broker is
   available (KIP-899), or metadata fails for too long or a broker demands it (KIP-1102).
@@ -126,7 +126,7 @@ class RemovedPartitions:
     def remaining(self, topic: str, partition: int, now: float) -> int | None:
         """Return the topic's partition count if `partition` was removed, else None.
 
-        A partition counts as removed once all responses have lacked it for `REMOVED_AFTER_S`.
+        A partition counts as removed if no response has contained it for `REMOVED_AFTER_S`.
         """
         since = self._since.get(topic)
         if since is None or now - since < REMOVED_AFTER_S or partition < self._remaining[topic]:
@@ -136,7 +136,7 @@ class RemovedPartitions:
 
 @dataclass(slots=True)
 class Rebootstrap:
-    """Decides when to start again from the bootstrap servers; it gets the time as an argument.
+    """Decides when to start again from the bootstrap servers; callers pass the time.
 
     `trigger`: seconds without a response to any Metadata request; None disables rebootstrapping.
     """
@@ -146,7 +146,7 @@ class Rebootstrap:
     _required: bool = False
 
     def asking(self, now: float) -> None:
-        """Start the timer: metadata is due, and a broker is sought or has been sent a request."""
+        """Start the timer: metadata is due, and the client waits for a broker or its response."""
         if self._since is None:
             self._since = now
 
@@ -177,7 +177,7 @@ _PARALLEL_AFTER_S = 0.2
 """Seconds that one broker may take to connect before another is tried in parallel."""
 
 _LEADERLESS_LOG_S = 5.0
-"""Seconds without a leader before that is logged: an election takes less."""
+"""Seconds without a leader after which this is logged: an election takes less time."""
 
 _MAX_REUSE_AGE_S = 1.0
 """Maximum age in seconds of topic metadata that the next session may reuse."""

@@ -50,7 +50,7 @@ The timeout is socket.connection.setup.timeout.ms; for DRAINING, request.timeout
 
 
 class Network:
-    """Opens, polls and closes connections, regardless of the meaning of requests."""
+    """Opens, polls and closes connections, without interpreting requests."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Network:
         return len(broker.connection.in_flight) + len(broker.connection.fire_and_forget)
 
     def waits_since(self, node_id: int) -> float | None:
-        """Return when the oldest request in flight to this broker was sent; None without any."""
+        """Return when the oldest request in flight was sent; None if nothing is in flight."""
         broker = self._brokers.get(node_id)
         return None if broker is None else broker.connection.oldest_sent()
 
@@ -198,13 +198,13 @@ class Network:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
-        # Expire last: after a pause of the process, the responses are still in the sockets.
+        # Expire last: after a pause of the process, unread responses may be in the sockets.
         self._expire(clock())
         done, self._done = self._done, []
         return done
 
     def next_deadline(self, now: float) -> float:
-        """Return the seconds until the next timeout or retry; 1.0 if there is none."""
+        """Return the seconds until the next timeout or retry; 1.0 if nothing is scheduled."""
         timeout = self._config.request_timeout_ms / 1000
         times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))
         return min((due - now for due in times if due > now), default=1.0)
@@ -283,7 +283,7 @@ class Network:
         try:
             if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
                 broker.continue_connecting(self._channels, now)
-            elif events & selectors.EVENT_READ:  # Before writing: an alert beats a broken pipe.
+            elif events & selectors.EVENT_READ:  # Read first: an alert is clearer than EPIPE.
                 self._receive(broker, now)
             else:
                 broker.flush()

@@ -21,7 +21,7 @@ REPORT = "a DeliveryReport"
 def check_argument(
     call: str, value: object, wanted: str, attributes: Collection[str], hint: str = ""
 ) -> None:
-    """Raise an error if an argument lacks attributes that a function uses.
+    """Raise an error if an argument does not have the attributes that a function uses.
 
     Args:
         call: the function, such as `register(spark)`.

@@ -16,7 +16,7 @@ MAX_LINES = 20
 
 
 class DeliveryStatus(StrEnum):
-    """The outcome of a record, as far as the producer can know it."""
+    """The outcome of a record as known to the producer."""
 
     PERSISTED = "persisted"
     """Acknowledged by the broker with the configured acks."""

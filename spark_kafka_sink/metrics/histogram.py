@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _FINE = 7
 """Base-2 logarithm of the buckets per doubling: a bucket's width is under 1 % of its numbers."""
 _COARSE = 2
-"""The same for steps: figures and time series databases need few of them."""
+"""Base-2 logarithm of the steps per doubling; charts and time series databases need few."""
 PER_OCTAVE = 1 << _FINE
 """Number of buckets between a number and its double; smaller numbers have a bucket each."""
 _MANY = 1024
-"""Count of numbers that are sorted into buckets together."""
+"""Count of numbers that are sorted into buckets at once."""
 
 
 def bucket_of(value: int, bits: int = _FINE) -> int:
@@ -54,7 +54,7 @@ class Histogram:
 
     `buckets` contains (bucket, count) in ascending order, without empty buckets. The sum `total`,
     the minimum `low` and the maximum `high` are exact, and 0 if the histogram is empty. Merging is
-    associative and commutative, with `Histogram()` as the neutral element.
+    associative and commutative, with `Histogram()` as the identity element.
     """
 
     buckets: tuple[tuple[int, int], ...] = ()
@@ -125,7 +125,7 @@ class Histogram:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the histogram for JSON; mean and percentiles are for readers, not `from_dict`."""
+        """Return the histogram for JSON; `from_dict` ignores mean and percentiles."""
         return {
             "count": self.count,
             "mean": round(self.mean, 1),
@@ -166,7 +166,7 @@ def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
 
 
 def _histogram(buckets: tuple[tuple[int, int], ...], total: int, low: int, high: int) -> Histogram:
-    """Create a histogram from a pickle."""
+    """Create a histogram from its pickled values."""
     return Histogram(buckets=buckets, total=total, low=low, high=high)
 
 

@@ -78,7 +78,7 @@ class TopicMetrics:
 class ProducerMetrics:
     """The metrics of a producer, or of all producers of a job.
 
-    `ProducerMetrics()` is the neutral element of `merge_all`.
+    `ProducerMetrics()` is the identity element of `merge_all`.
     """
 
     fill_time: Histogram = field(default_factory=Histogram)

@@ -1,6 +1,6 @@
 """The counters of a running producer, from which `producer_metrics` are built.
 
-Only the sender thread counts, once per batch and per request. The exceptions are the figures of the
+Only the sender thread counts, once per batch and per request. The exceptions are the metrics of the
 buffer, which `BufferPool.measure` copies in before a report is built. Any thread may call `build`;
 the result may be slightly out of date.
 """

@@ -1,8 +1,8 @@
-"""The producer of one Spark task: rows go in, acknowledged batches and a delivery report come out.
+"""The producer of one Spark task: sends rows to Kafka and returns a delivery report.
 
 Three threads share the work. The writer thread passes each chunk of rows through the stages of
 `append`, the codec thread compresses closed batches, and the sender thread drains them into Produce
-requests. `buffer` holds what the threads share.
+requests. `buffer` contains the state that the threads share.
 
 In reading order:
 

@@ -121,11 +121,11 @@ class AclAdvisor:
         )
 
     def denied(self, code: int, topic: str) -> str:
-        """Return a short text of what the response to a Produce request denies."""
+        """Describe briefly what the response to a Produce request denies."""
         return f"{self._acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
-        """Return how to grant what a response with this error code denies; `topic` may be empty."""
+        """Return a hint to grant what this error code denies; `topic` may be empty."""
         if code == _TOPIC and topic in self.denials().uncreatable:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
@@ -138,7 +138,7 @@ class AclAdvisor:
         return self._guide.grant(acl, self._on(acl))
 
     def _idempotence(self, topics: Iterable[str]) -> str:
-        """Return how to grant what an idempotent producer needs; `topics` may be incomplete."""
+        """Return a hint to grant an idempotent producer's ACLs; `topics` may be incomplete."""
         known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if known:
             write = "; ".join(self.grant(_write(topic)) for topic in known[:_MOST_TOPICS])

@@ -117,7 +117,7 @@ class DryRunSender(Sender):
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)
             self._completion.complete_dry_run(state, batch)
-        self._network.wakeup()  # as a response does: there may be more to drain
+        self._network.wakeup()  # like a response, because more may be drained now
 
     def _list_partitions(self, topic: str) -> None:
         """Add all partitions of a topic to the report, including those that get no records."""

@@ -58,10 +58,10 @@ class Rows:
     `topic_of` is the index of each row's topic in `topics` (None: all rows go to topics[0]).
     `partition` is int32, null for rows that the partitioner assigns (None: all rows). `first_row`
     is the number that errors give to the first row, counted in the task from 0; `numbers` are those
-    of all rows, shape (n,), if they are not consecutive. `spark_partition` is that of the task,
-    None outside of one. `errors` is a `RowError` per row, int8 of shape (n,), found by the rows'
-    reader (None: no errors). `header_lists` (the headers before encoding) and `topic_names` (the
-    text of the topic column) are kept for dead letters.
+    of all rows, shape (n,), if they are not consecutive. `spark_partition` is the task's partition
+    number, None outside a task. `errors` is a `RowError` per row, int8 of shape (n,), found by the
+    rows' reader (None: no errors). `header_lists` (the headers before encoding) and `topic_names`
+    (the text of the topic column) are kept for dead letters.
     """
 
     columns: Columns
@@ -326,7 +326,7 @@ class BadRows:
         self.check_ratio()
 
     def _hint(self, error: RowError, rows: Rows, row: int) -> str:
-        """Return how to grant access to the topic of a row that may not be written."""
+        """Return a hint to grant access to the topic of a row that was denied."""
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
             return ""
         topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]

@@ -33,7 +33,7 @@ LAST_EPOCH = (1 << 15) - 1
 
 
 class ProducerIdState(Enum):
-    """Whether the producer id is missing, requested or known."""
+    """The state of the producer id: missing, requested or known."""
 
     MISSING = auto()
     REQUESTED = auto()
@@ -62,7 +62,7 @@ class ProducerState:
     is_used: bool = False
 
     def transition_to(self, state: ProducerIdState) -> None:
-        """Change the state; a transition that is not in the table is a bug."""
+        """Change the state; raise AssertionError if the transition is not in the table."""
         if state not in _TRANSITIONS[self.state]:
             raise AssertionError(f"a producer id cannot go from {self.state} to {state}")
         self.state = state

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 class SessionProgress:
     """Progress counters of a session.
 
-    They are read one after another, so one may be slightly newer than another.
+    They are not read atomically, so some may be slightly newer than others.
     """
 
     counts: ProgressCounts
     buffer_full: bool
-    """True while the writer waits for room in the buffer."""
+    """True while the writer waits for buffer space."""
     connected: bool
     """True while any broker is connected."""
 
@@ -115,7 +115,7 @@ class ProducerSession:
         """Append n rows; block while the buffer is full.
 
         Raises:
-            KafkaProdError: a row is invalid, or the session has failed; the message says which.
+            KafkaProdError: a row is invalid, or the session has failed.
         """
         self.client.check_process()
         if not len(rows):
@@ -213,7 +213,7 @@ class ProducerSession:
     def close(self) -> None:
         """Detach from the client; records that were not flushed are dropped."""
         if self.client.is_forked:
-            return  # connections and locks are the parent's
+            return  # the connections and locks belong to the parent process
         try:
             self.client.detach()
             self._sender.finished()

@@ -270,7 +270,7 @@ def encode(entity: Entity) -> bytes:
 def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> tuple[E, int]:
     """Read one message of `entity_type` at `offset`; return it and the offset after it.
 
-    Fields of records and bytes are slices of `data`, not copies. Error codes that ErrorCode lacks
+    Fields of records and bytes are slices of `data`, not copies. Error codes missing from ErrorCode
     are returned as `error_codes.UnknownErrorCode`.
 
     Raises:

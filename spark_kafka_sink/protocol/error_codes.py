@@ -82,7 +82,7 @@ class _Group(Enum):
 
 
 _GROUPS: dict[int, _Group] = {
-    # Retriable.
+    # These codes are retriable.
     ClientErrorCode.disconnected: _Group.CONNECTION,
     ClientErrorCode.not_sent: _Group.CONNECTION,
     ErrorCode.network_exception: _Group.CONNECTION,
@@ -104,7 +104,7 @@ _GROUPS: dict[int, _Group] = {
     ErrorCode.not_coordinator: _Group.COORDINATOR_MOVED,
     ErrorCode.coordinator_load_in_progress: _Group.COORDINATOR_BUSY,
     ErrorCode.concurrent_transactions: _Group.COORDINATOR_BUSY,
-    # Not retriable.
+    # These codes are not retriable.
     ErrorCode.invalid_producer_epoch: _Group.FENCED,
     ErrorCode.producer_fenced: _Group.FENCED,
     ErrorCode.topic_authorization_failed: _Group.DENIED,
@@ -151,7 +151,7 @@ COORDINATOR_BUSY = _codes(_Group.TIMEOUT, _Group.COORDINATOR_BUSY)
 """Retry the request at the same coordinator."""
 
 COORDINATOR_UNAVAILABLE = COORDINATOR_MOVED | COORDINATOR_BUSY
-"""No answer from the coordinator now; a later request may succeed."""
+"""The coordinator cannot answer now; a later request may succeed."""
 
 COORDINATOR_ERRORS = _codes(_Group.COORDINATOR_MOVED, _Group.COORDINATOR_BUSY)
 """Codes that only a coordinator returns. A leader returns them if it could not add a partition to
@@ -181,7 +181,7 @@ FATAL_TO_PRODUCER = (AUTHORIZATION_FAILED - {ErrorCode.topic_authorization_faile
     ErrorCode.producer_fenced,
     ErrorCode.invalid_producer_id_mapping,
 }
-"""The producer id cannot be used any more, or not by this client."""
+"""The producer id can no longer be used, or not by this client."""
 
 RECORDS_TOO_LARGE = _codes(_Group.TOO_LARGE)
 """The batch exceeds the topic's max.message.bytes or segment.bytes."""

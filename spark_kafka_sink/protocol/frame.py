@@ -79,7 +79,7 @@ MAX_FRAME = 100 * 1024 * 1024
 _MAX_SEPARATE_CHUNKS = 16
 """Number of chunks of a frame that are kept without a copy, whatever their size."""
 _MIN_CHUNK_SIZE = 4 * 1024
-"""After these, smaller chunks (in bytes) are copied: a separate object takes 300 bytes more."""
+"""Minimum bytes of later chunks that are not copied: a separate object takes 300 bytes more."""
 
 _OTHER_PROTOCOLS = (
     (
@@ -134,7 +134,7 @@ class FrameReader:
 
     @property
     def missing(self) -> int:
-        """Bytes that the incomplete frame still lacks; 0 until its size is known."""
+        """Bytes still missing from the incomplete frame; 0 until its size is known."""
         return max(self._needed - self._held, 0) if self._needed > SIZE_BYTES else 0
 
     def take_rest(self) -> memoryview:

@@ -1,8 +1,8 @@
 """Request and response headers and frames, and messages built from plain values.
 
 Versions of an API differ by a few fields. `build` makes a message of any version from one tree of
-plain values, which names the fields of the newest version: fields that a version lacks are left
-out, and fields without a value get the schema's default.
+plain values, which names the fields of the newest version: fields missing from a version are
+omitted, and fields without a value get the schema's default.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def build(entity_type: Any, values: Values) -> Any:
-    """Return a message of `entity_type`; values of fields that it lacks are ignored."""
+    """Return a message of `entity_type`; values of fields missing from it are ignored."""
     given = {}
     for name, convert, default in _plan(entity_type):
         if name in values:

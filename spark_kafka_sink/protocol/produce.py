@@ -216,7 +216,7 @@ def _length(count: int, *, flexible: bool) -> bytes:
 
 
 class PartitionResponse(NamedTuple):
-    """A Produce response for one partition; `leader` is -1 if the response names none.
+    """A Produce response for one partition; `leader` is -1 if the response names no leader.
 
     `append_time` is LogAppendTime in milliseconds, None if the topic uses CreateTime.
     `record_errors` are pairs of a record's index in the batch and a message.

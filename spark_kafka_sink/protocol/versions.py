@@ -37,7 +37,7 @@ class Features:
     epoch: int = NO_EPOCH
 
     def level(self, name: str) -> int:
-        """Return the level at which a feature is finalized, 0 if it is not."""
+        """Return the level at which a feature is finalized, 0 if it is not finalized."""
         levels = self.finalized.get(name)
         return 0 if levels is None else levels.highest
 
@@ -119,7 +119,7 @@ class VersionRange:
         return self.lowest <= version <= self.highest
 
     def common(self, other: VersionRange) -> VersionRange | None:
-        """Return the versions in both ranges, None if there are none."""
+        """Return the versions in both ranges, None if the ranges do not overlap."""
         lowest, highest = max(self.lowest, other.lowest), min(self.highest, other.highest)
         return VersionRange(lowest, highest) if lowest <= highest else None
 

@@ -140,7 +140,7 @@ class InlineView:
         self._high = _ZERO
 
     def fits(self, more: VarintBytes) -> bool:
-        """Return True if every row has room for these bytes."""
+        """Return True if these bytes fit into every row."""
         return self._largest + more.largest <= INLINE_SIZE
 
     def append(self, more: VarintBytes) -> None:

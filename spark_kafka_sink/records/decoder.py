@@ -53,7 +53,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
     """Return where each of `count` records begins; `data` is padded from `end` on.
 
     Raises:
-        ProtocolError: the number of records is different.
+        ProtocolError: `data` does not contain exactly `count` records.
     """
     buffer = np.frombuffer(data, np.uint8)
     found: list[Numbers] = []
@@ -73,7 +73,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
 
 
 def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
-    """Return positions of records as long as the one at `position`, and of the next record."""
+    """Return the positions of records of the same size as the first, and of the next one."""
     end = len(buffer)
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
@@ -90,7 +90,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Nu
 
 
 def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
-    """Return the same for records of any size; a negative size is detected later."""
+    """Return the positions of records of any size, and of the next; `enter` checks the sizes."""
     found = array("q")
     note = found.append
     try:
@@ -115,7 +115,7 @@ _MAX_SINGLE: Final = 16
 """Number of records or rows up to which plain Python is faster than columns."""
 
 _PADDING: Final = bytes(2 * LONG_BYTES)
-"""Lets a number at the end be read past the end, before that is detected."""
+"""Padding after the data, so that a truncated varint at its end can be read and rejected."""
 
 
 class RecordFields(NamedTuple):
@@ -139,7 +139,7 @@ def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
     """Read an uncompressed records section, which must contain exactly `count` records.
 
     Raises:
-        ProtocolError: it does not.
+        ProtocolError: the section is invalid, or contains another number of records.
     """
     if count > _MAX_SINGLE:
         return read_columns(section, count)
@@ -213,7 +213,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     """Read an uncompressed records section of `count` records, of less than 2 GiB.
 
     Raises:
-        ProtocolError: it contains something else.
+        ProtocolError: the section is invalid, or contains another number of records.
     """
     end = len(section)
     data = b"".join((section, _PADDING))
@@ -223,7 +223,7 @@ def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     reader.at = reader.at + 1
     time_deltas = reader.number(LONG_BYTES)
     reader.number()
-    # Every other entry is a tail; the entries in between are the beginnings of records.
+    # Every other entry is a tail; the entries in between are the starts of records.
     edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
     return RecordTails(
         sizes=reader.ends - starts,
@@ -251,7 +251,7 @@ class _Reader:
             raise ProtocolError("invalid record size")
 
     def number(self, longest: int = INT_BYTES) -> Numbers:
-        """Return the zig-zag varint at each position, as Java reads it: of 32 or 64 bits."""
+        """Return the zig-zag varint at each position, with 32 or 64 bits, as in Java."""
         values, self.at = read_varints(self.buffer, self.at, longest)
         return values
 
@@ -274,7 +274,7 @@ class _Reader:
             self.at[row] = _skip_headers(self.data, int(self.at[row]), int(counts[row]))
 
     def leave(self) -> None:
-        """Check that every record was read completely."""
+        """Raise an error unless every record was read completely."""
         if (self.at != self.ends).any():
             raise ProtocolError("the fields of a record do not match its size")
 

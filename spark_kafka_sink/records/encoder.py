@@ -351,7 +351,7 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
     entry.nullable(cast("pa.BinaryArray", entries.field(0)))
     entry.nullable(cast("pa.BinaryArray", entries.field(1)))
     flat = entry.join()
-    # The bytes of a row's headers already lie side by side: only the row offsets change.
+    # The bytes of a row's headers are already contiguous: only the row offsets change.
     body = flat.buffers()[2] or pa.py_buffer(b"")
     grouped = binary_array(offsets_of(flat)[offsets - first], body)
     section = RowBuilder(len(headers))

@@ -1,7 +1,7 @@
 """The 61-byte header of a RecordBatch, format v2, and its checksum.
 
 Source: Kafka's ``DefaultRecordBatch``. All numbers are big-endian. The CRC-32C covers everything
-from `attributes` to the end, so the broker may stamp base offset and leader epoch afterwards.
+from `attributes` to the end, so the broker may set base offset and leader epoch afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def as_int64(value: int) -> int:
 class BatchHeader(NamedTuple):
     """The fields of a batch header in their order on the wire; `length` in bytes.
 
-    Times are in milliseconds. A tuple for speed, as every batch that is read needs one.
+    Times are in milliseconds. It is a tuple for speed, because every batch that is read needs one.
     """
 
     base_offset: int = 0
@@ -142,7 +142,7 @@ def last_offset_delta(batch: bytes | memoryview) -> int:
 
 
 def is_transactional(batch: bytes | memoryview) -> bool:
-    """Return True if the batch at byte 0 is transactional; its header must be complete."""
+    """Return True if the batch at byte 0, whose header is complete, is transactional."""
     return bool(batch[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL)
 
 

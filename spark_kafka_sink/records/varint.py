@@ -134,7 +134,7 @@ def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Varin
 def read_varints(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     """Return the varints at these positions, and the positions after them.
 
-    Fast for varints of one or two bytes, which are the usual ones.
+    Optimized for varints of one or two bytes, the usual case.
     """
     first = buffer.take(at)
     if first.max() < _CONTINUES:
@@ -173,7 +173,7 @@ def read_varint(
     """Return one varint of 32 or 64 bits, usually a single byte, and the position after it.
 
     Raises:
-        ProtocolError: it is longer, or the data ends before it does.
+        ProtocolError: the varint is longer or truncated.
     """
     if position < len(data) and (raw := data[position]) < _CONTINUES:
         return (raw >> 1) ^ -(raw & 1), position + 1

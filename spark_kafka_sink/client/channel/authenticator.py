@@ -8,8 +8,9 @@
 Everything that the mechanism itself does may be slow (read files, fetch tokens, ask a KDC, hash
 passwords), so it is handed to the caller as a step. `LoginThreads` runs these steps, and the
 reading of TLS stores, outside the sender thread. Each step has its own daemon thread, so that a
-hanging step does not keep the process alive. Brokers before Kafka 1.0 lack SaslAuthenticate and are
-not supported. Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
+hanging step does not keep the process alive. Brokers before Kafka 1.0 do not implement
+SaslAuthenticate and are not supported. Source: KIP-43, KIP-152, KIP-368,
+``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class LoginThreads:
 
 
 Step = Callable[[], bytes | None]
-"""A call that may block; returns the next message, or None if there is none."""
+"""A call that may block; returns the next message, or None after the last."""
 
 _NO_SASL = (
     "Use the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol to "
@@ -185,7 +186,8 @@ class Authenticator:
         """Process the response to SaslHandshake; return the first SaslAuthenticate request.
 
         Raises:
-            AuthenticationError: the broker lacks the mechanism, or its listener does not use SASL.
+            AuthenticationError: the broker does not support the mechanism, or its listener does not
+                use SASL.
         """
         code, ours = int(response.error_code), self._wire_name
         if code == ErrorCode.unsupported_sasl_mechanism:

@@ -86,7 +86,7 @@ class ThreadResolver:
 
 
 def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
-    """Return every address of a name; blocks. Raise OSError if there is none."""
+    """Return every address of a name; blocks. Raise OSError if it has no address."""
     if not 0 < port < 65536:
         raise OSError(f"{port} is not a valid port")
     try:

@@ -29,7 +29,7 @@ A larger window is not faster: malloc maps blocks of 128 KiB and more with mmap 
 READ_LIMIT = 256 * 1024
 """Encrypted bytes that are received before `read` returns to the caller.
 
-A peer may endlessly send records without data for the caller: session tickets, key updates.
+A peer may endlessly send TLS records without data for the caller: session tickets, key updates.
 """
 MAX_UNSENT = 4 * WINDOW
 """Maximum bytes that OpenSSL may have to send while more is read; `write` leaves fewer.
@@ -72,12 +72,12 @@ class TlsTransport:
         self._encrypted: deque[tuple[int, int]] = deque()
         """Chunks not yet counted by `write`: (end offset in the encrypted stream, plaintext bytes).
 
-        A chunk is one record, or the records of one buffer: a request can only end in the last one.
+        A chunk is one TLS record, or those of one buffer: a request can only end in the last.
         """
         self._error: OSError | None = None
         """The error of a `write` that still had bytes to count; raised by the next `write`."""
         self._received = 0
-        """Encrypted bytes received in this turn."""
+        """Encrypted bytes received since `_receive` last returned None."""
         self.wants_read = False
         """See `Transport`: a message of the peer's TLS, such as a session ticket, is incomplete.
 
@@ -95,7 +95,7 @@ class TlsTransport:
 
     @property
     def cipher(self) -> str:
-        """Negotiated version and cipher, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" before."""
+        """Negotiated version and cipher, such as "TLSv1.3 TLS_AES_256_GCM_SHA384", or ""."""
         cipher = self._tls.cipher()
         return f"{self._tls.version()} {cipher[0]}" if cipher else ""
 
@@ -123,7 +123,7 @@ class TlsTransport:
         """Encrypt and write, one window after another, until the socket is full.
 
         Returns:
-            The plaintext bytes whose records were completely written. The bytes after them may
+            The plaintext bytes whose TLS records were completely written. The bytes after them may
             already be encrypted and must come first in the next call.
 
         Raises:
@@ -141,11 +141,11 @@ class TlsTransport:
         return self._count_written()
 
     def read(self) -> bytes | None:
-        """Return at most one record's bytes: None if there are none yet, b"" at the stream's end.
+        """Return the data of at most one TLS record: None if there is none yet, b"" at the end.
 
-        Also return None at the end of a turn; OpenSSL then holds no bytes that the selector cannot
-        see. A stream that ends without close_notify is not an error, because Kafka's frames have
-        lengths.
+        Also return None once `READ_LIMIT` is reached; OpenSSL then holds no bytes that the selector
+        cannot see. A stream that ends without close_notify is not an error, because Kafka's frames
+        have lengths.
 
         Raises:
             OSError: an alert was received, or the connection is gone.
@@ -177,7 +177,7 @@ class TlsTransport:
         return data is not None
 
     def _receive(self) -> bytes | None:
-        """Pass received bytes to OpenSSL; return None if there are none, or the turn is over."""
+        """Pass received bytes to OpenSSL; return None if nothing arrived, or at `READ_LIMIT`."""
         data = self._inner.read() if self._received < READ_LIMIT else None
         if data is None:
             self._received = 0
@@ -249,7 +249,7 @@ class TlsTransport:
 
 
 def _chunks(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """Yield the bytes in full records, except for the last; small buffers joined, others as is."""
+    """Yield the bytes in full TLS records, except for the last; join only small buffers."""
     joined: list[memoryview] = []
     size = 0
     for buffer in buffers:

@@ -42,7 +42,7 @@ class State(Enum):
     """The mechanism's messages are exchanged in SaslAuthenticate requests."""
     READY = auto()
     DRAINING = auto()
-    """No new requests; once those in flight are answered, the connection authenticates again."""
+    """No new requests are sent; once those in flight are answered, the connection logs in again."""
 
 
 NEXT_STATES: dict[State, frozenset[State]] = {
@@ -102,7 +102,7 @@ class Transport(Protocol):
         """Write as much as the socket accepts; return the number of bytes."""
 
     def read(self) -> bytes | None:
-        """Return received bytes: None if there are none yet, b"" at the end of the stream."""
+        """Return received bytes: None if nothing has arrived yet, b"" at the end of the stream."""
 
     def close(self) -> None:
         """Close the socket."""

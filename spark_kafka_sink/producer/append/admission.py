@@ -1,4 +1,4 @@
-"""Admission control: chunk sizes, rate limits, room in the buffer, quotas and circuit breakers.
+"""Admission control: chunk sizes, rate limits, buffer space, quotas and circuit breakers.
 
 For each chunk, `AdmissionControl.decide` determines once which partitions accept its rows, and the
 chunk carries the result. Rows wait here before they are charged to a partition.
@@ -84,7 +84,7 @@ class AdmissionControl:
             start = stop
 
     def reserve(self, chunk: Chunk) -> int:
-        """Wait for the rate limits and for room in the buffer; return the bytes charged.
+        """Wait for the rate limits and for buffer space; return the bytes charged.
 
         Raises:
             KafkaProdError: the session failed, or the buffer stayed full for max.block.ms.
@@ -110,7 +110,7 @@ class AdmissionControl:
         return Admission(broken, self._full(chunk.size))
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
-        """Yield the chunk as a whole if there is room, else first the rows of partitions with room.
+        """Yield the whole chunk if it fits, else first the rows of partitions below their quota.
 
         Raises:
             BufferTimeoutError: a partition or broker used up its whole quota for max.block.ms.
@@ -130,7 +130,7 @@ class AdmissionControl:
             return rows_of(chunk.route, full.of) if full else None
 
         if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
-            # Some of its partitions may have got room since the wait ended.
+            # Other partitions may also be below their quota by now.
             blocked = blocked_now()
             row = 0 if blocked is None else int(blocked.argmax())
             raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))

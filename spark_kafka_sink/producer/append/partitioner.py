@@ -126,7 +126,7 @@ class UserPartitioner:
     `key` and `value` are Arrow binary arrays of length n; `key` is None if no row has one. The
     function returns an int32 array of length n, of numpy or Arrow: partitions below
     `partition_count`, or -1 for rows to be treated like rows without a key. If equal keys are to
-    share a partition, the result must depend on nothing but the arguments.
+    share a partition, the result must depend only on the arguments.
 
     Raises:
         ConfigError: the function cannot be imported, or is not callable.
@@ -246,20 +246,20 @@ class Admission:
     full: Full
 
     def broken_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows of broken partitions, shape (n,); None if there are none."""
+        """Return a mask of the rows of broken partitions, shape (n,); None if no row matches."""
         if not self.broken:
             return None
         return rows_of(route, lambda topic: self.broken.get(topic.name, frozenset()))
 
     def full_rows(self, route: Route) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows of full partitions, shape (n,); None if there are none."""
+        """Return a mask of the rows of full partitions, shape (n,); None if no row matches."""
         return rows_of(route, self.full.of) if self.full else None
 
 
 def rows_of(
     route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
 ) -> NDArray[np.bool_] | None:
-    """Return a mask of the rows of `chosen` partitions, shape (n,); None without such rows."""
+    """Return a mask of the rows of `chosen` partitions, shape (n,); None if no row matches."""
     numbers = [
         route.number(index, partition)
         for index, topic in enumerate(route.topics)
@@ -385,7 +385,7 @@ class Partitioner:
         unassigned: NDArray[np.bool_] | None,
         partitions: NDArray[np.int32],
     ) -> None:
-        """Fill in rows partitioned by turns, at random, or by the user function."""
+        """Fill in rows partitioned round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, unassigned):
             if self._function is not None:
                 partitions[members] = self._by_function(self._function, topic, rows, members)
@@ -592,7 +592,7 @@ class StickyPartitioner:
         return chosen
 
     def _choices(self, topic: TopicInfo, admission: Admission) -> Iterator[tuple[int, int]]:
-        """Yield partitions and the room in their batches, first the current one if still open."""
+        """Yield partitions and the bytes left in their batches, first the current open one."""
         partitions = self._partitions(topic, admission)
         current = self._current.get(topic.name, UNASSIGNED)
         if current in partitions and self._accumulator.open_batch(
@@ -611,7 +611,7 @@ class StickyPartitioner:
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
-        """Return the partitions to draw from: led and able to take records, if there are any."""
+        """Return the partitions to draw from, preferably with a leader and accepting records."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
         led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = admission.broken.get(topic.name, frozenset())

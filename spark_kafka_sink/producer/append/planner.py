@@ -82,14 +82,16 @@ class RoutedChunk:
 _T = TypeVar("_T", bound=np.generic)
 
 _FEW_RUNS = 16
-"""Rows in at most this many runs are not sorted, as sorting would only copy them."""
+"""Rows in at most this many runs are not sorted, because sorting would only copy them."""
 
 MAX_BATCH_RECORDS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Maximum bytes of a batch, header included, and maximum records; a larger record is alone.
+    """Maximum bytes of a batch, header included, and maximum records.
+
+    A record that is larger gets its own batch.
 
     `lower` returns the maximum bytes of a target's batches if that is less than `size`.
     """

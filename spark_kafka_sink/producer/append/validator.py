@@ -91,10 +91,10 @@ class TopicMetadata:
         return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
     def expect(self, names: tuple[str, ...]) -> None:
-        """Start max.block.ms of topics that are unknown; wait only if it has already passed.
+        """Start max.block.ms for unknown topics; wait only if it has already passed.
 
         Raises:
-            KafkaProdError: as `lookup`, once max.block.ms has passed.
+            KafkaProdError: see `lookup`; only once max.block.ms has passed.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
@@ -188,7 +188,8 @@ class TopicMetadata:
     def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
         """Wait as `SessionState.wait_for` does; nothing is sent to a broker during its pause.
 
-        Pauses restart the wait only until metadata arrives, as a quota may throttle every response.
+        Pauses restart the wait only until metadata arrives, because a quota may throttle every
+        response.
         """
         metadata, begin = self._client.metadata, 0.0
         earlier = metadata.requests  # as in `update`

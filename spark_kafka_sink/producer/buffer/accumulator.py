@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 SHORTAGE_AFTER_S = 0.02
-"""Seconds without room after which open batches are closed. Until then, full batches in flight get
-time to free memory, because a small batch costs as much as a full one."""
+"""Seconds that the writer waits for buffer space before open batches are closed. Until then, full
+batches in flight get time to free memory, because a small batch costs as much as a full one."""
 TIMER_STEP_S = 0.001
 """Resolution of the sender's waits in seconds; they are rounded up. Batches close earlier by this
 step, at most by a quarter of linger.ms, because linger.ms is the longest wait."""
@@ -39,8 +39,8 @@ COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
 PIN_TIMEOUT_S = 1.0
-"""Age in seconds from which slices of mostly finished chunks are copied when room is short. Brokers
-that accept data complete a chunk long before."""
+"""Age in seconds from which slices of mostly finished chunks are copied when the buffer is full.
+Brokers that accept data complete a chunk much earlier."""
 
 
 class Contents(NamedTuple):
@@ -94,7 +94,7 @@ class Accumulator:
         """All batches that are charged for, in any state."""
         self._began: float | None = None
         """Start time of the current plan, which relies on the open batches not changing; None
-        without one."""
+        if there is no plan."""
         self._is_close_missed = False
         """True if a batch became due during the current plan."""
         self._created = 0
@@ -102,7 +102,7 @@ class Accumulator:
         # Sender thread only.
         self._unpin_at = 0.0
 
-    # Writer thread only.
+    # Only the writer thread calls the methods below.
 
     def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
         """Return a partition's open batch for a plan; valid from `begin` to `append`."""
@@ -194,7 +194,7 @@ class Accumulator:
         self.state.wake_sender()
         self.state.wait_until_complete()
 
-    # Sender thread only.
+    # Only the sender thread calls the methods below.
 
     def close_due(self, now: float) -> None:
         """Close batches whose linger.ms has passed, or all if they keep the writer waiting.
@@ -238,7 +238,7 @@ class Accumulator:
                 failure = failure or error
                 continue
             with self._lock:
-                if not batch.completed:  # else it has expired
+                if not batch.completed:  # otherwise it has expired
                     self._take_payload(batch, payload, seconds)
         return failure
 
@@ -280,7 +280,7 @@ class Accumulator:
                 self._events.partition_assigned(batch)
 
     def put_last(self, partition: TopicPartition) -> None:
-        """Move a partition's queue behind all others, because it was served."""
+        """Move a partition's queue to the end of the order, because it was served."""
         with self._lock:
             self._queues[partition] = self._queues.pop(partition, deque())
 
@@ -302,7 +302,7 @@ class Accumulator:
             self.state.complete()
 
     def add_closed(self, batch: ProducerBatch) -> None:
-        """Queue a batch that the sender created, such as dead letters, without waiting for room."""
+        """Queue a batch of the sender, such as dead letters, without waiting for buffer space."""
         with self._lock:
             self._label(batch)
             self._admit(batch)
@@ -336,7 +336,7 @@ class Accumulator:
             self._open.clear()
             return rest
 
-    # Any thread.
+    # Any thread may call the methods below.
 
     def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
         """Return the batches that still take records, oldest first."""
@@ -368,7 +368,7 @@ class Accumulator:
                 )
             return contents, self.state.incomplete
 
-    # Under the lock.
+    # The callers of the methods below hold the lock.
 
     def _append(
         self, encoded: EncodedSlice, chunk: Charge, now: float
@@ -447,7 +447,7 @@ class Accumulator:
         self._incomplete.discard(batch)
 
     def _surplus(self) -> int:
-        """Return the bytes of open batches that should close to free room; 0 or less: none."""
+        """Return the bytes of open batches to close for buffer space; 0 or less if none."""
         if self.pool.used <= self.pool.limit // 2:
             return 0
         held = sum(batch.held for batch in self._open.values())

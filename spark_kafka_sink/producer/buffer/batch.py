@@ -54,7 +54,7 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatch(NamedTuple):
-    """What a plan needs to know of an open batch; `size` in bytes, header included."""
+    """The properties of an open batch that a plan needs; `size` in bytes, header included."""
 
     records: int
     size: int
@@ -85,14 +85,15 @@ class ProducerBatch:
     - `ready`: the batch may be sent.
     - `ambiguous`: it was sent without a clear response, so the log may contain it.
     - `retried`: an attempt was refused or its response was lost, and the batch is sent again;
-      `refused` is the error code of the latest such response, 0 without one.
+      `refused` is the error code of the latest such response, 0 if no attempt was refused.
     - `label` is a number within the session, with one more number for each split; `order` is the
       same among the batches that its partition has sent, empty until then.
     - `timed_from` is the start of delivery.timeout.ms for a batch that was sent, see
       `batch_completion`.
     - `topic_id` is the topic's id when the batch was last sent.
     - `completed`: it was acknowledged or has failed.
-    - `restamped`: it holds dead letters with new timestamps, as the original ones were refused.
+    - `restamped`: it contains dead letters with new timestamps, because the original ones were
+      refused.
     - `closed` and `reason`: when and why it was closed.
     - `compression` is the duration of the compression, None without compression.
     """
@@ -155,8 +156,8 @@ class ProducerBatch:
         """Return the compressed records section; the batch does not change."""
         parts = self.parts  # the batch may be completed concurrently
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        # A codec shrinks a buffer as large as the input. Copy the payload, or the unused rest of
-        # that buffer, several times its size, would stay allocated while the payload waits.
+        # A codec writes into a buffer of the input's size. Copy the payload, which is several times
+        # smaller; otherwise the whole buffer would stay allocated while the payload waits.
         return bytes(memoryview(compress(codec, whole, level)))
 
     def row_numbers(self) -> RowNumbers | None:

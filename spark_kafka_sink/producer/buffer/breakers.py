@@ -5,7 +5,7 @@ After too many errors a breaker blocks requests for a while, then allows one tri
     CLOSED -> OPEN           a threshold is reached
     OPEN -> HALF_OPEN        `open_for` seconds have passed
     HALF_OPEN -> CLOSED      the trial batch was delivered
-    HALF_OPEN -> OPEN        it was not
+    HALF_OPEN -> OPEN        the trial batch was not delivered
 
 The sender thread records outcomes; the sender and writer threads query the state. Callers pass the
 time.
@@ -216,7 +216,7 @@ class CircuitBreakers:
         self._failing: set[TopicPartition] = set()
         """Partitions whose latest response was an error."""
 
-    # Sender thread only.
+    # Only the sender thread calls the methods below.
 
     def record(
         self,
@@ -255,7 +255,7 @@ class CircuitBreakers:
         """Replace the set of brokers that exceeded partitioner.availability.timeout.ms."""
         self.unavailable = brokers
 
-    # Any thread.
+    # Any thread may call the methods below.
 
     def is_open(self, topic_partition: TopicPartition, node_id: int, now: float) -> bool:
         """Return True if the breaker of the partition or of its leader is open."""
@@ -274,14 +274,14 @@ class CircuitBreakers:
 
     @property
     def has_breakers(self) -> bool:
-        """True if there is any breaker of a partition or broker that could be open."""
+        """True if the breaker of any partition or broker might be open."""
         return bool(self._each)
 
     def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
         breaker = self._each.get(target)
         return BreakerState.CLOSED if breaker is None else breaker.state(now)
 
-    # Sender thread only.
+    # Only the sender thread calls the methods below.
 
     def _is_storm(self, now: float) -> bool:
         """Return True if most responses are errors on most partitions.

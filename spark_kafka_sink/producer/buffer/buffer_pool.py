@@ -1,4 +1,4 @@
-"""Accounting for buffer.memory: reservations, waits for room, and quotas.
+"""Accounting for buffer.memory: reservations, waits for buffer space, and quotas.
 
 A chunk of encoded rows is one Arrow buffer that several batches share, so it is charged as a whole
 and freed when the last of these batches is complete.
@@ -12,8 +12,8 @@ of buffer.memory (the option bufferShare):
   rest of the buffer stays available to the other brokers and partitions.
 - Rows without a key wait unassigned and count towards no quota until a batch of them can be sent at
   once. A partition that has used up its quota, or whose broker has, gets no such batch. So these
-  rows never wait for a stalled partition, only for room in the whole buffer, which they may fill if
-  all partitions of their topic stall. While keyed or explicitly partitioned rows of their topic
+  rows never wait for a stalled partition, only for space in the whole buffer, which they may fill
+  if all partitions of their topic stall. While keyed or explicitly partitioned rows of their topic
   wait, rows without a key are assigned to partitions with remaining quota and count towards it.
 - Rows that belong to one partition, by key or explicitly, wait when its quota is used up. The other
   rows of the chunk are appended first. Since rows arrive in one order, later rows cannot be taken
@@ -158,7 +158,7 @@ class BufferQuotas:
             self._topics.update(topic.name for topic in topics)
 
     def full(self, more: int, cluster: Cluster) -> Full:
-        """Return the partitions and brokers with no room for `more` bytes, by current leaders."""
+        """Return the partitions and brokers whose quota `more` bytes would exceed."""
         with self._lock:
             if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
                 return NOTHING_FULL
@@ -184,12 +184,12 @@ class BufferPool:
         self._waiting_since: float | None = None
         self._freed_at = 0.0
 
-    # Writer thread only.
+    # Only the writer thread calls the methods below.
 
     def reserve(self, size: int) -> None:
         """Charge `size` bytes; wait while the buffer is full.
 
-        A chunk is larger than the single record that Java's producer waits with, so max.block.ms
+        A chunk is larger than the single record for which Java's producer waits, so max.block.ms
         restarts whenever memory is freed.
 
         Raises:
@@ -230,7 +230,7 @@ class BufferPool:
                 self._waits += 1
             self._events.waited(size, took, self.used)
 
-    # Any thread.
+    # Any thread may call the methods below.
 
     @property
     def used(self) -> int:
@@ -240,7 +240,7 @@ class BufferPool:
 
     @property
     def waiting_since(self) -> float | None:
-        """Start of the writer's wait for room, by the monotonic clock; None if not waiting."""
+        """Start of the writer's wait for buffer space (monotonic clock); None if not waiting."""
         with self._state.lock:
             return self._waiting_since
 

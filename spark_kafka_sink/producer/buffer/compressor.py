@@ -81,7 +81,7 @@ class Compressor:
         """Finish the batch that is being compressed and drop the others; writer thread only."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    # Codec thread only.
+    # Only the codec thread calls the methods below.
 
     def _began(self) -> None:
         self._thread = current_thread()

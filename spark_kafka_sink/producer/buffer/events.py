@@ -74,12 +74,12 @@ class ProducerEvents:
             )
 
     def partition_assigned(self, batch: ProducerBatch) -> None:
-        """Log that an unassigned batch has got its partition."""
+        """Log that an unassigned batch was assigned a partition."""
         if (log_event := self._debug.msg) is not None:
             log_event("assign_partition", **_ids(batch))
 
     def waited(self, size: int, seconds: float, used: int) -> None:
-        """Log that the writer has waited for room in the buffer."""
+        """Log that the writer has waited for buffer space."""
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 

@@ -107,7 +107,7 @@ class Speedometer:
 class RateLimiter:
     """The buckets of one task; writer thread only.
 
-    Without a configured limit, the rate measured before the trouble is the limit until the ramp
+    Without a configured limit, the rate measured before the errors is the limit until the ramp
     ends.
     """
 
@@ -117,7 +117,7 @@ class RateLimiter:
         self._given = self.limited
         self._speed = Speedometer()
         self._usual: float | None = None
-        """Bytes per second before the latest trouble; the reduced rate during a ramp is not
+        """Bytes per second before the latest errors; the reduced rate during a ramp is not
         measured."""
         self._now = now
         self._factor = 1.0

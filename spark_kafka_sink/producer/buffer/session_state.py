@@ -44,7 +44,7 @@ class SessionState:
         self._throttled_until = 0.0
         self._throttled_ms = 0
 
-    # Any thread.
+    # Any thread may call the methods below.
 
     @property
     def error(self) -> BaseException | None:
@@ -60,13 +60,13 @@ class SessionState:
 
     @property
     def throttled_until(self) -> float:
-        """End of the latest throttle pause, in seconds of the monotonic clock; 0 without any."""
+        """End of the latest throttle pause, in seconds (monotonic clock); 0 before the first."""
         with self.lock:
             return self._throttled_until
 
     @property
     def throttled_ms(self) -> int:
-        """Total milliseconds of all throttle pauses."""
+        """Total duration of all throttle pauses in milliseconds."""
         with self.lock:
             return self._throttled_ms
 
@@ -110,7 +110,7 @@ class SessionState:
         with self.lock:
             self.changed.notify_all()
 
-    # Writer thread only.
+    # Only the writer thread calls the methods below.
 
     def wait_for(
         self,

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `sender`: one turn of the loop: close, drain, send, poll, complete; builds Produce requests
+- `sender`: one iteration of the loop: close, drain, send, poll, complete; builds Produce requests
 - `drainer`: selects the batches of the next request to each broker
 - `partition_state`: the order, sequences, epochs and gaps of each partition
 - `error_policy`: the retry rule: the next step for each error code

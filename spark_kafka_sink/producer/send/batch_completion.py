@@ -296,8 +296,8 @@ def finished_batch(
 def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:
     """Return the broker's append time of the batch, if the response has one.
 
-    For a batch that it had already, a broker returns the timestamp in the log, which is the
-    producer's own if the topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
+    For a duplicate batch, a broker returns the timestamp in the log, which is the producer's own if
+    the topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
     """
     repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
     return None if repeated else response.append_time

@@ -142,17 +142,17 @@ def _headers(record: Record) -> list[dict[str, bytes | None]]:
 
 
 class Fault(Enum):
-    """What a refusal concerns: some records, the topic, or something else."""
+    """The cause of a refusal: some records, the topic, or something else."""
 
     RECORDS = auto()
-    """Some records are at fault: partition and broker work."""
+    """Some records are at fault; the partition and the broker work."""
     TOPIC = auto()
-    """The topic is at fault: the broker works."""
+    """The topic is at fault; the broker works."""
     OTHER = auto()
 
     @classmethod
     def of(cls, response: PartitionResponse) -> Fault:
-        """Return what the refusal of a batch concerns."""
+        """Return the cause of a batch's refusal."""
         if response.record_errors or response.code in error_codes.INVALID_RECORDS:
             return cls.RECORDS
         return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
@@ -183,9 +183,9 @@ class RecordErrorHandler:
     def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
-        For a dead letter that is itself refused, this is the batch to send instead if its size or
-        timestamp is the reason, else no remedy. There is none for an ambiguous batch, whose records
-        may have been appended before they were refused.
+        If a dead letter is itself refused because of its size or timestamp, return the batch to
+        send instead; for other reasons, there is no remedy. An ambiguous batch has no remedy
+        either, because its records may have been appended before they were refused.
         """
         letters, fault = self._context.dead_letters, Fault.of(response)
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
@@ -258,7 +258,7 @@ class RecordErrorHandler:
         return None if record is None else self._replacement(batch, [record])
 
     def _restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
-        """Return dead letters with the current time if theirs is refused; None if already done."""
+        """Return dead letters with the current time if theirs was refused; None if done before."""
         if batch.restamped:
             return None
         records = records_of(batch)
@@ -308,7 +308,7 @@ def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
 
 
 def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Return ranges of rows of at most `limit` bytes each; a larger row is alone."""
+    """Yield ranges of rows of at most `limit` bytes each; a larger row gets its own range."""
     ends = sizes.cumsum()
     bounds = [0]
     while bounds[-1] < len(sizes):

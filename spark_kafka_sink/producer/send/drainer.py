@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
-"""Bytes of room for a half-open broker: the first batch may have any size and uses up the room."""
+"""Bytes allowed for a half-open broker: the first batch may have any size and uses them up."""
 
 _SLOW = 0.1
 """Fraction of request.timeout.ms without a response after which requests become smaller."""
@@ -44,7 +44,7 @@ class Drained:
     - `room`: bytes that each broker's request may still take; 0 if it cannot be sent now.
     - `unready`: brokers that batches wait for and that must be connected first.
     - `unavailable`: brokers that have not answered for so long that no unassigned batch goes there.
-    - `more`: some batches may be sent in requests after these.
+    - `more`: more batches may be sent in later requests.
     - `stale`: a partition has no leader.
     - `to_renumber`: partitions that send nothing until they have new sequences.
     - `new_partitions`: partitions that must be added to the transaction first.
@@ -66,7 +66,7 @@ class Drained:
         return topic_partition not in self._taken and self._has_room(leader, size)
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
-        """Return True if none of these brokers' requests has room for `size` bytes."""
+        """Return True if `size` more bytes fit into none of these brokers' requests."""
         return not any(self._has_room(leader, size) for leader in leaders)
 
     def _has_room(self, leader: int, size: int) -> bool:
@@ -134,7 +134,7 @@ class Drainer:
         return drained
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
-        """Return the leader of each led partition of a topic, cached per snapshot."""
+        """Return the leader of each partition of a topic that has one, cached per snapshot."""
         if self._snapshot is not cluster:
             self._snapshot = cluster
             self._led_by.clear()
@@ -147,7 +147,7 @@ class Drainer:
         return led
 
     def _room(self, node_id: int, now: float) -> int:
-        """Return the bytes that a request to this ready broker may take now; 0 for none."""
+        """Return the maximum bytes of a request to this ready broker now, possibly 0."""
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
             return 0  # request.timeout.ms begins at once, so no request may wait for the socket
@@ -167,7 +167,7 @@ class Drainer:
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
         """Return brokers that have not answered for partitioner.availability.timeout.ms.
 
-        As in Java this is part of adaptive partitioning.
+        As in Java, this is part of adaptive partitioning.
         """
         timeout = self._config.partitioner_availability_timeout_ms / 1000
         if not timeout or not self._config.partitioner_adaptive_partitioning_enable:
@@ -203,7 +203,7 @@ class Drainer:
         return self._accumulator.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, drained: Drained) -> bool:
-        """Return True if the session may send to the partition; else note why in `drained`."""
+        """Return True if the session may send to the partition; else record why in `drained`."""
         if state.can_renumber:
             drained.to_renumber[state.partition] = state
             return False
@@ -233,7 +233,7 @@ class Drainer:
         state.sent(batch, leader)
         drained.add(state, batch, leader)
 
-    # Batches that have no partition yet.
+    # The methods below assign partitions to unassigned batches.
 
     def _drain_unassigned(
         self, unassigned: TopicPartition, leaders: dict[int, int], drained: Drained
@@ -255,7 +255,7 @@ class Drainer:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.head(unassigned)
             if head is None:
-                # Rows with a partition may have waited for it.
+                # Rows with a partition may have waited for the batch drained last.
                 return self._accumulator.needs_partition(unassigned.topic)
             if drained.is_full(brokers, head.size):
                 break
@@ -330,7 +330,7 @@ class Drainer:
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
-    """Return the leaders of the queues' partitions; for unassigned queues, of the whole topic."""
+    """Return the leaders of the queues' partitions; for unassigned queues, all of the topic's."""
     leaders: set[int] = set()
     for (_, partition), led in waiting:
         if partition == UNASSIGNED:

@@ -47,7 +47,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the decision depends on besides the error code.
+    """The inputs of the decision besides the error code.
 
     - `idempotent`: the producer is idempotent.
     - `head`: no earlier batch of the partition is incomplete or has left a gap.

@@ -64,7 +64,7 @@ class NextSequence(NamedTuple):
 class Renumbering(NamedTuple):
     """The result of `PartitionState.renumber`.
 
-    - `lost`: batches that may be in the log, and so cannot get new sequences.
+    - `lost`: batches that may be in the log and therefore cannot get new sequences.
     - `sequence`: the sequence at which the partition continues in its epoch; None if it restarts in
       a new epoch, or cannot continue.
     - `torn`: the log may contain batches sent after the gap, so the partition cannot continue.
@@ -82,7 +82,7 @@ class PartitionState:
         self.partition = partition
         self._in_flight: list[ProducerBatch] = []
         self._retry_queue: list[ProducerBatch] = []
-        """Like `_in_flight` in sequence order."""
+        """Batches to be retried, in sequence order."""
         self._retry_at = 0.0
         self._leader = NO_LEADER
         self._next: NextSequence | None = None
@@ -92,13 +92,13 @@ class PartitionState:
         self._passed_gap = False
         """True if a broker has appended a batch after the gap."""
         self._known_by = NO_LEADER
-        """The leader that last acknowledged a batch of this epoch, at `_known_at`."""
+        """The leader that last acknowledged a batch of this epoch; `_known_at` is the time."""
         self._known_at = 0.0
         self._last: tuple[tuple[int, ...], int] = ((), -1)
         """Order and base offset of the last acknowledged batch, in batch order."""
         self._sent = 0
 
-    # Queries.
+    # The methods below do not change the state.
 
     @property
     def leader(self) -> int:
@@ -175,7 +175,7 @@ class PartitionState:
             is_known and first.sent_at <= self._known_at + _REMEMBERED_S
         )
 
-    # Events of a batch.
+    # The methods below record what happened to a batch.
 
     def sent(self, batch: ProducerBatch, leader: int) -> None:
         """Add a batch that is sent now to the batches in flight."""
@@ -188,7 +188,7 @@ class PartitionState:
         self._leader = leader
 
     def assign_sequence(self, batch: ProducerBatch, producer: ProducerState) -> bool:
-        """Give the batch the next sequence; return False if it has one, as retries do."""
+        """Assign the next sequence to the batch; return False if it already has a sequence."""
         if batch.sequence != NO_SEQUENCE:
             return False
         if self._next is None:
@@ -202,7 +202,7 @@ class PartitionState:
         self._in_flight.remove(batch)
 
     def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
-        """Remove a batch that a broker has appended at `offset` (-1: unknown), or had already.
+        """Remove a batch that a broker has appended at `offset` (-1: unknown), now or earlier.
 
         Return an error if the log is not in the order of the batches, or has lost some.
         """
@@ -226,7 +226,7 @@ class PartitionState:
     def _clear_doubt(self, piece: ProducerBatch) -> None:
         """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
 
-        The broker has never appended the whole batch, else it would have refused the piece.
+        The broker has never appended the whole batch; otherwise it would have refused the piece.
         """
         for each in self._retry_queue:
             if each.order[0] == piece.order[0] and not each.attempts:
@@ -268,7 +268,7 @@ class PartitionState:
             self._in_flight.remove(batch)
         return taken
 
-    # New sequences, while nothing is in flight.
+    # Sequences are reassigned only while nothing is in flight.
 
     def renumber(self, producer: ProducerState) -> Renumbering:
         """Restart in a new epoch; in a transaction, continue at the sequence of the gap.
@@ -331,7 +331,7 @@ class PartitionStates:
         return [batch for state in self for batch in state.take_in_flight(unwanted)]
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the next retry is due; infinite without one."""
+        """Return the seconds until the next retry is due; infinite if no retry is queued."""
         times = [state.retry_at - now for state in self if state.retry_at > now]
         return min(times, default=float("inf"))
 

@@ -1,4 +1,4 @@
-"""Carry out the decision of `error_policy.decide` for each batch that was answered or lost.
+"""Carry out the decision of `error_policy.decide` for each answered or lost batch.
 
 Sender thread only. Source: ``Sender.handleProduceResponse``, ``Sender.completeBatch``.
 """
@@ -97,8 +97,8 @@ class ResponseHandler:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
         for state, batch in drained:
-            if state.contains(batch):  # else it has expired
-                # By the topic id sent: the metadata may no longer contain the topic.
+            if state.contains(batch):  # otherwise it has expired
+                # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
                 partition_response = partition_responses.get(
                     (key, batch.partition.partition), default
@@ -117,7 +117,7 @@ class ResponseHandler:
                 self._completion.complete_unacknowledged(state, batch)
 
     def handle_unsendable(self, drained: list[DrainedBatch], error: ProtocolError) -> None:
-        """Fail batches that no Produce version supported by the broker can carry."""
+        """Fail batches that cannot be sent in any Produce version that the broker supports."""
         name = error.error or error_name(ErrorCode.unsupported_version)
         for state, batch in drained:
             state.remove(batch)
@@ -194,7 +194,7 @@ class ResponseHandler:
         if reason := self._breakers.record(batch.partition, node_id, outcome, error, now):
             self._completion.fail_session(reason)
 
-    # Retries.
+    # The methods below retry batches.
 
     def _retry(
         self,
@@ -243,7 +243,7 @@ class ResponseHandler:
             self._client.network.throttle(node_id, seconds, now)
             self._accumulator.state.throttled(pause_ms)
 
-    # Topics that are refused while batches wait to be sent to them.
+    # The methods below handle topics that are refused while batches wait to be sent to them.
 
     def refuse_waiting(
         self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
@@ -274,7 +274,7 @@ class ResponseHandler:
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, [])
 
-    # Batches that are too large, or contain refused records.
+    # The methods below handle batches that are too large or contain refused records.
 
     def _fail_or_remedy(
         self,

@@ -1,7 +1,7 @@
 """The sender: drains batches into Produce requests and acts on the responses.
 
-Each turn closes, drains, sends, polls and completes; only the poll blocks. It runs in the client's
-thread, or in a test that advances the clock.
+Each iteration closes, drains, sends, polls and completes; only the poll blocks. It runs in the
+client's thread, or in a test that advances the clock.
 
 Source: Kafka's ``Sender.runOnce``; "Producer throughput improvement".
 """
@@ -54,7 +54,7 @@ _FAILED_WAIT = 0.02
 class Sender:
     """One session's sender; its methods belong to the thread that calls `run_once`.
 
-    Only `crashed` and `finished` may be called by the writer thread, once no turn runs any more.
+    Only `crashed` and `finished` may be called by the writer thread, after the last iteration.
     """
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
@@ -87,7 +87,7 @@ class Sender:
         self._metadata_seen = 0
 
     def run_once(self) -> None:
-        """Run one turn of the loop."""
+        """Run one iteration of the loop."""
         now = self._client.clock.monotonic()
         self._accumulator.close_due(now)
         self._handle_late_responses()
@@ -116,7 +116,7 @@ class Sender:
         return self._report.meters.brokers
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Return how many batches wait for a broker, how long, and until when; "" if none do.
+        """Describe the batches that wait for a broker: count, duration, deadline; "" if none do.
 
         Batches whose topic is still unknown wait for any bootstrap server (negative node id).
         Computed on each call; calls are rare.
@@ -151,10 +151,10 @@ class Sender:
                 self._transactions.over.set()
 
     def finished(self) -> None:
-        """Write the last statistics after the last turn."""
+        """Write the last statistics after the last iteration."""
         self._statistics.finish(self._client.clock.monotonic())
 
-    # Drain and send.
+    # The methods below drain and send batches.
 
     def _drain(self, now: float) -> None:
         if self._config.enable_idempotence and self._transactions is None:
@@ -175,7 +175,7 @@ class Sender:
         return known or not self._config.enable_idempotence
 
     def _act_on(self, drained: Drained, now: float) -> None:
-        """Act on the drainer's other findings."""
+        """Handle the drainer's other findings."""
         if drained.stale:
             self._metadata.refresh()
         for state in drained.to_renumber.values():
@@ -233,7 +233,7 @@ class Sender:
             self._events.sent(batch, node_id, correlation)
 
     def _measure_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
-        """Record the size of a request, and whether it repeats a batch."""
+        """Record the size of a request, and count it if it contains a retried batch."""
         self._report.meters.request(sum(batch.records for _, batch in drained))
         if any(batch.attempts > 1 for _, batch in drained):
             self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
@@ -262,7 +262,7 @@ class Sender:
             report.meters.brokers.of(self._metadata.cluster.nodes[node_id]),
         )
 
-    # Complete.
+    # The methods below process completed requests.
 
     def _complete(self, completion: Completion) -> None:
         now = self._client.clock.monotonic()
@@ -300,7 +300,7 @@ class Sender:
             if requester is self._producer_id:
                 self._completion.fail_session(error)
 
-    # The transaction, if there is one.
+    # The methods below drive the transaction and detect failures.
 
     def _advance_transaction(self, transactions: TransactionManager, now: float) -> None:
         """Send the coordinator request that is due; fail the session if the writer aborts."""
@@ -316,7 +316,7 @@ class Sender:
         self, completion: Completion, transactions: TransactionManager, now: float
     ) -> None:
         if transactions is not self._transactions:
-            return  # an earlier task's, whose session has ended
+            return  # the request of an earlier task, whose session has ended
         try:
             transactions.handle_response(completion, now)
         except DeliveryError as error:
@@ -381,7 +381,7 @@ class Sender:
 
 
 def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
-    """Return the sentence for these batches; `timeout` names the option that ends the wait."""
+    """Return a sentence about these batches; `timeout` names the option that ends the wait."""
     if not batches:
         return ""
     age = now - min(batch.created for batch in batches)

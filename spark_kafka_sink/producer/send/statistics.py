@@ -134,9 +134,10 @@ def _write_file(path: str, lines: list[str]) -> None:
 class Statistics:
     """Statistics of one session's sender, its queues and its connections.
 
-    Sender thread only, except that the writer writes the last line, when no turn of the sender runs
-    any more and the connections count for other sessions. That line shows the client's connections,
-    which outlive the session, at that moment, and the cluster as of the sender's last turn.
+    Sender thread only, except that the writer thread writes the last line after the sender's last
+    iteration, when the connections already count for other sessions. That line shows the client's
+    connections, which outlive the session, at that moment, and the cluster as of the sender's last
+    iteration.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class Statistics:
         self._identities = 0
         """Number of producer ids and epochs granted since the start."""
         self._idempotence_state = self._transaction_state = "Init", now
-        """The state in librdkafka's words, and the time since which it has lasted."""
+        """The state by librdkafka's name, and the time at which it began."""
 
     def maybe_emit(self, now: float) -> None:
         """Write a line if statistics are enabled and one is due."""
@@ -185,7 +186,7 @@ class Statistics:
             self._files.close()
 
     def _emit(self, now: float) -> None:
-        """Write a line; an error ends neither the session nor its close."""
+        """Write a line; log errors instead of raising them."""
         try:
             line = json.dumps(self.collect(now))
             if self._files is None:
@@ -196,7 +197,7 @@ class Statistics:
             _LOG.warning("cannot write a line of statistics: %s", text_of(error))
 
     def _observe(self, now: float) -> None:
-        """Record changes since the last turn."""
+        """Record changes since the last iteration."""
         producer, transactions = self._producer_state, self._transactions
         if self._client.config.enable_idempotence:
             state = _IDEMPOTENCE_STATES[producer.state]
@@ -294,7 +295,7 @@ class Statistics:
         return topics
 
     def _topic(self, name: str, now: float) -> dict[str, Any]:
-        """Return a topic without its partitions."""
+        """Return the statistics of a topic, without its partitions."""
         meter = self._report.meters.topics.get(name)
         windows = {} if meter is None else meter.roll()
         known = name in self._cluster.topics and self._updated_at is not None
@@ -350,7 +351,7 @@ class Statistics:
         }
 
     def _gauges(self, now: float) -> dict[str, float]:
-        """Return the current values of Java's gauges."""
+        """Return the current values of the Java producer's gauges."""
         network, memory = self._client.network, self._accumulator.pool
         return {
             "requests-in-flight": sum(len(one.connection.in_flight) for one in network.brokers()),
@@ -377,7 +378,7 @@ def window(values: Histogram) -> dict[str, int]:
 
 
 def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
-    """Return a state and the time of its beginning; `before` if it has not changed."""
+    """Return a state and its start time; `before` if the state has not changed."""
     return before if before[0] == state else (state, now)
 
 

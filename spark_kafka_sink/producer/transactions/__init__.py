@@ -6,7 +6,7 @@ Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
 In reading order:
 
 - `state`: the settings, the states and their transitions, the transaction timeout, and the errors
-- `manager`: drives the transaction, one turn of the sender's loop at a time
+- `manager`: drives the transaction from the sender's loop
 - `coordinator`: finds the coordinator, builds requests to it, and decides on its error codes
 - `partitions`: tracks partitions to add to the transaction (transactions V1)
 """

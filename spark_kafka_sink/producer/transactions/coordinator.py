@@ -102,14 +102,14 @@ class CoordinatorLookup:
 
     def __init__(self, client: Client, transactional_id: str, acls: AclAdvisor) -> None:
         self.problem = ""
-        """Why the coordinator is unknown, as Kafka's name of the error; empty without an error."""
+        """Kafka's name of the error that prevents the lookup; empty without an error."""
         self._client = client
         self._network = client.network
         self._transactional_id = transactional_id
         self._acls = acls
         self._node: Node | None = None
         self._attempts = 0
-        """Failed connection attempts to it before it was found."""
+        """Number of failed connection attempts to the coordinator when it was found."""
         self._is_requested = False
         config = client.config
         self._retry = RetryTimer(
@@ -159,14 +159,14 @@ class CoordinatorLookup:
             return
         self.problem = ""
         self._retry.record_success()
-        # The metadata's node, so that there is one connection to each broker.
+        # Use the node from the metadata, so that each broker has only one connection.
         self._node = self._client.metadata.cluster.nodes.get(node.node_id, node)
         self._attempts = self._network.attempts(self._node)
 
     def wait(self, now: float) -> float:
         """Return the seconds until `ready_node` has something to do.
 
-        Connections and responses end a poll by themselves.
+        New connections and responses are not included, because they end a poll anyway.
         """
         if self._is_requested:
             return 1.0
@@ -254,7 +254,7 @@ def describe(connection: Connection, transactional_id: str, context: object) -> 
 
 
 def described_code(response: Any | None) -> int:
-    """Return the error code for the one id of a `describe`; `disconnected` without a response."""
+    """Return the error code for the id of a `describe`; `disconnected` without a response."""
     return error_code(None if response is None else response.transaction_states[0])
 
 

@@ -1,4 +1,4 @@
-"""Drives one session's transaction, turn by turn, without blocking the sender.
+"""Drive one session's transaction without blocking the sender.
 
 InitProducerId is sent once there are records to write, so a session without rows leaves no state at
 the coordinator. At most one request to the coordinator is in flight.
@@ -80,18 +80,19 @@ class TransactionManager:
         # Changed by the sender thread; the writer reads them after a flush.
         self.state = TransactionState.UNINITIALIZED
         self.started_ms: int | None = None
-        """Send time of the first request that may have begun it, in milliseconds since 1970."""
+        """Send time of the first request that may have begun the transaction, in milliseconds since
+        1970."""
         self._opened: OpenTransaction | None = None
         self.has_claimed = False  # InitProducerId was sent
         self._has_records = False
 
         # Sender thread only.
         self.denied: set[str] = set()
-        """Topics that may not be written to, until the sender handles them."""
+        """Topics that the coordinator denied and that the sender has not handled yet."""
         self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
-        """The abort flag until its check is complete."""
+        """The abort flag to check; None once the check is complete."""
         self._partitions = TransactionPartitions()
         self._timer = state.TransactionTimer(
             None if settings.two_phase else settings.timeout_ms / 1000
@@ -103,7 +104,7 @@ class TransactionManager:
             config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
         )
 
-    # Any thread.
+    # Any thread may call the methods below.
 
     def request_abort(self) -> None:
         """Request an abort of the transaction, if there is one; the caller wakes the sender."""
@@ -121,10 +122,10 @@ class TransactionManager:
 
     @property
     def problem(self) -> str:
-        """Kafka's name of the error that delays the transaction; empty without one."""
+        """Kafka's name of the error that delays the transaction; empty without an error."""
         return self._problem or self._coordinator.problem
 
-    # Sender thread only: called by other parts of the sender.
+    # Other parts of the sender call the methods below, on the sender thread.
 
     @property
     def aborting(self) -> bool:
@@ -154,7 +155,7 @@ class TransactionManager:
         return self._partitions
 
     def want(self, partitions: Collection[TopicPartition]) -> None:
-        """Request that these partitions are added, because batches wait for them."""
+        """Request the addition of these partitions, because batches wait for them."""
         self._partitions.want(partitions)
 
     def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
@@ -167,14 +168,14 @@ class TransactionManager:
         self._has_records = True
 
     def fail(self) -> None:
-        """Fail the transaction: it must not be committed any more."""
+        """Fail the transaction, which must no longer be committed."""
         if self.state not in FAILED:
             self._transition_to(TransactionState.ABORTABLE_ERROR)
 
-    # Sender thread only: turns of the loop.
+    # The sender's loop calls the methods below.
 
     def maybe_send(self, now: float, *, has_records: bool) -> None:
-        """Send the request that is due now; `has_records`: records wait to be written.
+        """Send the request that is due now; `has_records` is True if records wait.
 
         Raises:
             DeliveryError: the transaction has timed out.
@@ -283,7 +284,7 @@ class TransactionManager:
                 self.settings.timeout_ms,
             )
 
-    # Responses.
+    # The methods below handle responses.
 
     def _handle_initialized(self, completion: Completion, now: float) -> None:
         response = completion.response
@@ -307,7 +308,8 @@ class TransactionManager:
         """Accept the producer id only if the driver has not aborted the write.
 
         The driver first creates the flag and then fences the producer ids that it finds. An id that
-        was granted before that is fenced; with one that was granted later, the flag is found here.
+        was granted earlier is fenced by the driver; for an id that was granted later, this check
+        finds the flag.
         """
         code = coordinator.described_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
@@ -404,10 +406,10 @@ class TransactionManager:
         self._problem = ""
         self._retry.record_success()
 
-    # The end.
+    # The methods below end the transaction.
 
     def _maybe_begin_abort(self) -> None:
-        """Begin the abort of a failed transaction; one that never began has already ended."""
+        """Begin to abort a failed transaction; if it never began, nothing has to be aborted."""
         if self.state is not TransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined

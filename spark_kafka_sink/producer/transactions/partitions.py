@@ -1,7 +1,8 @@
 """The partitions of a transaction that the producer must add itself (transactions V1).
 
 Before the first batch of a partition is sent, AddPartitionsToTxn must add the partition; otherwise
-its log would contain records that no marker ever ends. On transactions V2 the brokers do that.
+its log would contain a transaction that no marker ever ends. On transactions V2 the brokers do
+that.
 
 Source: KIP-98, KIP-890; Kafka's ``TransactionManager.maybeAddPartition``.
 """
@@ -21,7 +22,7 @@ class AddState(Enum):
     """The state of a partition in the transaction."""
 
     NEW = auto()
-    """The partition is to be added."""
+    """The partition must be added."""
     ADDING = auto()
     """AddPartitionsToTxn is in flight."""
     ADDED = auto()
@@ -33,14 +34,14 @@ class TransactionPartitions:
     def __init__(self) -> None:
         self._states: dict[TopicPartition, AddState] = {}
         self._unused: set[TopicPartition] = set()
-        """Partitions that were added and have not been sent to yet."""
+        """Added partitions to which nothing has been sent yet."""
 
     def is_added(self, partition: TopicPartition) -> bool:
         """Return True if the coordinator has confirmed the partition."""
         return self._states.get(partition) is AddState.ADDED
 
     def pending(self, topic: str) -> int:
-        """Return how many of a topic's partitions are to be added or are being added."""
+        """Return the number of a topic's partitions that must be added or are being added."""
         return sum(
             partition.topic == topic and state is not AddState.ADDED
             for partition, state in self._states.items()
@@ -56,7 +57,7 @@ class TransactionPartitions:
         return sorted(numbers, key=lambda number: number not in unused)
 
     def want(self, partitions: Iterable[TopicPartition]) -> None:
-        """Request that these partitions are added, unless that is done or in progress."""
+        """Request the addition of these partitions, unless it is done or in progress."""
         for partition in partitions:
             self._states.setdefault(partition, AddState.NEW)
 
@@ -76,7 +77,7 @@ class TransactionPartitions:
         self._unused.add(partition)
 
     def retry_adding(self) -> None:
-        """Mark the partitions being added as to be added again."""
+        """Mark the partitions being added as not added, so that they are requested again."""
         adding = self.of(AddState.ADDING)
         self._states.update(dict.fromkeys(adding, AddState.NEW))
 
@@ -98,7 +99,7 @@ class UnassignedBatches:
     Args:
         partitions: the partitions of the transaction.
         topic: the topic's name.
-        ready: the number of batches that wait.
+        ready: the number of waiting batches.
         new: receives the partitions to be added.
     """
 

@@ -30,7 +30,7 @@ FIRST_EPOCH = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTransaction:
-    """A transaction that a driver has begun, and in which several sessions write.
+    """A transaction that a driver has begun and that several sessions write to.
 
     Leaders identify a producer by id and epoch only. If two sessions wrote to one partition,
     batches of the second one could be acknowledged as duplicates without being appended. So each
@@ -55,7 +55,7 @@ class TransactionSettings:
     timeout_ms: int
     two_phase: bool = False
     joined: JoinedTransaction | None = None
-    """The transaction to write in, if a driver has begun it."""
+    """The transaction to write to, if a driver has begun it."""
     abort_flag: str | None = None
     """A transactional id that must not exist after InitProducerId was answered: the driver creates
     it before it lists transactions to abort, so that none is opened afterwards."""
@@ -69,7 +69,7 @@ class TransactionSettings:
 
 
 class TransactionState(Enum):
-    """The state of the transaction, as far as this producer knows."""
+    """The state of the transaction as known to this producer."""
 
     UNINITIALIZED = auto()
     """There is no producer id, and no request for one is in flight."""
@@ -80,13 +80,13 @@ class TransactionState(Enum):
     IN_TRANSACTION = auto()
     """A partition is being added, or records were sent: the coordinator may have begun it."""
     ABORTABLE_ERROR = auto()
-    """The transaction must not be committed any more."""
+    """The transaction must no longer be committed."""
     FATAL_ERROR = auto()
-    """The coordinator refuses this producer, even to abort."""
+    """The coordinator rejects all requests of this producer, even an abort."""
     ABORTING = auto()
     """An abort was requested; the coordinator has not answered yet."""
     ABORTED = auto()
-    """The transaction has ended, or there was none to end."""
+    """The transaction has ended or never began."""
 
 
 _STATE = TransactionState
@@ -105,20 +105,20 @@ _TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
     _STATE.ABORTED: frozenset(),
 }
 FAILED = frozenset({_STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR, _STATE.ABORTING, _STATE.ABORTED})
-"""States in which no records are written, and after which nothing is committed."""
+"""States in which no records are written and which never lead to a commit."""
 ENDED = frozenset({_STATE.FATAL_ERROR, _STATE.ABORTED})
 """States in which nothing is left to do."""
 
 
 def next_state(before: TransactionState, after: TransactionState) -> TransactionState:
-    """Return `after`; a transition that is not in the table is a bug."""
+    """Return `after`; raise AssertionError if the transition is not in the table."""
     if after not in _TRANSITIONS[before]:
         raise AssertionError(f"a transaction cannot go from {before} to {after}")
     return after
 
 
 class Elapsed(Enum):
-    """What the transaction timer has reached since the last check."""
+    """The part of the transaction timeout that has passed since the last check."""
 
     NOTHING = auto()
     HALF = auto()
@@ -141,7 +141,7 @@ class TransactionTimer:
             self.started = now
 
     def check(self, now: float) -> Elapsed:
-        """Return what has been reached since the last call."""
+        """Return HALF or ALL if that part of the timeout has passed since the last call."""
         if self.started is None or self.timeout is None:
             return Elapsed.NOTHING
         age = now - self.started
@@ -185,7 +185,7 @@ def coordinator_error(
     acls: AclAdvisor,
     settings: TransactionSettings | None = None,
 ) -> DeliveryError:
-    """Return the error for a request that the coordinator, or a lookup of it, refuses for good."""
+    """Return the error for a permanently rejected coordinator request or lookup."""
     broker, api = str(completion.node), completion.request.api
     if code in AUTHORIZATION_FAILED:
         two_phase = settings is not None and settings.two_phase
@@ -243,7 +243,7 @@ def aborted_write_error(transactional_id: str) -> DeliveryError:
 
 
 def mark_uncommittable(error: KafkaProdError, settings: TransactionSettings) -> None:
-    """Add to an error that the transaction in which it happened cannot be committed."""
+    """Extend an error's message: its transaction cannot be committed."""
     error.message = (
         f"{error.message}; the transaction of {settings.transactional_id} cannot be committed; "
         "read_committed consumers never see its records"
