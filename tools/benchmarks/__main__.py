@@ -1,10 +1,10 @@
 """Measure this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
 
-Part by part (`--only` takes their names): the encoder alone, the producer core beside librdkafka
-and Java, and whole Spark writes beside Spark's own sink and others; all but the first on a real
-Kafka that is started for it. What fails is reported in its place, and the others go on. Every
-sample, the tables and charts go into a folder. The figures hold for the machine and the moment:
-compare the ratios, and run it on a quiet machine.
+The parts (`--only` takes their names) are the encoder alone, the producer core compared with
+librdkafka and Java, and whole Spark writes compared with Spark's own sink and others; all but the
+first run against a real Kafka that is started for them. If a part fails, the failure is reported
+and the other parts run. All samples, tables and charts are written to a folder. Absolute figures
+depend on the machine and its load: compare the ratios, and use an idle machine.
 """
 
 from __future__ import annotations

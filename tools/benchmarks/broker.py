@@ -1,13 +1,13 @@
 """Benchmark the embedded broker: throughput per core, and requests of one record each.
 
 `python -m tools.benchmarks.broker` starts the broker as a process with its log on disk (a temporary
-folder), checks CRCs, and sends with acks=all and idempotence. Rates per core are records divided by
-the CPU seconds of the broker's process, user and system; the wall rate includes the CPU of the
-producers that share the machine. The cheapest producer sends requests that were built before, five
-at a time on one connection, in batches of 9,000 records.
+folder), verifies CRCs, and sends with acks=all and idempotence. Rates per core are records divided
+by the CPU seconds of the broker's process, user and system; the wall rate includes the CPU of the
+producers on the same machine. The cheapest producer sends pre-built requests, five at a time on one
+connection, in batches of 9,000 records.
 
-`--small` opens sixteen connections, each with one request at a time to its own partition, as many
-producers without batching would. The embedded broker and a real Kafka get the same bytes.
+`--small` opens sixteen connections, each with one request in flight to its own partition, as many
+producers without batching would. The embedded broker and a real Kafka receive the same bytes.
 """
 
 from __future__ import annotations

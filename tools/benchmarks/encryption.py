@@ -1,7 +1,8 @@
 """What encryption costs: the same records, codec and broker by PLAINTEXT and by SSL, in turns.
 
-The producer core beside librdkafka, and whole Spark writes beside Spark's own sink. Both listeners
-are of one broker, which decrypts on the same machine; the CPU is the client's alone.
+The producer core is compared with librdkafka, and whole Spark writes with Spark's own sink. Both
+listeners belong to one broker, which decrypts on the same machine; CPU figures are those of the
+client only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cost of exactly-once delivery: the same jobs and streams with and without it, in turns.
 
-Also the time in which the driver ends many transactions that tasks have left open.
+Also measures how long the driver takes to end many open transactions of tasks.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class ExactlyOncePlan:
     """Amounts to write, and rounds."""
 
     records: int
-    """Of a batch job."""
+    """Records of a batch job."""
     rounds: int
-    """Batch jobs of each guarantee."""
+    """Batch jobs per guarantee."""
     stream_rounds: int
     micro_batches: int
-    """Of a stream that are measured; there are `stream_rounds` streams of each guarantee."""
+    """Measured micro-batches of a stream; each guarantee has `stream_rounds` streams."""
     transactions: int
-    """That are open and then end together."""
+    """Number of transactions that are open and then end together."""
     endings: int
 
 
@@ -221,7 +221,7 @@ def exactly_once_targets(figures: ExactlyOnceFigures) -> Iterator[Target]:
 
 
 SECONDS = 60.0
-"""Within which all must have ended."""
+"""Seconds within which all transactions must have ended."""
 
 
 class EndingError(BenchmarkError):
@@ -232,7 +232,7 @@ def end_all(bootstrap_servers: str, transactions: int) -> float:
     """Return the seconds from the first EndTxn to the last response.
 
     Raises:
-        EndingError: one was refused, or not answered within a minute.
+        EndingError: a transaction was rejected, or had no response within a minute.
     """
     config = ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers})
     with (
@@ -259,13 +259,13 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 _FIRST_WARM_UP = 400_000
 _WARM_UP_JOBS = 2
-"""Of each guarantee."""
+"""Warm-up jobs per guarantee."""
 _WARM_UP_BATCHES = 3
-"""Of every stream: its Python processes start in the first."""
+"""Warm-up micro-batches per stream; the first one starts the Python processes."""
 _ROWS = 100
-"""Of a task of a micro-batch."""
+"""Rows of a task in a micro-batch."""
 _MARKERS = TASKS * PARTITIONS
-"""Most that a batch of exactly-once leaves in its topic."""
+"""Maximum number of markers that an exactly-once batch writes to its topic."""
 
 
 @dataclass(frozen=True, slots=True)

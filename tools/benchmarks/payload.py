@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FOLDER = CACHE / "benchmarks"
 LINES = 100_000
-"""So many that picking at random, as Java's tool does, puts few lines twice into one batch."""
+"""Number of lines; enough that random picks, as in Java's tool, rarely repeat in a batch."""
 _RANDOM_SIZE = 100
 _VALUES_BYTES = 30_000_000
 _ROW_GROUP = 500_000

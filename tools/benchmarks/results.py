@@ -179,9 +179,9 @@ def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
 class Sample:
     """Measurements of one run: wall and CPU seconds of the measured phase only, after a warm-up.
 
-    `cpu_s` is user and system time of every process and thread of the contestant; `peak_mib` the
-    most memory its process has held; `startup_cpu_s` what it spent outside the measured phase.
-    In Spark `peak_mib` is that of the largest Python worker, `workers_peak_mib` the sum of all.
+    `cpu_s` is the user and system time of all processes and threads of the contestant; `peak_mib`
+    the peak memory of its process; `startup_cpu_s` the CPU seconds outside the measured phase. In
+    Spark `peak_mib` is that of the largest Python worker, `workers_peak_mib` the sum of all.
     """
 
     records: int
@@ -209,7 +209,7 @@ class Sample:
 class Series:
     """The runs of one contestant with one codec, in execution order.
 
-    `failures` says why runs brought no sample; the figures need one sample at least.
+    `failures` contains the reasons of failed runs; the figures need at least one sample.
     """
 
     contestant: str
@@ -358,7 +358,7 @@ def measure(
 ) -> None:
     """Run the parts in order, and call `keep` with the results after each part.
 
-    A part that fails is told of in the results, and the next one gets a Kafka of its own.
+    Failures of a part are recorded in the results, and the next part gets a new Kafka.
     """
     try:
         for part in parts:
@@ -373,7 +373,7 @@ def _outcome(part: Part, bench: Workbench) -> Outcome:
     figures, failure = None, ""
     try:
         figures = part.measure(bench)
-    except Exception:  # noqa: BLE001  # Whatever it is: hours of other figures must not go with it.
+    except Exception:  # noqa: BLE001  # Any error: it must not discard hours of other results.
         failure = traceback.format_exc()
         bench.log(f"FAILED: {part.name}\n{failure}")
         bench.stop()

@@ -153,7 +153,7 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
     """Return the parts with the given amounts."""
 
     def encrypted(bench: Workbench) -> Figures:
-        bench.stop()  # It has a Kafka of its own, with two listeners.
+        bench.stop()  # This part starts its own Kafka with two listeners.
         return encryption.measure(amounts.encryption, bench.log)
 
     return (

@@ -33,7 +33,7 @@ MEASURED = Measured(
     heap_mib=1024,
     java_options=(),
 )
-"""A heap of 1 GiB, and deleted topics are freed at once."""
+"""Settings: a heap of 1 GiB, and immediate deletion of deleted topics' files."""
 
 
 class TopicError(BenchmarkError):
@@ -57,11 +57,11 @@ def fresh_topic(
 ) -> Iterator[str]:
     """Create a topic (default: 8 partitions); on exit, check that it holds `expected` records.
 
-    Where they lie in transactions, the markers of these count as well: `markers` at most.
+    With transactions, up to `markers` transaction markers are counted as well.
 
     Raises:
-        CountError: it holds another number.
-        TopicError: the broker did not do what it was asked for.
+        CountError: it contains a different number of records.
+        TopicError: the broker failed to create, count or delete the topic.
     """
     with _made(bootstrap_servers, [f"bench-{uuid.uuid4().hex[:12]}"], partitions) as (name,):
         yield name
@@ -75,7 +75,7 @@ def fresh_topics(bootstrap_servers: str, expected: int, count: int) -> Iterator[
     """Create one-partition topics, numbered from 0; on exit, check for `expected` records in all.
 
     Raises:
-        CountError: they hold another number.
+        CountError: they contain a different number of records.
         TopicError: as for `fresh_topic`.
     """
     prefix = f"bench-{uuid.uuid4().hex[:12]}"
@@ -106,7 +106,7 @@ def _records(bootstrap_servers: str, topics: list[str], partitions: int) -> int:
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "group.id": "count",
-        # With read_committed the end would be that of the last transaction whose marker is written.
+        # With read_committed the end offset would exclude transactions without a marker.
         "isolation.level": "read_uncommitted",
     }
     consumer = Consumer(settings)

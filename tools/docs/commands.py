@@ -16,7 +16,7 @@ _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OTHERS = ("export", "spark-submit", "cp", "tar")
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""What typer raises of any wrong argument; it has no name for it."""
+"""Base class of typer's argument errors, which typer does not export."""
 
 
 def commands(text: str) -> list[list[str]]:
@@ -28,8 +28,8 @@ def commands(text: str) -> list[list[str]]:
 def problem(words: list[str]) -> str | None:
     """Return the reason why a command would not start, or None.
 
-    Known are make, kafkaprod, python -m and pip. Of those in `_OTHERS` the arguments may be any;
-    another command is a problem.
+    make, kafkaprod, python -m and pip are checked. Commands in `_OTHERS` can have any arguments;
+    all other commands are reported.
     """
     match words:
         case ["make", *rest]:

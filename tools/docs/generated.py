@@ -54,7 +54,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "torture-runs": render_runs,
     "torture-brokers": render_brokers,
 }
-"""By the block's name; each is on one page."""
+"""Render functions by block name; each block is on one page."""
 
 MEASURED = (
     "matrix",
@@ -68,7 +68,7 @@ MEASURED = (
     "stages",
     "memory",
 )
-"""Blocks that only a run of a command can fill."""
+"""Blocks that only measurement commands write."""
 
 
 def main() -> None:

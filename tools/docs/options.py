@@ -45,7 +45,7 @@ MAIN = (
     "errors.tolerance",
     "errors.deadletterqueue.topic.name",
 )
-"""What the README lists."""
+"""Options in the README's table."""
 
 
 def render_main_options() -> str:

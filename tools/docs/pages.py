@@ -38,7 +38,7 @@ def block(text: str, name: str) -> str:
     """Return the text between a block's markers.
 
     Raises:
-        ValueError: the markers are not there, once each and in order.
+        ValueError: the markers are missing, repeated, or out of order.
     """
     begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->\n"
     if text.count(begin) != 1 or text.count(end) != 1:
@@ -67,7 +67,7 @@ def page_of(name: str) -> Path:
     """Return the page that contains a block.
 
     Raises:
-        ValueError: none does, or several do.
+        ValueError: no page or more than one page contains it.
     """
     found = [page for page in pages() if name in blocks(page.read_text(encoding="utf-8"))]
     if len(found) != 1:

@@ -42,7 +42,7 @@ _USUAL = Facts(
     expired=False,
     attempts_left=True,
 )
-"""An idempotent producer's batch of several records, none before it in doubt, in time."""
+"""A batch of several records of an idempotent producer, unambiguous and not expired."""
 _DOES = {
     Action.COMPLETE: "the batch counts as delivered: the broker already has it",
     Action.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
@@ -112,7 +112,7 @@ _KEYWORDS: Mapping[str, str] = {
     "tls_key_password": "tls",
     "tls_ca": "tls",
 }
-"""Where an option of the command line has another name than the keyword of `EmbeddedBroker`."""
+"""Command line options whose keyword of `EmbeddedBroker` has a different name."""
 
 
 def api_name(api: Any) -> str:
@@ -178,7 +178,7 @@ _WORDS = {
     "`TASKS_KEPT`": f"{TASKS_KEPT:,}",
     "None": "null",
 }
-"""Words of docstrings that a reader of JSON does not know."""
+"""Replacements for words of docstrings that do not apply to JSON."""
 
 
 def render_fields() -> str:

@@ -45,32 +45,32 @@ class Rules:
         RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse,
     ] = protocol.next_commit_step
     abort_reads: bool = True
-    """abort() fences and reads the log where commit() may have run."""
+    """abort() fences and reads the log if commit() may have run."""
     abort_step: Callable[[State, Caller], RollForward[Transaction] | GiveUp | AbortOurs] = (
         protocol.next_abort_step
     )
     commit_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.commit_outcome
     is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = _is_orphan
     attempt_in_id: bool = True
-    """Every attempt has a transactional id of its own."""
+    """Every attempt has its own transactional ID."""
     new_epoch: bool = True
-    """InitProducerId gives every commit an epoch of its own."""
+    """InitProducerId gives every commit a new epoch."""
     fence_first: bool = True
-    """commit() fences before it reads."""
+    """commit() fences before it reads the log."""
     commits_empty: bool = False
-    """A task without rows hands over a transaction all the same."""
+    """A task without rows also returns a transaction."""
     check: bool = True
-    """commit() looks whether the transactions are open before it decides, and again then."""
+    """commit() checks that the transactions are open, before and when it decides."""
     looks_again: bool = True
-    """The first append of an epoch reads the log again before it counts."""
+    """The first append of an epoch rereads the log before it takes effect."""
     minds_unclear: bool = True
-    """A commit() that is fenced aborts nothing where an append of it got no answer."""
+    """A fenced commit() aborts nothing if one of its appends had no response."""
     deciding: tuple[Pc, ...] = (Pc.APPEND, Pc.END, Pc.DONE)
     """The order of a commit's steps once it has checked the transactions."""
 
 
 Successors = list[tuple[str, World]]
-"""What happens, in words, and the world behind it."""
+"""(description of the step, next world)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Context:
     ) -> tuple[World, str | None]:
         """Commit all transactions that an earlier call decided; return what is torn, if anything.
 
-        All in one step: how far an interrupted one has come is seen where a driver ends its own.
+        This is one step: partial progress is modelled only for a driver's own transactions.
         """
         for each in transactions:
             world, code = broker.commit(world, each, self.scenario.version)

@@ -30,14 +30,14 @@ _IN_EPOCH = frozenset(
         Pc.GIVE_UP,
     }
 )
-"""Where a driver may still append in the epoch that it has."""
+"""Steps at which a driver can still append with its epoch."""
 
 
 def normalised(world: World) -> World:
     """Return the world without unused epochs and marks, and without unreferenced transactions.
 
-    What stands in no message and in no decision can't be decided any more. It holds back readers
-    until it is aborted, and changes nothing else.
+    A transaction in no message and no decision can no longer be decided. It only blocks readers
+    until it is aborted.
     """
     if world.holder is not None and world.drivers[world.holder].pc not in _IN_EPOCH:
         world = world._replace(holder=None)

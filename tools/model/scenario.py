@@ -9,7 +9,7 @@ from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
 from tools.model.world import Budget, Driver, Pc, World
 
 WRITE = "#"
-"""Between a batchId and the write of a function."""
+"""Separator between a batchId and the number of a function's write."""
 
 
 class Version(StrEnum):
@@ -35,7 +35,7 @@ class Runner:
     checkpoint: int = 0
     reset: bool = False
     starts: bool = True
-    """Otherwise it is there to be the ghost of another's commit()."""
+    """If False, the driver only serves as the ghost of another driver's commit()."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class Scenario:
     runners: tuple[Runner, ...] = (Runner(), Runner())
     batches: int = 2
     function: bool = False
-    """The batches are those that a function of foreachBatch writes with one batchId, one after the
-    other: they share a scope, and Spark's commit log has all or none."""
+    """The batches are sequential writes of a foreachBatch function with one batchId:
+    they share a scope, and Spark's commit log contains all or none of them."""
     empty: frozenset[tuple[int, int]] = frozenset()
     version: Version = Version.V2
     goal: Goal = Goal.ALL
@@ -187,4 +187,4 @@ FULL = Scenario(
     timeouts=1,
     unclear=1,
 )
-"""Minutes, and a GiB or two: `python -m tools.model --full`."""
+"""Takes minutes and one to two GiB: `python -m tools.model --full`."""

@@ -86,7 +86,7 @@ class Event:
     who: str
     what: str
     world: World
-    """Behind it."""
+    """The world after the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Result:
     worlds: int
     transitions: int
     torn: int
-    """Worlds in which a decided transaction has timed out."""
+    """Number of worlds in which a decided transaction has timed out."""
     counterexample: Counterexample | None
 
 

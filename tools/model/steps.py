@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tools.model.world import World
 
 Step = tuple[str, str, "World"]
-"""Who, what, and the world behind it."""
+"""(actor, description, next world)."""
 
 
 STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
@@ -43,7 +43,7 @@ STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
     Pc.GIVE_UP: abort.give_up,
     Pc.ABORT_OURS: abort.ours,
 }
-"""What a driver does next, by where it is; where it has ended it does nothing."""
+"""Function of a driver's next step, by state; drivers in final states have none."""
 
 
 def successors(context: Context, world: World) -> Iterator[Step]:

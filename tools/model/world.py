@@ -14,13 +14,13 @@ class Status(StrEnum):
 
     OPEN = "open"
     EMPTY = "empty"
-    """InitProducerId, and no record."""
+    """InitProducerId succeeded; no record is written."""
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """By EndTxn."""
+    """Aborted by EndTxn."""
     TIMED_OUT = "timed out"
     FENCED = "fenced"
-    """By another InitProducerId with the same id."""
+    """Fenced by another InitProducerId with the same ID."""
 
 
 class Transaction(NamedTuple):
@@ -87,27 +87,27 @@ class Driver(NamedTuple):
     pc: Pc = Pc.DOWN
     batch: int = 0
     nonce: str = ""
-    """Of its newest planning: d1.0 is the first driver's."""
+    """Nonce of its newest planning; the first driver's is d1.0."""
     run: str = ""
-    """Of the query, where it has a function for foreachBatch; each start has another."""
+    """Run ID of a query with a foreachBatch function; each start has a new one."""
     seen: State | None = None
-    """The log as it was read last."""
+    """The log as last read."""
     first: State | None = None
-    """The log as it was read behind the fence, where that was old, until the next append."""
+    """A stale state of the log read after the fence, until the next append."""
     unclear: bool = False
-    """An append of this commit() got no answer."""
+    """True if an append of this commit() had no response."""
     messages: tuple[Transaction | None, ...] = ()
-    """Of the tasks that have returned, in order; None: no transaction."""
+    """Messages of the finished tasks, in order; None: no transaction."""
     decided: Decided[Transaction] | None = None
-    """What is being carried out."""
+    """The decision in progress."""
     rolling: bool = False
-    """`decided` was found in the log, and not made by this call."""
+    """True if `decided` was found in the log, not made by this call."""
     todo: tuple[Transaction, ...] = ()
-    """To be ended next."""
+    """Transactions to end next."""
     complete: bool = False
-    """For abort(): every task had returned."""
+    """True if every task had returned, for abort()."""
     ghost: bool = False
-    """A commit() that goes on alone: its driver has been told that it has raised."""
+    """True for a commit() that continues although it has raised in its driver."""
 
     @property
     def ours(self) -> tuple[Transaction, ...]:
@@ -119,19 +119,19 @@ class Budget(NamedTuple):
     """Remaining number of each fault."""
 
     crashes: tuple[int, ...]
-    """Of each driver, or of its commit process."""
+    """Crashes of each driver or its commit process."""
     lost: tuple[int, ...]
-    """Attempts of each partition's task, while another attempt runs."""
+    """Lost attempts of each partition's task, while another attempt runs."""
     timeouts: int
-    """transaction.timeout.ms of a task's transaction."""
+    """Expirations of transaction.timeout.ms of a task's transaction."""
     unclear: int
-    """Appends to the decision log that get no answer."""
+    """Appends to the decision log without a response."""
     stale: int
-    """Reads of the decision log from a leader that was deposed, and lacks the last record."""
+    """Reads of the decision log from a deposed leader that does not have the last record."""
     interrupts: int
-    """A commit() that goes on while its driver calls abort() already."""
+    """Calls of commit() that continue while the driver calls abort()."""
     failures: int
-    """Tasks that fail for good."""
+    """Permanent task failures."""
 
 
 class World(NamedTuple):
@@ -140,14 +140,14 @@ class World(NamedTuple):
     log: State
     """The decision log's last record of the scope."""
     before: State | None
-    """The record before it, as long as somebody may read no further."""
+    """The record before it, while stale reads are possible."""
     holder: int | None
-    """The driver in the newest epoch of the scope's transactional id, while that matters to it."""
+    """Driver with the newest epoch of the scope's transactional ID, while it can append."""
     transactions: tuple[tuple[Transaction, Status], ...]
     visible: tuple[tuple[str | None, str, int], ...]
-    """(query, batch, partition) of each committed transaction: what a reader sees."""
+    """(query, batch, partition) of each committed transaction, which readers see."""
     spark: tuple[int, ...]
-    """How many batches are in the commit log of each checkpoint."""
+    """Number of batches in the commit log of each checkpoint."""
     zombies: tuple[Transaction, ...]
     """Attempts that are paused before InitProducerId."""
     drivers: tuple[Driver, ...]

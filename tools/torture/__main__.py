@@ -21,7 +21,7 @@ _LEDGER = Path(__file__).with_name("producer") / "ledger.jsonl"
 def main() -> None:
     """Return exit status 1 if a run of this call has failed."""
     arguments = _arguments()
-    # The default action would leave the disk mounted and the cluster's files behind.
+    # SIGTERM's default action would not unmount the disk or delete the cluster's files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with small_disk(arguments.disk) as disk:
         bad = _repeat(arguments, disk) if arguments.seed is not None else _go_on(arguments, disk)

@@ -1,7 +1,7 @@
 """Clusters whose clients connect through proxies; brokers and readers connect directly.
 
 The cluster of the producer scenarios has two listeners for clients, each with its proxies:
-PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. A node's log folder may be on a
+PLAINTEXT, and SASL_SSL with SCRAM and sessions of two seconds. A node's log folder can be on a
 small disk that can be filled: a tmpfs if root, or any folder of the user.
 """
 
@@ -104,7 +104,7 @@ QUICK_TO_FAIL_OVER = {
     "controller.quorum.fetch.timeout.ms": "2000",
     "log.index.size.max.bytes": "4096",
 }
-"""Settings with which another node takes over within two seconds."""
+"""Settings for failover to another node within two seconds."""
 _SETTINGS = {
     **QUICK_TO_FAIL_OVER,
     "log.segment.delete.delay.ms": "500",
@@ -240,7 +240,7 @@ class EosCluster(Cluster):
     """`bootstrap_servers` connects directly, `proxied_servers` through the gates."""
 
     least_down_s = 0.0
-    """A killed node may not be started before."""
+    """Minimum downtime of a killed node in seconds."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -300,7 +300,7 @@ class _Old(EosCluster, ZooKeeperCluster):
     """Cluster of a release before 4.0."""
 
     least_down_s = 12.0
-    """ZooKeeper holds the id of a killed broker until its session has expired."""
+    """ZooKeeper keeps the ID of a killed broker until its session expires."""
 
 
 def eos_cluster(brokers: Brokers) -> EosCluster:

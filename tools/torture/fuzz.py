@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing: `python -m tools.torture.fuzz TARGET FRAMES`, one process per target.
 
-Whatever the bytes, each target parses them or raises ProtocolError, in time, and without an
-allocation that the bytes do not explain.
+For any input, each target must parse it or raise ProtocolError within a time limit, without an
+allocation out of proportion to the input.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ TYPES = tuple(
     for kind in kinds
 )
 MEMORY_MIB = 1024
-"""Most memory that the garbage may take."""
+"""Memory limit in MiB for decoding."""
 SECONDS = 5
-"""Most that one input may take."""
+"""Time limit per input in seconds."""
 _VERSIONS = encode(
     api_versions.ApiVersionsResponse(
         error_code=ErrorCode.none,

@@ -14,7 +14,7 @@ SHARES = {
     "records": 10,
     "decompress": 10,
 }
-"""Percent of the frames that each target gets."""
+"""Percentage of the frames for each target."""
 
 
 def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:

@@ -37,37 +37,37 @@ class Fault(StrEnum):
     """What the proxy does to a request; the broker receives it only if documented."""
 
     LOSE_REQUEST = "lose_request"
-    """Cut before the broker gets it."""
+    """Close the connection before the broker receives the request."""
     CUT_REQUEST = "cut_request"
-    """The broker gets half of it, then the end."""
+    """The broker receives half of the request, then the connection is closed."""
     SWALLOW_REQUEST = "swallow_request"
-    """Nothing gets through any more, in no direction, and nobody is told."""
+    """Silently drop all traffic in both directions."""
     LOSE_RESPONSE = "lose_response"
-    """The broker applies it, and the client's connection ends instead of the answer."""
+    """The broker applies the request; the client's connection is closed before the response."""
     RESET_RESPONSE = "reset_response"
-    """The same, with a reset."""
+    """Like LOSE_RESPONSE, but the connection is reset."""
     CUT_RESPONSE = "cut_response"
-    """The client gets half of the answer, then the end."""
+    """The client receives half of the response, then the connection is closed."""
     SWALLOW_RESPONSE = "swallow_response"
-    """The broker applies it, and the client hears nothing more."""
+    """The broker applies the request; the client receives nothing more."""
     HALF_CLOSE = "half_close"
-    """The broker applies it; the client's side is shut for reading and stays open for writing."""
+    """The broker applies the request; only the sending direction to the client is shut down."""
     DELAY_REQUEST = "delay_request"
     DELAY_RESPONSE = "delay_response"
     DRIBBLE = "dribble"
-    """The answer comes byte by byte at first."""
+    """The first bytes of the response arrive one at a time."""
     SWAP_RESPONSES = "swap_responses"
-    """Two answers come in the wrong order."""
+    """Two responses arrive in the wrong order."""
     REPEAT_RESPONSE = "repeat_response"
-    """The same answer comes twice."""
+    """The same response arrives twice."""
     REFUSE = "refuse"
-    """The broker never gets it; the client is told an error that says so."""
+    """The broker never receives the request; the client receives an error that implies this."""
     DENY = "deny"
-    """The broker applies it; the client is told an error that leaves it open."""
+    """The broker applies the request; the client receives an ambiguous error."""
     DUPLICATE = "duplicate"
-    """The broker applies it; the client is told DUPLICATE_SEQUENCE_NUMBER."""
+    """The broker applies the request; the client receives DUPLICATE_SEQUENCE_NUMBER."""
     FORGET = "forget"
-    """The broker never gets it; the client is told UNKNOWN_PRODUCER_ID."""
+    """The broker never receives the request; the client receives UNKNOWN_PRODUCER_ID."""
 
 
 FORGED = frozenset({Fault.REFUSE, Fault.FORGET})
@@ -91,7 +91,7 @@ DELAYS = frozenset({Fault.DELAY_REQUEST, Fault.DELAY_RESPONSE, Fault.DRIBBLE})
 
 REFUSALS = (3, 5, 6, 9, 13, 19, 56, 72, 74)
 DENIALS = (6, 7, 20)
-"""With acks=all a leader that steps down answers 6 although it has appended the records."""
+"""With acks=all, a leader that steps down can return error 6 after appending the records."""
 DUPLICATE_SEQUENCE = 46
 UNKNOWN_PRODUCER_ID = 59
 
@@ -208,7 +208,7 @@ class Encryption:
 class Proxy:
     """Listener for the clients of one broker; `schedule` can be changed between runs.
 
-    With `encryption` it speaks TLS on both sides.
+    With `encryption`, it uses TLS on both sides.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class Proxy:
 class Pipe:
     """One connection: requests go to the broker, responses to the client.
 
-    `raw` is the client's socket; `client` is the same, or what it says once it is decrypted.
+    `raw` is the client's socket; `client` is the same socket, or the plaintext end of a TLS relay.
     """
 
     proxy: Proxy
@@ -461,8 +461,8 @@ _MAX_HOLD_S = 60.0
 
 @dataclass(slots=True)
 class EndTxns:
-    """Shared by the gates of a cluster: of the transactions whose ids `pattern` begins the
-    `wanted`th is held; one is known by its id and its producer's epoch."""
+    """Holds a commit, for all gates of a cluster: that of the `wanted`th transaction whose ID
+    starts with `pattern`. A transaction is identified by its ID and its producer's epoch."""
 
     pattern: str = ""
     wanted: int = 0

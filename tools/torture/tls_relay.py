@@ -14,13 +14,13 @@ _CHUNK = 65_536
 class TlsRelay:
     """Encrypts what is written to `plain` for the peer of `raw`, and decrypts what comes from it.
 
-    One thread does both directions: an SSL object serves one thread at a time. The end of either
-    side is passed on to the other; TLS's own farewell is left out, as when a process dies.
+    One thread handles both directions, because SSL objects are not thread-safe. The end of either
+    side is passed on to the other without a TLS close_notify, as when a process dies.
 
     Args:
         raw: a connected socket, which the relay owns from now on.
-        context: with the certificate of this side, or whom it trusts.
-        server_name: whom `raw` leads to; None where the peer is the client.
+        context: contains the certificate of this side, or the trusted authorities.
+        server_name: name of the server at `raw`; None if the peer is a client.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class TlsRelay:
         Thread(target=self._run, daemon=True, name="tls-relay").start()
 
     def _run(self) -> None:
-        # A side that is closed under this thread's hands ends it: ValueError is its select.
+        # Closing a side from another thread ends this one: select then raises ValueError.
         with suppress(OSError, ValueError):
             self._do_handshake()
             while len(self._ended) < 2:
@@ -58,7 +58,7 @@ class TlsRelay:
             except ssl.SSLWantReadError:
                 self._flush()
                 self._take()
-        self._decrypt()  # What came with the peer's last message of the handshake.
+        self._decrypt()  # Handle data received with the peer's last handshake message.
 
     def _pass_on(self, readable: list[socket.socket]) -> None:
         if self._own in readable:
@@ -85,7 +85,7 @@ class TlsRelay:
         with suppress(ssl.SSLWantReadError):
             while data := self._tls.read(_CHUNK):
                 self._own.sendall(data)
-        self._flush()  # A new session ticket or key may have to be answered.
+        self._flush()  # A new session ticket or key update can require a response.
 
     def _flush(self) -> None:
         if self._to_peer.pending:

@@ -1,8 +1,8 @@
 """Codecs: the cost and ratio of each level, and the thread that compresses best.
 
 `python -m tools.benchmarks.core.codec` compresses batches of 1 MiB of events on one thread, as the
-product does, without a broker. The threads are compared with a broker: each run is a process
-(arguments PLACE and JOB) with patches for the places that the product does not use.
+product does, without a broker. The threads are compared using a broker: each run is a process
+(arguments PLACE and JOB), patched to compress in threads that the product does not use.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class CodecCost:
     codec: str
     level: str
     ratio: float
-    """Bytes before to bytes after."""
+    """Ratio of uncompressed to compressed bytes."""
     us_per_record: float
     mb_per_s: float
-    """Uncompressed megabytes a CPU second."""
+    """Uncompressed megabytes per CPU second."""
     decompress_mb_per_s: float
 
 

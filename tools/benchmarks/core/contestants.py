@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-"""As kafka-producer-perf-test.sh and kafka-run-class.sh start it."""
+"""JVM options of kafka-producer-perf-test.sh and kafka-run-class.sh."""
 
 
 def run_java(job: Job) -> Mapping[str, float]:
     """Run ProducerPerformance twice in one JVM: a warm-up, and the measured run.
 
-    Neither the start of the JVM nor its first compilations count.
+    The start of the JVM and its first compilations are not measured.
     """
     with kafka_jvm(_OPTIONS) as jvm:
         _send(jvm, job, job.warmup)
@@ -85,7 +85,7 @@ def build_librdkafka() -> Path:
     """The program, compiled when it is missing or older than its source.
 
     Raises:
-        NoCompilerError: as its docstring says.
+        NoCompilerError: there is no C compiler, or it failed.
     """
     program = FOLDER / SOURCE.stem
     if program.exists() and program.stat().st_mtime >= SOURCE.stat().st_mtime:

@@ -1,9 +1,9 @@
 """The encoder without a broker, stage by stage, on one core.
 
-Chunks of 10,000 rows of 100 bytes, as Spark hands them over, laid out over 8 partitions in batches
-of 1 MiB. The stages are those of `ProducerSession.append` up to the slices that make the batches.
-The clock is the process's CPU time: on a core of its own that is the time on the wall, and what
-else the machine does meanwhile does not count.
+Chunks of 10,000 rows of 100 bytes, as Spark delivers them, are distributed over 8 partitions in
+batches of 1 MiB. The stages are those of `ProducerSession.append` up to the slices that make the
+batches. The clock is the process's CPU time: on a dedicated core it equals wall time, and other
+processes do not affect it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ROWS = 10_000
 CHUNKS_PER_ROUND = 20
 NULL_KEYS, KEYED = "null keys", "keyed, 8 partitions"
 _WANTED = {NULL_KEYS: 8.0, KEYED: 4.0}
-"""Million records a second that one core encodes."""
+"""Target: million records encoded per second on one core."""
 _STAMP_MS = 1_700_000_000_000
 _CHUNK_KINDS = 8
-"""Different chunks in turn, so that they don't all lie in the processor's cache."""
+"""Number of different chunks, enough that they do not all fit in the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,15 +14,15 @@ class Kind(StrEnum):
     PLAIN = "plain"
     KEYED = "keyed"
     HEADERS = "headers"
-    """A key and two headers."""
+    """Records with a key and two headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Send `warmup` records, then `records` that count, from the lines of a payload file.
 
-    `options` are the producer's own settings by the names of its own configuration. Only the core
-    knows other kinds than plain records.
+    `options` are settings of the producer, with the names that it uses. Only the core supports
+    kinds other than plain records.
     """
 
     bootstrap_servers: str

@@ -1,7 +1,7 @@
 """Latency of a record from its due time to its acknowledgement, at a fixed rate.
 
-Ours beside librdkafka in C, on the same real Kafka, in turns, with acks=all and idempotence. Both
-get the same bursts, one every 5 ms, each to the next partition.
+This core and librdkafka in C run on the same real Kafka in turn, with acks=all and idempotence.
+Both send the same bursts, one every 5 ms, each to the next partition.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run the core without Spark, at full speed or at a fixed rate: `...core.ours JOB`.
 
 At a fixed rate a burst of rows is due every few milliseconds and goes to one partition, the next
-burst to the next. Latency counts from when a record was due to its acknowledgement, so that a
-producer that blocks or falls behind is charged for the wait. The options `bench.*` are ours, as in
-`librdkafka_bench.c`.
+burst to the next. Latency counts from when a record was due to its acknowledgement, so that a waits
+of a producer that blocks or falls behind are included. The options `bench.*` belong to the
+benchmark, as in `librdkafka_bench.c`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 CHUNK = 10_000
-"""Rows, or as many as there are lines left."""
+"""Rows per chunk; the last chunk of the lines can be smaller."""
 _FLIGHT = slice(10, 14)
-"""Where an event has the number of its flight, the key."""
+"""Position of the flight number, used as the key, in an event."""
 _HEADERS = [{"key": b"source", "value": b"benchmark"}, {"key": b"schema", "value": b"flight-7"}]
 
 
@@ -108,7 +108,7 @@ class Watch:
 
     due: defaultdict[int, deque[list[float]]] = field(default_factory=lambda: defaultdict(deque))
     waits: list[tuple[float, int]] = field(default_factory=list)
-    """Seconds, and how many records waited so long."""
+    """(seconds, number of records with this latency)."""
 
     def settled(self, batch: ProducerBatch) -> None:
         """Record a batch acknowledgement, which covers its partition's oldest records."""

@@ -50,7 +50,7 @@ _TITLES = {
 }
 _NAMES = {RANDOM: "100-byte records", EVENTS: "JSON events"}
 CPU_SHARE = {RANDOM: 0.25, EVENTS: 0.2}
-"""Of librdkafka's client CPU a record that the core may use."""
+"""Largest allowed ratio of the core's CPU per record to librdkafka's."""
 _ABOUT = (
     "Medians over the rounds; start-up CPU (process start, imports, compilation, warm-up) is not "
     "in CPU us/rec."
@@ -171,7 +171,7 @@ def _send(
 
 
 MOST = 2.0
-"""Times the CPU of plain records that keyed ones with headers may take."""
+"""Largest allowed ratio of the CPU for keyed records with headers to that for plain ones."""
 _KIND_NAMES = {Kind.PLAIN: "null keys", Kind.KEYED: "keyed", Kind.HEADERS: "keyed, two headers"}
 
 
@@ -223,9 +223,9 @@ def _run_kind(kind: Kind, plan: CorePlan, bootstrap_servers: str) -> Sample:
 
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-"""Bytes of a value."""
+"""Value sizes in bytes."""
 _LARGEST = {LIBRDKAFKA: {"message.max.bytes": "1048576"}}
-"""Its own default is 1,000,000 bytes with the key and what frames a record."""
+"""librdkafka's default is 1,000,000 bytes, including the key and the record framing."""
 _WARM_UP_SHARE = 5
 _MB = 1_000_000
 

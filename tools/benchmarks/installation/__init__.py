@@ -3,4 +3,4 @@
 from pathlib import Path
 
 AS_USERS_HAVE = Path(__file__).parent
-"""First in the PYTHONPATH of measured processes."""
+"""First entry in the PYTHONPATH of measured processes."""

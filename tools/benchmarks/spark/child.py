@@ -1,8 +1,8 @@
 """A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child`.
 
-Takes one JSON order a line on its standard input and answers each with one line of JSON. CPU and
-memory are those of the driver (this process), its JVM and the Python workers, separately. Peaks are
-VmHWM, which writing 5 to /proc/PID/clear_refs resets, so nothing is sampled during a write.
+Reads one JSON order per line from standard input and responds to each with one line of JSON. CPU
+and memory are those of the driver (this process), its JVM and the Python workers, separately. Peaks
+are VmHWM, which writing 5 to /proc/PID/clear_refs resets, so nothing is sampled during a write.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RESET_PEAK = "5"
 class Cpu:
     """CPU seconds, user and system, of each live process.
 
-    `reaped` is what the Python processes' ended children had used when they were waited for.
+    `reaped` is the CPU time of the Python processes' children that have exited and been reaped.
     """
 
     driver: float
@@ -54,7 +54,7 @@ class Cpu:
     def since(self, start: Cpu) -> dict[str, float]:
         """Return the CPU use since `before`, as fields of a Sample.
 
-        Spark ends idle workers at any time: what such a one had used before is not of this time.
+        Spark can stop idle workers at any time; their earlier CPU use is excluded.
         """
         gone = sum(used for pid, used in start.python.items() if pid not in self.python)
         workers = sum(used - start.python.get(pid, 0.0) for pid, used in self.python.items())
@@ -99,7 +99,7 @@ def peaks() -> dict[str, float]:
 def _peaks(processes: Iterator[psutil.Process]) -> list[float]:
     found: list[float] = []
     for process in processes:
-        with suppress(OSError, StopIteration):  # It has ended, or is ending and holds none.
+        with suppress(OSError, StopIteration):  # It has exited, or is exiting without memory.
             found.append(peak_mib(process.pid))
     return found
 
@@ -260,7 +260,7 @@ def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
 
 def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
     """Execute orders until the input ends."""
-    # Spark and its workers may print what they like: answers have a channel of their own.
+    # Spark and its workers can print anything: responses use a separate channel.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         for line in sys.stdin:
@@ -270,7 +270,7 @@ def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], 
 
 
 TASKS = 8
-"""Of a job, and of a micro-batch."""
+"""Tasks of a job and of a micro-batch."""
 CORES = 2
 _SETTINGS = {
     ARROW_BYTES: UNLIMITED,

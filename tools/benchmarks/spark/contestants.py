@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 300
-"""For an answer; no write takes nearly as long."""
+"""Seconds to wait for a response; writes take far less."""
 _CHILD = "tools.benchmarks.spark.child"
 
 
@@ -124,11 +124,11 @@ ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 UNLIMITED = "2147483647"
 SMALL_ROWS = {ARROW_BYTES: UNLIMITED}
-"""What conf/spark-small-rows.conf sets that Spark does not."""
+"""Settings of conf/spark-small-rows.conf that differ from Spark's defaults."""
 FLIGHT = "substring(value, 11, 4)"
-"""As a key: the flight's number in an event, one of 9,000."""
+"""Expression for a key: the flight number of an event, one of 9,000."""
 PYTHON_41 = ROOT / ".venv-pyspark41" / "bin" / "python"
-"""With the oldest pyspark; there once `make bench` or `make test` has made it."""
+"""Environment with the oldest pyspark, created by `make bench` or `make test`."""
 _QUEUE = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "1048576",

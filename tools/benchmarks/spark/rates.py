@@ -1,8 +1,8 @@
 """Compare the sink with its peers: JSON events from Parquet to a real Kafka, `local[1]`.
 
-Each peer has a Spark of its own that stays warm; they take turns, round after round. Every measured
-write follows a small one of the same kind, so that no worker has to start. The first write of a
-fresh session is measured as well.
+Each peer has its own warm Spark; the peers take turns in each round. Every measured write follows a
+small one of the same kind, so that the workers already run. The first write of a fresh session is
+measured as well.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 
 RATE = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
-"""Of the tuned JVM sink's rate."""
+"""Smallest allowed ratio to the tuned JVM sink's rate."""
 CPU_SHARE = 0.75
-"""Of the tuned JVM sink's CPU a record."""
+"""Largest allowed ratio to the tuned JVM sink's CPU per record."""
 PYTHON_US, PYTHON_US_41 = 0.2, 0.25
-"""CPU of the Python workers a record, without compression; on pyspark 4.1."""
+"""CPU limits of the Python workers per record, uncompressed; the second on pyspark 4.1."""
 WORKER_MIB = 200 + 64
-"""Peak RSS of a worker: 200 MB, and the default buffer.memory."""
+"""Limit of a worker's peak RSS: 200 MB plus the default buffer.memory."""
 _TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
 _ABOUT = (
     "CPU is that of the driver, the JVM and the Python workers together, reading included; ratios "
@@ -143,9 +143,9 @@ def _split(one: Series) -> tuple[str, ...]:
 
 
 WARM_UP = 20_000
-"""Events of the write before each one that is measured."""
+"""Events of the warm-up write before each measured write."""
 FIRST_WARM_UP = 400_000
-"""Events of the first write of each kind: the JVM compiles meanwhile."""
+"""Events of the first write of each kind, during which the JVM compiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ def write(
 
 
 WANTED = 1.5
-"""Of the tuned JVM sink's rate."""
+"""Smallest allowed ratio to the tuned JVM sink's rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

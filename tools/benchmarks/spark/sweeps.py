@@ -1,6 +1,6 @@
 """Vary one property of a write: the number of partitions, of topics, or of rows per Arrow batch.
 
-To partitions each write is made twice and the second is measured: during the first the broker
+For partitions, each write is made twice and the second is measured: during the first, the broker
 creates the files and indexes of the topic, which takes longer than the records.
 """
 
@@ -129,7 +129,7 @@ def run(
 
 PARTITION_COUNTS = (8, 100, 1_000)
 KEPT_WITH_PARTITIONS = 0.7
-"""Of the rate with the fewest partitions, with the most."""
+"""Smallest allowed ratio of the rate with the most partitions to that with the fewest."""
 _OURS, _JVM = SINK.keyed(), TUNED_JVM.keyed()
 
 
@@ -184,7 +184,7 @@ def judge_partitions(found: Sweep) -> list[Target]:
 
 TOPIC_COUNTS = (1, 100)
 KEPT_WITH_TOPICS = 0.7
-"""Of the rate with one topic."""
+"""Smallest allowed ratio to the rate with one topic."""
 
 
 def measure_topics(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> Sweep:
@@ -228,7 +228,7 @@ def judge_topics(found: Sweep) -> list[Target]:
 
 BATCH_ROWS = (10_000, 16)
 KEPT_WITH_SHORT_BATCHES = 0.7
-"""Of the share of its rate that the null Arrow sink keeps: more is not the sink's to keep."""
+"""Smallest allowed ratio to the share of its rate that the null Arrow sink keeps."""
 
 
 def measure_arrow_batches(

@@ -1,8 +1,8 @@
 """Measure the gain from reusing sessions: `python -m tools.benchmarks.spark.tiny_tasks`.
 
-One Spark job of many tiny tasks, written by this sink as it is, and by the same sink with a session
-of its own for every task; on a real Kafka, in turn. Producer states are counted on the broker with
-DescribeProducers, connections in the delivery report.
+One Spark job of many tiny tasks is written by the unchanged sink, and by the same sink with a
+session per task, in turn, to a real Kafka. Producer states are counted on the broker with
+DescribeProducers, connections with the delivery report.
 """
 
 from __future__ import annotations

@@ -189,7 +189,8 @@ def raised(world: World, index: int) -> World:
 def _fenced(context: Context, world: World, index: int) -> World:
     """Let commit() fail, having decided nothing: it aborts what it would have decided.
 
-    `never_decided` keeps what an earlier call of the same tasks has decided; there is none.
+    The product's `never_decided` excludes decisions of earlier calls for the same tasks; here there
+    are none.
     """
     driver = world.drivers[index]
     if not (driver.unclear and context.rules.minds_unclear):

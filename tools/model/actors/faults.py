@@ -30,7 +30,7 @@ _COMMIT = frozenset(
     }
 )
 _IDLE = ENDED | {Pc.DOWN}
-"""Where a crash changes nothing."""
+"""Driver steps at which a crash has no effect."""
 
 
 def faults(world: World) -> Iterator[tuple[str, str, World]]:

@@ -1,8 +1,8 @@
 """Steps of a planning's tasks. Each task has at most two attempts, of which one returns.
 
-Both tasks take one step together, as nobody sees the order in which they write. An attempt that is
-lost stands for one that failed, lost a race, or belongs to a stage that was run again; it goes on,
-and writes, at any time afterwards.
+Both tasks take one step together, because the order of their writes is not observable. An attempt
+that is lost represents one that failed, lost a race, or belongs to a retried stage; it continues,
+and writes, at any later time.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _parse(record: ForeignRecord) -> Found:
     return Found(record.partition, record.offset, int(session), int(number))
 
 
-# What the session said, by itself.
+# Check the session's report on its own.
 
 
 def _told(plan: Plan, one: SessionResult) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
                 yield f"{part.key}: report says {status} {says}, the error {lists}"
 
 
-# What is in the log.
+# Check the log.
 
 
 def _read(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[str]:

@@ -50,7 +50,7 @@ _WEIGHTS = {
     ClusterFault.FULL_DISK: 1,
 }
 _LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
-"""The topic goes last: nothing else can be done to it then."""
+"""Order of the faults: those that delete the topic come last, because none can follow them."""
 _QUICK = (ClusterFault.NONE, ClusterFault.MOVE, ClusterFault.SMALL_MESSAGES)
 _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
     ((), 2),
@@ -66,17 +66,17 @@ _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
 )
 PATIENT_MS = 40_000
 _SECURED = 0.25
-"""How many of the runs speak SASL_SSL."""
+"""Fraction of the runs that use SASL_SSL."""
 _FIRST_SECURED = 278
-"""The ledger's runs before this seed were drawn without."""
+"""First seed with SASL_SSL; earlier runs in the ledger were drawn without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that a run needs besides a cluster; times are in ms unless noted otherwise.
 
-    `patient`: delivery.timeout.ms is longer than all that may go wrong, and the topic stays.
-    `secured`: the sessions speak SASL_SSL, and say who they are again every two seconds.
+    `patient`: delivery.timeout.ms exceeds the duration of all faults, and the topic is not deleted.
+    `secured`: the sessions use SASL_SSL and reauthenticate every two seconds.
     """
 
     seed: int
@@ -104,7 +104,7 @@ class Plan:
     @property
     def must_succeed(self) -> bool:
         """True if nothing in the plan can make a session fail."""
-        # Some refusals are told with codes that a leader also uses after it has appended.
+        # A leader returns some of these error codes also after it has appended the batch.
         doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
         alone = len(self.cluster_faults) == 1 and not doubtful & set(self.faults)
         doubts = not alone or self.cluster_faults not in {
@@ -117,8 +117,9 @@ class Plan:
     def is_fragile(self) -> bool:
         """True if a lost response can make a session fail.
 
-        What may be in the log is not sent under a new epoch. A broker looks at the size before it
-        looks for duplicates, and refuses the parts of what it has appended before its limit fell.
+        Batches that might be in the log are not sent with a new epoch. A broker checks the size
+        before it checks for duplicates, so it rejects parts of a batch appended before the limit
+        was lowered.
         """
         return Fault.FORGET in self.faults or ClusterFault.SMALL_MESSAGES in self.cluster_faults
 

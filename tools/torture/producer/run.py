@@ -70,7 +70,7 @@ class ClusterFaults:
         self._topic = topic
         self._random = Random(f"{plan.seed}/nemesis")
         self.notes: list[str] = []
-        """What is worth telling of how it went."""
+        """Remarkable events of the run."""
         self._do: dict[ClusterFault, Callable[[], None]] = {
             ClusterFault.NONE: lambda: time.sleep(0.8),
             ClusterFault.KILL: self._kill,
@@ -195,9 +195,9 @@ _MIN_S = 1.5
 _IN_SYNC_S = 40
 _TIMEOUT_S = 100
 _POLL_S = 1.0
-"""Seconds between two looks at the brokers while the writer ends."""
+"""Seconds between checks of the brokers while the writer finishes."""
 _LOG_END = 1_000
-"""Characters of a broker's log that a result quotes."""
+"""Characters of a broker's log in a result."""
 
 
 @dataclass(kw_only=True)
@@ -247,7 +247,7 @@ def run(cluster: TortureCluster, plan: Plan, debug: str = "") -> Result:
     started = time.monotonic()
     try:
         _run(cluster, result, debug)
-    except Exception:  # noqa: BLE001 - it belongs into the ledger
+    except Exception:  # noqa: BLE001 - the ledger records it
         result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
     finally:
         schedule.heal()

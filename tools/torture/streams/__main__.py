@@ -1,6 +1,6 @@
 """Run new seeds with `python -m tools.torture.streams --runs N`; `--seed N` repeats a seed.
 
-SIGTERM ends it when the runs that are under way have ended.
+After SIGTERM, the command finishes the current runs and exits.
 """
 
 from __future__ import annotations

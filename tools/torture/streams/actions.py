@@ -33,9 +33,9 @@ class Actions:
         self._stops = stops
         self._folder = folder
         self._paused: list[int] = []
-        """Processes that are to be woken late."""
+        """Paused processes to resume late."""
         self._held: list[int] = []
-        """Faults whose steps last until another driver is at its own."""
+        """Faults whose steps are held until another driver reaches its own step."""
         self._all: dict[Action, Callable[[Reached], None]] = {
             Action.NOTHING: lambda at: stops.release(at.number),
             Action.RAISE: lambda at: stops.release(at.number, RAISE),
@@ -103,7 +103,7 @@ class Actions:
         first.pause()
         self._stops.release(at.number)
         self._stage.start()
-        # When the other is amid its work, or has done it.
+        # The other driver is then working or has finished.
         self._stage.call_later(2.0 + 4 * at.fault.seconds, first.resume)
 
     def _second_driver(self, at: Reached) -> None:

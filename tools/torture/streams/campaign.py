@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _WINDOW = 60
-"""Among so many of the next plans a job chooses one that its cluster and its drivers fit."""
+"""Number of next plans among which a job looks for one that fits its cluster and drivers."""
 _MAX_CLUSTERS_LOST = 5
 
 
@@ -48,7 +48,7 @@ class Campaign:
         self._say = say
         self._keep = keep
         self._java_options = f"-XX:SharedArchiveFile={class_archive()}"
-        # Guarded by the lock.
+        # The following fields are guarded by the lock.
         self._lock = Lock()
         self._plans = list(plans)
         self._lost_clusters = 0

@@ -247,8 +247,8 @@ _BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
 def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
     """Return the aim that the run in `folder` missed, judged by its logs, or an empty string.
 
-    A retried stage is one whose tasks could not fetch what a lost executor had; of a task that is
-    run twice two attempts begin.
+    A stage is retried if its tasks cannot fetch data of a lost executor; a task that is
+    run twice starts two attempts.
     """
     step = plan.faults[0].stop.step if plan.faults else None
     if plan.kind is Kind.STAGE_RETRIED and step not in LOG and _FETCH_FAILED not in logged:

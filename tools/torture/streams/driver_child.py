@@ -1,6 +1,6 @@
 """Driver process: `driver_child PROFILE FOLDER JAVA-OPTIONS` executes commands from stdin.
 
-They are JSON, and so are its answers, which begin with "@ ". It ends with its standard input.
+Commands are JSON, and so are responses, which start with "@ ". It exits at the end of its input.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
     "spark.sql.sources.useV1SourceList": "",
     "spark.network.timeoutInterval": "2s",
-    # One task for each file.
+    # Read each file with one task.
     "spark.sql.files.openCostInBytes": "128m",
 }
 _SPECULATION = {
@@ -100,7 +100,7 @@ def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
     while (command := commands.get()) is not None:
         if "start" in command:
             _run(spark, command["start"], commands)
-    # Nobody waits for what a driver that is not needed any more does at its end.
+    # Skip the shutdown work of a driver that is no longer needed.
     os._exit(0)
 
 
@@ -108,7 +108,7 @@ def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSe
     master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
     settings = {
         **_SETTINGS,
-        # A daemon would end its workers with the executor.
+        # A daemon would stop its workers together with the executor.
         "spark.python.use.daemon": str(not profile["lone_workers"]).lower(),
         "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}",
         "spark.executor.extraJavaOptions": java_options,
@@ -131,7 +131,7 @@ def _listen(commands: queue.SimpleQueue[dict[str, Any] | None]) -> None:
     for line in sys.stdin:
         commands.put(json.loads(line))
     commands.put(None)
-    # The query of a driver whose harness is gone shall not go on.
+    # Stop the query if the harness has exited.
     threading.Timer(5, os._exit, (1,)).start()
 
 

@@ -126,7 +126,7 @@ class Driver:
         """Block until the driver accepts commands.
 
         Raises:
-            TimeoutError: it does not.
+            TimeoutError: the driver did not start in time.
         """
         deadline = time.monotonic() + _READY_S
         while self.alive and time.monotonic() < deadline:

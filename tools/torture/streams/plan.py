@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 NO_PARTITION = 999
-"""What a record asks for that is to become a dead letter."""
+"""Partition in records that must go to the dead letter topic."""
 _FIRST_MTIME = 1_700_000_000
 _KEYS = 17
 
@@ -46,8 +46,8 @@ _KEYS = 17
 class Source:
     """`rows` is the row count of each file; numbers continue across files, starting at 0.
 
-    `explicit`: records name their partition, else they have a key. `dead`: numbers that must end
-    up in the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
+    `explicit`: records name their partition, else they have a key. `dead`: numbers that must go
+    to the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
     is held back until the others are done.
     """
 
@@ -100,7 +100,7 @@ class Source:
         """Write the files of these micro-batches; the stream reads them by modification time."""
         folder.mkdir(parents=True, exist_ok=True)
         for file in (file for batch in batches for file in self.files_of(batch)):
-            # Spark's file source does not see names that begin with a dot.
+            # Spark's file source ignores names that start with a dot.
             hidden, path = folder / f".{file:04}", folder / f"{file:04}.parquet"
             pq.write_table(self._table(file), hidden)
             os.utime(hidden, (_FIRST_MTIME + file, _FIRST_MTIME + file))
@@ -152,7 +152,7 @@ _ACCOMPANYING = (
     Kind.DRIVER_KILLED,
 )
 _FURTHER = 0.35
-"""How many of the runs have another fault beside that of their kind."""
+"""Fraction of the runs with a second fault besides that of their kind."""
 _NAP_MS = 12
 _UNLISTED_TIMEOUT_MS = 60_000
 _MANY_ROWS = (45, 80, 110)
@@ -163,7 +163,7 @@ _ROWS = (0, 1, 3, 30, 70, 150)
 class Fault:
     """`action` runs when `stop` is reached, on broker `node` if any, for `seconds` seconds.
 
-    One that is `optional` may find that no process comes to its step.
+    If it is `optional`, its step need not be reached.
     """
 
     stop: Stop
@@ -189,7 +189,7 @@ class Plan:
     faults: tuple[Fault, ...]
     timeout_ms: int | None
     bug: str = ""
-    """What is planted into the sink, see `seam.bugs`."""
+    """Bug planted into the sink, see `injection.bugs`."""
 
     @property
     def nodes(self) -> int:

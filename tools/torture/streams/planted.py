@@ -31,7 +31,7 @@ class Planted:
     steps: tuple[Stop, ...]
     signs: tuple[str, ...]
     actions: tuple[Action, ...] = ()
-    """What is done at the steps, where it is not what the kind says."""
+    """Action at the steps, if it differs from that of the kind."""
 
     def plan(self) -> Plan:
         """Return a small, deterministic plan."""

@@ -40,7 +40,7 @@ _STABLE_S = 60.0
 _OPTIONS = {
     "kafka.request.timeout.ms": "3000",
     "kafka.delivery.timeout.ms": "120000",
-    "kafka.max.block.ms": "120000",  # A step may last until another driver has started.
+    "kafka.max.block.ms": "120000",  # A step can be held until another driver has started.
     "kafka.reconnect.backoff.max.ms": "300",
     "kafka.linger.ms": "0",
 }
@@ -102,7 +102,7 @@ def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Resu
     _link_run_folder(drivers, folder)
     try:
         _run(cluster, drivers, result, folder)
-    except Exception:  # noqa: BLE001 - it belongs into the ledger
+    except Exception:  # noqa: BLE001 - the ledger records it
         result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
     finally:
         cluster.heal()
@@ -140,8 +140,8 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
     try:
         supervisor.run(_TIMEOUT_S)
         cluster.heal()
-        # What may be left of killed attempts is cleared away by a batch to which nothing happens;
-        # a job is started once more by a scheduler that does not know that it has succeeded.
+        # A batch without faults cleans up after killed attempts;
+        # a job is started again, as by a scheduler that does not know that it has succeeded.
         if not supervisor.is_torn:
             if not plan.job:
                 source.write(folder / "input", [last])

@@ -41,12 +41,12 @@ class Stage:
         self._folder = folder
         self.spec = spec
         self.running: list[Driver] = []
-        """Those whose stream has neither ended nor failed, the oldest first."""
+        """Drivers whose stream has neither ended nor failed, oldest first."""
         self.used: list[Driver] = []
-        """Those of this run that live."""
+        """Live drivers of this run."""
         self.starts = 0
         self.ended = 0.0
-        """When a driver last said that the stream has come to its end; 0 when none has."""
+        """Time when a driver last reported the end of the stream, or 0."""
         self.failures: list[str] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
 
@@ -60,7 +60,7 @@ class Stage:
         """Start the stream on its checkpoint, with an idle driver if there is one.
 
         Raises:
-            StuckError: it was started too often.
+            StuckError: the stream was started too often.
         """
         if self.starts >= _MAX_STARTS:
             raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
@@ -112,7 +112,7 @@ class Stage:
         self.used.append(driver)
         return driver
 
-    # Time.
+    # Scheduled calls and the trace.
 
     @property
     def has_pending_calls(self) -> bool:
@@ -219,7 +219,7 @@ class Stops:
 def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
     """Return the ID pattern of the stop's batch after the prefix, and the number of the match.
 
-    The shared transactions of a stream's batches have one id: they are told apart by their order.
+    The shared transactions of a stream's batches have the same ID and are distinguished by order.
     """
     batch = stop.batch
     if sink in SHARED:
@@ -257,8 +257,8 @@ class Supervisor:
         """Run until a driver has finished the stream and all others are idle.
 
         Raises:
-            StuckError: no step is reached for so many seconds, steps are reached without end, or
-                the stream is started more often than faults can be the reason for.
+            StuckError: no step is reached for a long time, the stream never finishes, or
+                the stream is restarted more often than the faults explain.
         """
         stage = self.stage
         stage.ended = 0.0

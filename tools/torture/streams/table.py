@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 OK, TORN = "ok", "torn"
-"""What a run ends with: all is as it must be, or a batch is torn, as it must be, and it is told."""
+"""Outcomes of a good run: no violation, or a batch that was torn as planned and detected."""
 
 
 def latest(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
 """Fault injection that every Python process of a run loads at start; it stops at named steps.
 
-`sitecustomize` is found through PYTHONPATH; nothing in the package refers to it.
+`sitecustomize` is loaded through PYTHONPATH; the package does not refer to it.
 """

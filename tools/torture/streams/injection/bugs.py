@@ -1,9 +1,9 @@
 """Bugs that the harness must find: patches applied to the sink in every process of a run.
 
-They are there from the beginning, and take effect in runs that have the bug.
+The patches are always installed, and take effect only in runs with the bug.
 
-What is not known until the sink is loaded is imported where it is needed, as this module is loaded
-at every process's start.
+Modules of the sink are imported inside functions, because this module is loaded at the start of
+every process, before the sink.
 """
 
 from __future__ import annotations

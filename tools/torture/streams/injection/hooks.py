@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 _WRITER = "spark_kafka_sink.spark.writer"
 _SESSION = "spark_kafka_sink.producer.session"
 TASK, JOB = "task", "job"
-"""Scopes that are no argument's name."""
+"""Scopes that are not names of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """`before` and `after`: steps at the start and end of a call of `module`'s `function`.
 
-    `scope`: how the micro-batch is known from here on: by the task, or by the argument `batchId`;
-    jobs have none. `detail`: what of its first argument goes into the trace.
+    `scope`: how to identify the micro-batch within the call: by the task, or by the argument
+    `batchId`; jobs have none. `detail`: the part of the first argument to add to the trace.
     """
 
     module: str
@@ -96,11 +96,11 @@ POINTS = (
 
 
 CONTROL = "TORTURE_EOS_CONTROL"
-"""The environment variable with the folder in which `run` leads to the folder of the run."""
+"""Environment variable with the folder in which `run` is a link to the folder of the run."""
 BUG = "bug"
-"""The file in the folder of the run that names a bug, where the run has one."""
+"""File in the folder of the run that names the run's bug, if any."""
 RAISE = "raise"
-"""What a `stop-N.go` says that makes the step fail."""
+"""Content of a `stop-N.go` file that makes the step fail."""
 _POLL_S = 0.005
 
 
@@ -149,7 +149,7 @@ class Reporter:
         """Log a step with a detail, and wait if it is a stop.
 
         Raises:
-            StepError: the harness wants it.
+            StepError: the harness makes the step fail.
         """
         try:
             run = self._run.resolve(strict=True)

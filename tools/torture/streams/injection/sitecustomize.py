@@ -4,6 +4,6 @@ import sys
 
 from tools.torture.streams.injection.hooks import install
 
-# What Spark puts there is compiled again by each process; installed, pyspark is compiled already.
+# Each process would recompile Spark's archives; the installed pyspark is already compiled.
 sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
 install()
