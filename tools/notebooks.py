@@ -1,7 +1,7 @@
 """Run every notebook and save its outputs: `python -m tools.notebooks`.
 
-A test checks the saved outputs: their kinds and their texts without numbers must be those of a new
-run, and they must not contain anything of the machine that made them.
+A test checks the saved outputs: their kinds and their texts without numbers must equal those of a
+new run, and they must not contain machine-specific values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 VARIES = "varies"
-"""Tag of a cell whose words are not the same in every run, such as advice on how fast it was."""
+"""Tag of a cell whose text varies between runs, such as advice that depends on speed."""
 _NUMBER = re.compile(r"\d[\d,.]*(?:e[+-]?\d+)?")
 _RULE = re.compile(r"[ \t]+|-{2,}")
 _UNIT = re.compile(r"# [kMG]?B\b")
@@ -74,7 +74,7 @@ def _shape(cell: NotebookNode, output: NotebookNode) -> OutputShape:
 
 
 LARGEST = 500_000
-"""Bytes of a notebook's file."""
+"""Maximum size of a notebook file in bytes."""
 _PATH = re.compile(r"(?<![\w.:/<])/(?:home|root|Users|tmp|work|var|usr|opt|private|mnt)/[\w./-]*")
 _ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}\b")
 
@@ -132,20 +132,20 @@ def _joined(outputs: list[Any]) -> Iterator[Any]:
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""A JVM that lives for a minute spends most of it on compiling otherwise."""
+"""Java option to compile less, which otherwise dominates a JVM's first minute."""
 
 
 def execute(path: Path) -> NotebookNode:
     """Return the notebook with the outputs of this run.
 
     Raises:
-        CellExecutionError: a cell has failed, with its traceback.
+        CellExecutionError: a cell failed; the message contains its traceback.
     """
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
         notebook, timeout=600, startup_timeout=300, kernel_name="python3", record_timing=False
     )
-    # Spark and pandas leave nothing in the checkout; a checkout that is not installed is found.
+    # Keep files of Spark and pandas out of the checkout, and find a checkout that is not installed.
     search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "JDK_JAVA_OPTIONS": _QUICK, "PYTHONPATH": search}
     with tempfile.TemporaryDirectory() as folder:

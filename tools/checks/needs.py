@@ -19,12 +19,12 @@ DEBIAN_PACKAGES = {
     "krb5kdc": "krb5-kdc",
     "kadmin.local": "krb5-admin-server",
     "kinit": "krb5-user",
-    # With these gssapi is compiled.
+    # These packages are needed to compile gssapi.
     "gcc": "build-essential",
     "krb5-config": "libkrb5-dev",
     "python3-config": "python3-dev",
 }
-"""Command to the Debian package that brings it."""
+"""Map from command to the Debian package that provides it."""
 
 
 def find_java() -> str | None:
@@ -59,7 +59,7 @@ def debian_problem() -> str | None:
 
 
 def _missing() -> list[str]:
-    # Users' paths may lack the folder where Debian keeps what runs as a service.
+    # Debian's folder for service programs might be missing from users' paths.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
     packages = DEBIAN_PACKAGES.items()
     return [package for command, package in packages if not shutil.which(command, path=path)]

@@ -1,7 +1,7 @@
 """Run third-party clients against the embedded broker: `python -m tools.compat.client_matrix`.
 
-Writes a table into docs/compatibility.md unless it is told `--dry`. Words as arguments choose
-clients by their names; then nothing is written. The exit status is 1 when something fails.
+Writes a table into docs/compatibility.md unless `--dry` is given. Words as arguments select
+clients by name; then nothing is written. The exit status is 1 if a check fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compare the embedded broker with a real Kafka: `python -m tools.compat.compare_brokers`.
 
-Lists every difference, and writes the list into docs/compatibility.md unless it is told `--dry`.
-Words as arguments choose the scenarios whose names hold one of them; then nothing is written.
+Lists every difference, and writes the list into docs/compatibility.md unless `--dry` is given.
+Words as arguments select scenarios whose names contain one of them; then nothing is written.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 SETTINGS = {"auto.create.topics.enable": "false"}
-"""As the embedded broker's defaults."""
+"""Settings of the real Kafka that match the embedded broker's defaults."""
 
 
 if __name__ == "__main__":

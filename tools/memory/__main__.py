@@ -1,7 +1,7 @@
 """Measure a worker's peak memory: `python -m tools.memory [--scale N] [--docs]`.
 
-Each is one task of a Spark of its own; 10 GB go to a real Kafka, whose topic keeps 2 GB. Ends with
-1 where a worker held more than 200 MB beside buffer.memory.
+Each write is one task in a new Spark; 10 GB go to a real Kafka, whose topic keeps 2 GB. Exits with
+status 1 if a worker used more than 200 MB besides buffer.memory.
 """
 
 from __future__ import annotations

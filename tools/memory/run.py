@@ -1,6 +1,6 @@
 """Writes whose memory is measured, the brokers they use, and the table of results.
 
-Each case runs in a Spark of its own. Slow and stalling brokers keep the buffer full.
+Each case runs in a new Spark. Slow and stalling brokers keep the buffer full.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 MB = 1_000_000
 OVERHEAD = 200 * MB
-"""Bytes that a worker may hold beside buffer.memory."""
+"""Bytes that a worker may use besides buffer.memory."""
 ARROW_BATCH = 4 * MIB
-"""What conf/spark-defaults.conf sets for `ARROW_BYTES`."""
+"""Value of `ARROW_BYTES` in conf/spark-defaults.conf."""
 SPARKS_ARROW_BATCH = 64 * MIB
-"""Spark's own."""
+"""Spark's default."""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ARROW_BATCHES = 2
-"""PySpark holds the batch that is being written while it reads the next one."""
+"""Number of batches that PySpark holds: it reads the next one while one is written."""
 
 
 class Broker(StrEnum):
@@ -44,9 +44,9 @@ class Broker(StrEnum):
 
     KAFKA = "Kafka"
     SLOW = "slow"
-    """Takes less than Spark hands over: the buffer is full all the time."""
+    """Accepts data more slowly than Spark delivers it, so that the buffer is always full."""
     STALLING = "stalls"
-    """Takes all that it can, but stands still for seconds at a time, and the buffer fills up."""
+    """Accepts data at full speed, but stalls for seconds at a time, so that the buffer fills."""
 
 
 class Rows(StrEnum):
@@ -115,7 +115,7 @@ def _text(size: int) -> str:
 _ZSTD = {"kafka.compression.type": "zstd"}
 _GB = 1_000 * MB
 _LARGEST = 1_048_000
-"""With what Kafka adds, as large a row as max.request.size allows by default."""
+"""The largest row that the default max.request.size allows, with Kafka's overhead."""
 CASES = (
     Case(size=10 * _GB, broker=Broker.KAFKA),
     Case(size=2 * _GB, broker=Broker.STALLING),
@@ -135,10 +135,10 @@ CASES = (
 
 
 SLOW_RATE = 60 * MB
-"""Bytes a second that a slow broker takes."""
+"""Bytes per second that a slow broker accepts."""
 _FAST_RATE = 2_000 * MB
 _RUNS_FOR, _STANDS_FOR = 2.0, 4.0
-"""Seconds that a stalling broker takes records, and that it stands still."""
+"""Seconds for which a stalling broker accepts records, and for which it stalls."""
 TOPIC = "memory"
 _KAFKA = {
     "log.segment.delete.delay.ms": "500",
@@ -146,7 +146,7 @@ _KAFKA = {
     "auto.create.topics.enable": "false",
 }
 _KEPT = 2_000 * MB
-"""Bytes that a topic of a real Kafka holds: what is older goes."""
+"""Size limit of a topic of a real Kafka in bytes; older records are deleted."""
 
 
 @contextmanager
@@ -204,8 +204,8 @@ class WriteFailedError(RuntimeError):
 class Reading:
     """Measurements of one write, in bytes and seconds.
 
-    `idle` is the worker's peak after a write of one row, `peak` after the measured one; `charged`
-    the most that buffer.memory held, `persisted` how many rows were acknowledged.
+    `idle` is the worker's peak after a write of one row, `peak` after the measured write; `charged`
+    the peak use of buffer.memory, `persisted` the number of acknowledged rows.
     """
 
     idle: int

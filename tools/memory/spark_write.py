@@ -1,8 +1,8 @@
 """Measure one write in its own Spark: `python -m tools.memory.spark_write ORDER`.
 
 ORDER is a JSON object with `columns`, `count`, `options` and `conf`. Prints one line of JSON, the
-fields of a `Reading`. The first write is of one row, so that the worker has imported all that it
-will need; Spark keeps it for the second, whose peak is then read from /proc.
+fields of a `Reading`. The first write is of one row, so that the worker has imported all modules
+that it needs; Spark reuses the worker for the second write, whose peak is then read from /proc.
 """
 
 from __future__ import annotations

@@ -40,13 +40,13 @@ class SessionCost:
     persisted: int
     partitions: int
     connections: int
-    """That it opened, the one to a bootstrap server among them."""
+    """Connections that it opened, including the one to a bootstrap server."""
     most_connections: int
-    """To one broker by its id; a bootstrap server has one of its own."""
+    """Connections to one broker by its ID; the one to a bootstrap server is separate."""
     requests: int
     cpu_seconds: float
     memory: int
-    """Bytes that the process has grown by, with the session still open."""
+    """Memory growth of the process in bytes, with the session still open."""
 
 
 def write(bootstrap_servers: str, rows: int) -> SessionCost:

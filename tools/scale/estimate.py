@@ -15,9 +15,9 @@ class Linear:
 
     fixed: float
     partition: float
-    """For each partition that the task has written to."""
+    """Cost for each partition that the task writes to."""
     broker: float
-    """For each broker that it was connected to."""
+    """Cost for each broker that it connects to."""
 
     def at(self, partitions: float, brokers: float) -> float:
         """Return the cost of one task."""
@@ -29,29 +29,29 @@ class Costs:
     """Unit costs measured by `tools.scale.measure`; the last ones are those of a Kafka broker."""
 
     message_bytes: Linear
-    """A task's commit message, as Spark's driver holds it."""
+    """Bytes of a task's commit message, as Spark's driver stores it."""
     transaction_bytes: float
-    """More of it with exactly-once."""
+    """Additional bytes of the message with exactly-once."""
     merge_seconds: Linear
-    """Unpacking a message and adding it up."""
+    """Seconds to unpickle and merge a message."""
     result_seconds: float
-    """With exactly-once: the partitions that the decision names of one task."""
+    """With exactly-once: seconds to collect the partitions of a task for the decision."""
     describe_seconds: Linear
-    """Decoding what a coordinator says of one transaction."""
+    """Seconds to decode a coordinator's description of one transaction."""
     describe_bytes: Linear
     decision_bytes: Linear
-    """One transaction in the decision; of a partition that it names."""
+    """Bytes of one transaction in the decision, and of each partition that it lists."""
     decision_seconds: Linear
     end_seconds: float = 0.000_17
-    """EndTxn of one of many transactions: `make bench`, docs/benchmarks.md."""
+    """Seconds of EndTxn for one of many transactions; see `make bench`, docs/benchmarks.md."""
     metadata_bytes: Linear
-    """A Metadata response."""
+    """Bytes of a Metadata response."""
     metadata_seconds: Linear
     producer_state_bytes: int = 300
     """Assumed: a ProducerStateEntry with a batch or two, its map entry and key, in a broker's heap.
     """
     marker_seconds: float = 0.000_05
-    """Assumed: a leader's work on the marker that ends a transaction in one partition."""
+    """Assumed seconds that a leader takes to write a transaction marker to one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +60,15 @@ class Workload:
 
     tasks: int
     slots: int
-    """Tasks at once, each in a Python worker that is used again for the next."""
+    """Concurrent tasks, each in a Python worker that is reused for the next task."""
     partitions: int
     brokers: int
     rows: int
-    """Of one task."""
+    """Rows of one task."""
     row_bytes: int = 200
-    """A record in Kafka, uncompressed."""
+    """Uncompressed bytes of a record in Kafka."""
     task_seconds: float = 2.0
-    """Time of one task, for the rates."""
+    """Seconds of one task, for the rates."""
     replicas: int = 3
     exactly_once: bool = False
 
@@ -119,7 +119,7 @@ _SIZES = (
 WORKLOADS = tuple(
     replace(size, exactly_once=exactly_once) for exactly_once in (False, True) for size in _SIZES
 )
-"""Those of docs/scale.md."""
+"""Workloads of docs/scale.md."""
 
 
 _MIB: Final = 1 << 20
@@ -132,9 +132,9 @@ class Limit:
     field: str
     what: str
     source: str
-    """Whose limit it is."""
+    """Origin of the limit."""
     setting: str
-    """What moves it."""
+    """Setting that changes the figure or the limit."""
     most: float
 
     def share(self, estimate: Estimate) -> float:
@@ -220,12 +220,12 @@ def first(estimate: Estimate) -> Limit:
 
 _METADATA_MAX_AGE_S: Final = 300
 _COORDINATOR_APPENDS: Final = 3
-"""Of a transaction, beside one for each request that brings it to new partitions: its producer id,
-the decision of its end, and that it has ended."""
+"""Appends of a transaction, besides one for each request that adds partitions: its producer ID,
+the decision to end it, and its completion."""
 _BATCH_HEADER: Final = 61
 _BATCH_SIZE: Final = 1 << 20
 _PYTHON_BYTES: Final = 150_000_000
-"""A Python process with this package, Arrow and PySpark."""
+"""Memory of a Python process with this package, Arrow and PySpark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,35 +236,35 @@ class Estimate:
     """Partitions that a task writes to."""
     batch_records: float
     batch_bytes: float
-    """With its header."""
+    """Bytes of a batch with its header."""
     request_bytes: float
     requests_per_broker: float
     """A second."""
     connections_per_broker: float
-    """At once, and in all, as workers keep theirs."""
+    """Connections per broker; workers keep theirs open."""
     producer_states_per_broker: float
-    """That a broker remembers when the write is done, its replicas included."""
+    """Producer states that a broker keeps after the write, including those of replicas."""
     producer_state_bytes: float
-    """Of one broker's heap."""
+    """Bytes of producer states in one broker's heap."""
     metadata_bytes: float
-    """A second, of all brokers together, once the write has begun."""
+    """Bytes per second of all brokers together, during the write."""
     driver_bytes: float
-    """Commit messages that Spark's driver holds before the commit."""
+    """Bytes of commit messages that Spark's driver stores before the commit."""
     commit_memory: float
-    """Of the Python process that commits."""
+    """Memory of the Python process that commits."""
     commit_seconds: float
-    """Its time: messages added up, transactions described twice, decided and ended."""
+    """CPU seconds to merge messages, describe transactions twice, decide, and end them."""
     describe_seconds: float
-    """Of it the second look at the transactions, which must end within 5 s."""
+    """Seconds of the second check of the transactions, which must end within 5 s."""
     decision_bytes: float
     decision_seconds: float
-    """Until the decision is encoded, within the driver's transaction of 15 s."""
+    """Seconds until the decision is encoded, within the driver's transaction of 15 s."""
     markers_per_broker: float
-    """That end the transactions in their partitions."""
+    """Markers that a broker writes to end the transactions in their partitions."""
     marker_seconds: float
-    """Until the last of them is written, and read_committed readers see all rows."""
+    """Seconds until the last marker is written and read_committed readers see all rows."""
     coordinator_appends: float
-    """A second, to the transaction state logs of all brokers."""
+    """Appends per second to the transaction state logs of all brokers."""
 
 
 def estimate(workload: Workload, costs: Costs) -> Estimate:
@@ -272,7 +272,7 @@ def estimate(workload: Workload, costs: Costs) -> Estimate:
     size = workload
     written = size.task_partitions, size.worker_connections
     batches = size.task_partitions * max(1.0, _payload(size) / size.task_partitions / _BATCH_SIZE)
-    # A request has one batch of a partition at most.
+    # A request has at most one batch per partition.
     room = min(LARGEST_REQUEST, _BATCH_SIZE * size.task_partitions / size.task_brokers)
     requests = max(size.task_brokers, _payload(size) / room)
     states = (
@@ -313,10 +313,10 @@ class _Ending:
     """Costs of ending the tasks' transactions."""
 
     seconds: float = 0.0
-    """Of the driver, all together."""
+    """CPU seconds of the driver in total."""
     describe_seconds: float = 0.0
     describe_bytes: float = 0.0
-    """Of all descriptions, which the driver holds at once."""
+    """Bytes of all descriptions, which the driver holds at the same time."""
     decision_bytes: float = 0.0
     decision_seconds: float = 0.0
     markers: float = 0.0

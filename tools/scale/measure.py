@@ -163,7 +163,7 @@ def measure() -> Costs:
 def merged(tasks: int, partitions: int, brokers: int) -> tuple[int, float]:
     """Return the bytes of `tasks` messages, and the driver's CPU seconds to merge them.
 
-    There are up to 100 different ones; each is unpickled for itself, as the driver does.
+    There are up to 100 different messages; each is unpickled separately, as in the driver.
     """
     pickled = [
         pickle.dumps(delivery_message(task, partitions, brokers))

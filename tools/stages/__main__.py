@@ -1,7 +1,7 @@
 """Measure the cost of each stage of a write: `python -m tools.stages [--docs]`.
 
-Keyed events from Parquet go into a real Kafka, `local[1]` and a warm session, with the clock and
-without it in turn.
+Keyed events from Parquet are written to a real Kafka, with `local[1]` and a warm session, with the
+clock and without it, in turn.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Worker:
     name: str
     module: str
     sink: tuple[str, ...]
-    """The modules of this package that lead to all others; see tests/unit/test_package.py."""
+    """Modules of this package that import all others; see tests/unit/test_package.py."""
     arrow: bool = False
     pandas: bool = False
-    """pyarrow imports it, where it is installed, when PySpark packs the answer of a task."""
+    """Imported by pyarrow, if installed, when PySpark serializes the result of a task."""
 
     def steps(self) -> list[tuple[str, ...]]:
         """Return the modules by step, in the order of `_STEPS`."""
@@ -132,7 +132,7 @@ def measure(records: int, rounds: int) -> list[tuple[dict[str, Any], dict[str, A
                 _write(spark, kafka.bootstrap_servers, records, timed=timed)
                 for timed in (True, False)
             ]
-            if number:  # the first one warms up
+            if number:  # The first round is a warm-up.
                 found.append((answers[0], answers[1]))
     return found
 

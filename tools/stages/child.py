@@ -177,9 +177,9 @@ def install(clock: StageClock) -> None:
 
 NAME = "stages-of-kafkaprod"
 FOLDER = "KAFKAPROD_STAGES"
-"""The variable that names the folder; workers inherit it."""
+"""Environment variable with the folder; workers inherit it."""
 _CLOCK: list[StageClock] = []
-"""This worker's, once it has run a task."""
+"""The worker's clock, after its first task started."""
 
 
 class StagedDataSource(KafkaProdDataSource):

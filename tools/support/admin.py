@@ -56,7 +56,7 @@ class Admin:
     def create_topics(self, *topics: NewTopic) -> None:
         """Create topics and wait until every partition's leader serves them.
 
-        Metadata names a leader before it serves; Java's producer may hang on a topic in between.
+        Metadata lists a leader before it serves; until then, Java's producer can hang on the topic.
         """
         client = self.client()
         for created in client.create_topics(list(topics)).values():

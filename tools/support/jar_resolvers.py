@@ -33,7 +33,7 @@ for uri in sys.argv[2:]:
     jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(jvm.java.net.URI(uri))
 gateway.shutdown()
 """
-# Spark's resolver leaves the Scala library out, whoever asks for it; Ivy itself does not.
+# Spark's resolver always omits the Scala library; Ivy itself does not.
 _IVY = """
 import shutil
 import sys
@@ -92,7 +92,7 @@ def by_spark(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
         if prefixed.is_file():
             prefixed.rename(into / name)
         for other in into.glob(f"{organisation}_{artifact}-[0-9]*.jar"):
-            other.unlink()  # a dependency of another one asks for another version
+            other.unlink()  # A dependency of another archive requires a different version.
     if transitive and not scala:
         _copy_scala(into)
 

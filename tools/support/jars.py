@@ -1,7 +1,7 @@
 """Java archives of a real Kafka and of Spark's own Kafka sink, cached in ``.cache/``.
 
-``python -m tools.support.jars`` fills the cache. Maven fetches where it is on the path,
-Spark's own resolver otherwise; which registry they ask is their configuration, not ours.
+``python -m tools.support.jars`` fills the cache. Maven downloads the archives if it is on the path,
+Spark's own resolver otherwise; their own configuration determines the registry.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ KAFKA = JarSet(
     least=80,
 )
 OLD_KAFKA = {
-    # Its own ZooKeeper client, 3.4.13, can't read addresses as Java 14 and later write them.
+    # Its own ZooKeeper client, 3.4.13, cannot parse addresses formatted by Java 14 and later.
     "2.1.1": JarSet(
         name="kafka-2.1.1",
         coordinates=(
@@ -107,8 +107,8 @@ OLD_KAFKA = {
         least=50,
     ),
 }
-"""Releases before 4.0 by number; each with the ZooKeeper that it was made for, but for 2.1.1."""
-# One set serves every tested pyspark: the sink's classes of 4.1 also load in later 4.x.
+"""Releases before 4.0 by number, each with its own version of ZooKeeper except 2.1.1."""
+# One set works with every tested pyspark: the sink's classes of 4.1 also load in later 4.x.
 SPARK_SINK = JarSet(
     name="spark-sql-kafka-4.1.0",
     coordinates=(
@@ -126,7 +126,7 @@ def ensure(jars: JarSet, resolver: Resolver = Resolver.AUTO) -> JarSet:
     """Download `jars` unless complete; safe to call from several processes at once.
 
     Raises:
-        JarsError: no resolver is at hand, it failed, or archives are missing or damaged.
+        JarsError: no resolver is installed, it failed, or archives are missing or damaged.
     """
     with _locked(jars):
         if _complete(jars):

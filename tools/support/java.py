@@ -49,7 +49,7 @@ def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:
     """Run a Kafka tool and return its standard output.
 
     Raises:
-        JavaError: it exits with another status than 0.
+        JavaError: it exits with a status other than 0.
     """
     done = subprocess.run(
         command(main, arguments),

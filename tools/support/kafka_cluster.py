@@ -38,9 +38,9 @@ _READY_S = 180
 class Cluster(ABC):
     """Kafka nodes on loopback with their files in `folder`.
 
-    `with` starts them, waits until every broker answers Metadata, and leaves neither process nor
-    file behind. Start them from a thread that outlives them: the kernel kills the nodes when that
-    thread ends.
+    `with` starts them, waits until every broker responds to Metadata, and on exit removes all
+    processes and files. Start them from a thread that outlives them: the kernel kills the nodes
+    when that thread ends.
     """
 
     def __init__(self, folder: Path, nodes: Sequence[KafkaNode]) -> None:
@@ -99,7 +99,7 @@ class Cluster(ABC):
         """Restart stopped nodes and wait until all nodes are ready; try twice.
 
         Raises:
-            NodeError: it has failed again.
+            NodeError: a node failed again.
         """
         try:
             self._run_all()
@@ -147,7 +147,7 @@ def run_until_signal(cluster: Cluster) -> None:
 
 
 _HEAP_MIB = 384
-# Tests run side by side on few cores: compile quickly rather than well.
+# Tests run concurrently on few cores: prefer quick compilation to optimized code.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
@@ -179,7 +179,7 @@ def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, st
 class KafkaCluster(Cluster):
     """A KRaft cluster of combined broker and controller nodes; `config` adds server properties.
 
-    Its processes start quickly; one that is to be measured takes other `java_options`.
+    The default `java_options` start processes quickly; use others for measurements.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class ZooKeeperCluster(Cluster):
         }
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
-        # Its beans for log4j need classes that the logging library of today has no more.
+        # Its log4j beans need classes that the current logging library no longer has.
         options = (*QUICK, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")
         line = command(_ZOOKEEPER, [str(properties)], options, self._jars)
         with (self.folder / "zookeeper.log").open("ab") as log:

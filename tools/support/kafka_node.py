@@ -58,8 +58,8 @@ appender.out.name=out
 appender.out.layout.type=PatternLayout
 appender.out.layout.pattern=[%d] %p %m (%c)%n
 """
-# Below the range that outgoing connections take their ports from: a stopped node finds its own
-# ports free when it comes back.
+# These are below the range of ephemeral ports, so that a stopped node's
+# ports are still free when it restarts.
 _PORTS = (20_000, 32_000)
 _STOP_S = 40
 _UP_S = 180
@@ -72,7 +72,7 @@ class NodeError(RuntimeError):
 class _PortLocks:
     """Ports picked by test processes: a locked byte of one file for each, until the process ends.
 
-    Others must not pick a port between the moment that it is found free and its server's start.
+    Other processes must not pick a port after it was found free and before its server starts.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class KafkaNode:
     java_options: tuple[str, ...] = ()
     jars: JarSet = KAFKA
     scram: tuple[str, ...] = ()
-    """Users to format the storage with, as StorageTool's --add-scram takes them."""
+    """Users to create when formatting, in the syntax of StorageTool's --add-scram."""
     process: subprocess.Popen[bytes] | None = None
 
     @property

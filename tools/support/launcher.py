@@ -1,7 +1,7 @@
 """Exec a command that the kernel kills when the parent dies: launcher.py PID COMMAND.
 
-A killed test process can't clean up after itself. Only Linux can do this; elsewhere the command
-just runs, and clean-up is left to the context managers.
+A killed test process cannot clean up. Only Linux supports this signal; on other systems the command
+just runs, and only the context managers clean up.
 """
 
 from __future__ import annotations

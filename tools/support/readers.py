@@ -1,8 +1,8 @@
 """Independent clients that read a whole topic into the same list of records.
 
-All read what is in the topic at the call, from the first offset to the last, and return it sorted
-by partition and offset. Kafka's console consumer and DumpLogSegments print text: with them keys and
-values must be UTF-8.
+All readers return the records in the topic at the time of the call, from first to last offset,
+sorted by partition and offset. Kafka's console consumer and DumpLogSegments print text: for them,
+keys and values must be UTF-8.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def count(bootstrap_servers: str, topic: str) -> int:
 def await_count(bootstrap_servers: str, topic: str, wanted: int) -> None:
     """Wait until `wanted` offsets are readable.
 
-    A write that is not acknowledged by all replicas ends before readers see its records.
+    A write that does not wait for all replicas ends before readers see its records.
     """
     deadline = time.monotonic() + _TIMEOUT_S
     while (found := count(bootstrap_servers, topic)) < wanted:
@@ -83,7 +83,7 @@ def await_count(bootstrap_servers: str, topic: str, wanted: int) -> None:
 
 
 _TIMEOUT_S = 60
-# Framing for kcat: lengths before bytes, and an end that no test writes into a header.
+# Framing for kcat: lengths before bytes, and an end marker that no test writes into a header.
 _KCAT_END = b"<end-of-record>"
 _KCAT_FORMAT = f"%p %o %T %K %S\\n%k%s%h{_KCAT_END.decode()}"
 
@@ -95,7 +95,7 @@ def by_confluent(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:
         "group.id": "by-confluent",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        "fetch.wait.max.ms": 10,  # The end of a partition is told by a fetch that brings nothing.
+        "fetch.wait.max.ms": 10,  # An empty fetch marks the end of a partition.
         "check.crcs": True,
     }
     consumer = Consumer(settings)
@@ -195,7 +195,7 @@ def by_kcat(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:
     """Read with Debian's kcat.
 
     Keys and values may be any bytes. kcat prints headers as text without lengths: their values
-    must be free of ``,`` and ``=``, and a null header value comes back as None only if it isn't
+    must not contain ``,`` or ``=``, and a null header value is returned as None only if it is not
     the word NULL.
     """
     kcat = shutil.which("kcat")

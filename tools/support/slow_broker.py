@@ -2,8 +2,8 @@
 
     python -m tools.support.slow_broker PARTITIONS BYTES_PER_SECOND
 
-Prints its port. A real broker would need disk for what the test sends, and its speed would be
-whatever the machine has left.
+Prints its port. A real broker would need disk space for the records, and its speed would
+depend on the load of the machine.
 """
 
 from __future__ import annotations

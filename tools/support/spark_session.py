@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KRB5_CONFIG = "KRB5_CONFIG"
-"""The environment variable that names Kerberos's file, to Python's library at least."""
+"""Environment variable with the path of Kerberos's file, used by Python's library."""
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 

@@ -1,8 +1,8 @@
 """Run the core without Spark, at full speed or at a fixed rate: `...core.ours JOB`.
 
 At a fixed rate a burst of rows is due every few milliseconds and goes to one partition, the next
-burst to the next. Latency counts from when a record was due to its acknowledgement, so that a waits
-of a producer that blocks or falls behind are included. The options `bench.*` belong to the
+burst to the next. Latency is measured from a record's due time to its acknowledgement, so that
+waits of a producer that blocks or falls behind are included. The options `bench.*` belong to the
 benchmark, as in `librdkafka_bench.c`.
 """
 

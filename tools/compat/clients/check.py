@@ -25,7 +25,7 @@ class Task(StrEnum):
 
 
 Check: TypeAlias = Callable[[str], None]
-"""Does a task at the broker with these addresses; raises when it does not work."""
+"""Function that does a task with the broker at these addresses; raises if it fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def expect(found: object, wanted: object) -> None:
     """Raise AssertionError unless both values are equal.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: the values differ.
     """
     if found != wanted:
         raise AssertionError(f"found {str(found)[:200]}, not {str(wanted)[:200]}")

@@ -1,6 +1,6 @@
 """Batches with a valid header and invalid records: one flaw each, in every codec.
 
-The records are written by hand, field by field, so that each field can be wrong alone. Source of
+The records are encoded field by field, so that each field can be invalid by itself. Source of
 the layout: Kafka's ``DefaultRecord``.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
 WITH_FLAWS = (Codec.NONE, Codec.GZIP, Codec.ZSTD)
-"""Kafka has one way of checking plain records and one for all the compressed ones."""
+"""Codecs to test: Kafka validates plain and compressed records with different code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Raw:
 class Body:
     """A batch of two records, the second of which is `second`, and its surroundings.
 
-    `count` is what the header says; `behind` follows the last record; `change` is done to the
+    `count` is the count in the header; `behind` follows the last record; `change` is applied to the
     compressed bytes.
     """
 

@@ -44,7 +44,7 @@ class World:
         self.topic = topic
         self.seen: dict[str, Any] = {}
         self.last: Any = None
-        """The last answer as it came, None where there was none."""
+        """The last response as received, or None."""
         self._servers = bootstrap_servers
         self.client = RawClient(bootstrap_servers)
         self.client.socket.settimeout(SOCKET_SECONDS)
@@ -138,7 +138,7 @@ def run(scenario: Scenario, bootstrap_servers: str, number: int) -> dict[str, An
     world = World(bootstrap_servers, f"compared-{number:04}")
     try:
         scenario.play(world)
-    except Exception as error:  # noqa: BLE001 - it shows up as a difference
+    except Exception as error:  # noqa: BLE001 - reported as a difference
         world.seen["raised"] = f"{type(error).__name__}: {error}"
     finally:
         world.close()

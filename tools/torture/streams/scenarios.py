@@ -10,9 +10,9 @@ from typing import Any
 class Step(StrEnum):
     """A step in the processing of a micro-batch.
 
-    Those of `LOG` are seen by the harness in the topic, whichever sink writes, `END_TXN` on
-    the way to the broker; all others are reached by a Python process, which waits there until the
-    harness lets it go on.
+    The harness detects those of `LOG` in the topic, for any sink, and `END_TXN` on
+    the way to the broker; all others are reached by a Python process, which waits until the
+    harness releases it.
     """
 
     LOG_HALF = "log.half"
@@ -23,16 +23,16 @@ class Step(StrEnum):
     BEGINNING = "plan.beginning"
     """Before InitProducerId of the transaction that all tasks share."""
     BEGUN = "plan.begun"
-    """After it, before the decision log is read behind the fence."""
+    """After InitProducerId, before the fenced read of the decision log."""
     PLANNED = "plan.writer"
-    """The writer of a micro-batch was made, its tasks have not begun."""
+    """The writer of a micro-batch exists, but its tasks have not started."""
     TASK_BEGUN = "task.begun"
     TASK_APPENDED = "task.appended"
     """Between two Arrow batches."""
     TASK_FLUSHED = "task.flushed"
     """After the last acknowledgement."""
     TASK_ENDED = "task.ended"
-    """The commit message is about to go back."""
+    """Before the task returns its commit message."""
     COMMIT_BEGUN = "commit.begun"
     COMMIT_ENDED = "commit.ended"
     """Before Spark's own commit log."""
@@ -40,21 +40,21 @@ class Step(StrEnum):
     TASK_OPENING = "task.opening"
     """Before InitProducerId of a task's transaction."""
     TASK_OPENED = "task.opened"
-    """After it, or after the claim to a part of the shared transaction; nothing is written."""
+    """After InitProducerId, or after claiming a part of the shared transaction; no records yet."""
     TASK_CLAIMED = "task.claimed"
     """A task without rows has claimed its part of the shared transaction."""
     FENCING = "driver.fencing"
-    """Before InitProducerId of the driver's own id."""
+    """Before InitProducerId for the driver's own ID."""
     FENCED = "driver.fenced"
     LOG_READ = "driver.log-read"
     CHECKED = "driver.checked"
-    """The leaders have what the tasks report for the shared transaction."""
+    """The leaders have the records that the tasks report for the shared transaction."""
     APPENDING = "driver.appending"
-    """Before a record of the decision log: the first is the decision, the second says done; there
-    is but one, that says done, where tasks share a transaction."""
+    """Before appending to the decision log: first the decision, then the done record; only the
+    done record if tasks share a transaction."""
     APPENDED = "driver.appended"
     APPENDED_UNCOMMITTED = "driver.appended-uncommitted"
-    """The record is in the log, and the transaction that it is in is open."""
+    """The record is in the log, but its transaction is open."""
     ENDING = "driver.ending"
     """Before EndTxn of the tasks' transactions."""
     END_TXN = "net.end-txn"
@@ -80,13 +80,13 @@ DECIDING = (
     Step.ENDING,
 )
 EXACTLY_ONCE = frozenset({*PLANNING, *OPENING, *DECIDING, Step.END_TXN})
-"""What only a sink with transactions comes to."""
+"""Steps that only a sink with transactions reaches."""
 SHARED_ONLY = frozenset({*PLANNING, Step.TASK_CLAIMED, Step.CHECKED})
-"""What only a batch in one shared transaction comes to."""
+"""Steps that only a batch in one shared transaction reaches."""
 SEVERAL_ONLY = frozenset({Step.FENCING, Step.FENCED, Step.ENDING})
-"""What only a batch in several transactions comes to, in its commit."""
+"""Commit steps that only a batch in several transactions reaches."""
 UNNUMBERED = frozenset({*PLANNING, Step.PLANNED})
-"""Where the number of the micro-batch is not known."""
+"""Steps at which the number of the micro-batch is unknown."""
 TWICE = frozenset(
     {
         Step.TASK_APPENDED,
@@ -96,15 +96,15 @@ TWICE = frozenset(
         Step.END_TXN,
     }
 )
-"""What a task, or a commit, comes to at least twice."""
+"""Steps that a task or a commit reaches at least twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """The `hit`th time that a process reaches `step` in micro-batch `batch` (None: in any).
 
-    Hits are counted for each task attempt, or each commit, by itself. `after`: the number of the
-    plan's stop that somebody must have reached before.
+    Hits are counted separately for each task attempt or commit. `after`: the number of the
+    plan's stop that must have been reached before.
     """
 
     step: Step
@@ -127,7 +127,7 @@ class Sink(StrEnum):
     """Spark's own `format("kafka")`."""
     AT_LEAST_ONCE = "kafkaprod"
     EXACTLY_ONCE = "exactly-once"
-    """A transaction for each task."""
+    """One transaction per task."""
     ATOMIC = "atomic"
     """Exactly once with atomicBatch=true: one transaction for the batch."""
 
@@ -135,7 +135,7 @@ class Sink(StrEnum):
 ONCE = frozenset({Sink.EXACTLY_ONCE, Sink.ATOMIC})
 OURS = ONCE | {Sink.AT_LEAST_ONCE}
 SEVERAL = frozenset({Sink.EXACTLY_ONCE})
-"""A batch has several transactions, and a decision apart from their ends."""
+"""Sinks with several transactions per batch, and a decision separate from their ends."""
 SHARED = frozenset({Sink.ATOMIC})
 
 
@@ -145,47 +145,47 @@ class Action(StrEnum):
     KILL_PROCESS = "kill-process"
     """SIGKILL for the Python process that has reached the step."""
     PAUSE_PROCESS = "pause-process"
-    """SIGSTOP for it, and SIGCONT after a while."""
+    """SIGSTOP for the process that has reached the step, and SIGCONT after a pause."""
     KILL_DRIVER = "kill-driver"
     """SIGKILL for the driver and everything that it has started."""
     KILL_DRIVERS = "kill-drivers"
-    """SIGKILL for all drivers that run."""
+    """SIGKILL for all running drivers."""
     KILL_JVM = "kill-jvm"
-    """SIGKILL for the driver alone; its Python processes find out by themselves."""
+    """SIGKILL for the driver only; its Python processes detect this themselves."""
     PAUSE_DRIVER = "pause-driver"
-    """SIGSTOP for the driver's processes; another takes the checkpoint over, then SIGCONT."""
+    """SIGSTOP for the driver's processes; SIGCONT after another takes over the checkpoint."""
     SECOND_DRIVER = "second-driver"
     """Another driver starts on the same checkpoint."""
     STOP_QUERY = "stop-query"
     """`query.stop()`, then a start."""
     KILL_EXECUTOR = "kill-executor"
     KILL_BROKER = "kill-broker"
-    """SIGKILL, and a start after a while."""
+    """SIGKILL for a broker, and a restart after a pause."""
     PAUSE_BROKER = "pause-broker"
     CUT_NETWORK = "cut-network"
-    """No connection to one broker for a while."""
+    """No connections to one broker for some time."""
     RAISE = "raise"
     """The step raises."""
     MOVE_COORDINATORS = "move-coordinators"
-    """Other brokers lead the transactions' log."""
+    """Move the leadership of the transaction log to other brokers."""
     WAKE_LATE = "wake-late"
     """SIGSTOP for a task's process, and SIGKILL for its executor, so that another attempt is made;
     SIGCONT when the batch is decided."""
     EXCEED_TIMEOUT = "exceed-timeout"
-    """The step lasts longer than transaction.timeout.ms."""
+    """Hold the step longer than transaction.timeout.ms."""
     SLEEP = "sleep"
     """SIGSTOP for a task's process, so that another attempt is made beside it; SIGCONT when the
     batch is decided."""
     WAKE = "wake"
-    """SIGCONT for who was to wake late."""
+    """SIGCONT for the processes that resume late."""
     START_SECOND = "start-second"
-    """Another driver starts on the checkpoint, and this step lasts until that one is at its own."""
+    """Start another driver on the checkpoint; hold this step until that driver reaches its own."""
     RELEASE_FIRST = "release-first"
-    """The first driver goes on, and after a while the second."""
+    """Release the first driver, and after a pause the second."""
     TAKE_TURNS = "take-turns"
-    """The other driver goes on, and this step lasts until that one is at its own."""
+    """Release the other driver; hold this step until that driver reaches its own."""
     FENCE_TASKS = "fence-tasks"
-    """A foreign producer takes over the transactional ids of the batch's tasks."""
+    """A separate producer takes over the transactional IDs of the batch's tasks."""
     NOTHING = "nothing"
 
 
@@ -237,8 +237,8 @@ class Profile:
     """Start settings of a driver; runs with the same profile can share it in sequence.
 
     `executors`: on a cluster of two executors, else in the driver's process. `lone_workers`: Python
-    workers outlive their executor. `hosts`: each executor has an address of its own, so that Spark
-    may run a slow task a second time.
+    workers outlive their executor. `hosts`: each executor has its own address, so that Spark
+    can run a slow task a second time.
     """
 
     executors: bool = False
@@ -252,8 +252,8 @@ class Scenario:
 
     `seconds`: the shortest and longest pause. `profile`: the settings of the drivers. `shuffled`:
     the writing tasks read shuffle files of other executors. `slow`: the batch of the fault takes
-    some seconds, so that the fault happens during it. `timeout_ms`: transaction.timeout.ms.
-    `until`: the steps at which the action may end. `job`: a batch job with a batchId. `often`: its
+    some seconds, so that the fault occurs during it. `timeout_ms`: transaction.timeout.ms.
+    `until`: the steps at which the action can end. `job`: a batch job with a batchId. `often`: its
     weight among all runs.
     """
 
@@ -300,7 +300,7 @@ SCENARIOS: dict[Kind, Scenario] = {
         steps=_ANY, action=Action.KILL_EXECUTOR, profile=_EXECUTORS, slow=True, often=1
     ),
     Kind.STAGE_RETRIED: Scenario(
-        # With something in the topic for the attempt that is lost.
+        # The lost attempt has then written something to the topic.
         steps=(Step.LOG_HALF, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED),
         action=Action.KILL_EXECUTOR,
         profile=_EXECUTORS,
@@ -400,7 +400,7 @@ SCENARIOS: dict[Kind, Scenario] = {
 }
 
 TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
-"""What may end with a torn batch; nothing else may."""
+"""Kinds of fault that may end with a torn batch; no others may."""
 
 
 _NEVER: dict[Sink, frozenset[Step]] = {
@@ -409,7 +409,7 @@ _NEVER: dict[Sink, frozenset[Step]] = {
     Sink.EXACTLY_ONCE: SHARED_ONLY,
     Sink.ATOMIC: SEVERAL_ONLY,
 }
-"""The steps that a sink does not come to."""
+"""Steps that a sink does not reach."""
 
 
 def steps_of(scenario: Scenario, sink: Sink) -> tuple[Step, ...]:
