@@ -1,7 +1,7 @@
 """A Kafka sink for PySpark that owns its producer: `df.write.format("kafkaprod")`.
 
-Spark finds the format by itself; nothing is imported for it. It takes the columns and options of
-`format("kafka")`. A batch, which returns when every record is acknowledged, and a stream::
+Spark finds the format without an import. It takes the columns and options of `format("kafka")`. A
+batch, which returns when every record is acknowledged, and a stream::
 
     kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events"}
 
@@ -31,10 +31,10 @@ What was delivered, and a broker for tests and demos::
 Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
 
 To read the code, follow a record: `config` and `spark` on the driver; in a task `spark`, and
-`producer` with its rooms append, buffer, send and, with exactly once, transactions; below it
+`producer` with its subpackages append, buffer, send and, with exactly once, transactions; below it
 `records`, `client` and `protocol`; `report`; and back on the driver, with exactly once,
 `exactly_once`, which commits what the tasks have left open, by the requests of `admin`.
-docs/design.md has that way file by file.
+docs/design.md describes this path file by file.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ _MODULES = {
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.text_and_html",
 }
-"""Where the names of `__all__` are; the others are errors."""
+"""Modules of the names in `__all__`; all other names are errors."""
 
 if not TYPE_CHECKING:  # a type checker reads the imports above
 
@@ -144,7 +144,7 @@ if not TYPE_CHECKING:  # a type checker reads the imports above
         return value
 
     def __dir__() -> list[str]:
-        """All names; of those that need PySpark only where it is, so that `help` works without."""
+        """Return all names; without PySpark omit those that need it, so that `help` works."""
         from importlib.util import find_spec
 
         spark = f"{__name__}.spark."

@@ -29,7 +29,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
     """Parse name=env:VARIABLE and name=file:PATH.
 
     Raises:
-        ConfigError: an option contains the password itself, which every process of the machine
+        ConfigError: an option contains the password itself, which every process on the machine
             could read.
     """
     found = {}
@@ -88,7 +88,7 @@ def client_option_lines(
 
     Args:
         kafka: the broker.
-        ca_file: file with the authority's certificate, if there is TLS.
+        ca_file: file with the authority's certificate, if TLS is enabled.
         own: files with a client's certificate and key, if the broker requires one.
     """
     options = {
@@ -115,7 +115,7 @@ DEFAULTS = BrokerConfig()
 
 
 class LogLevel(StrEnum):
-    """The log level of the broker; the names are those of Python's logging."""
+    """The log level of the broker, named as in Python's logging."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -308,7 +308,7 @@ class BrokerArguments:
 
 @dataclass(frozen=True, slots=True)
 class TopicArgument:
-    """A topic to create at the start; 0 replicas stand for the broker's default."""
+    """A topic to create at the start; 0 replicas means the broker's default."""
 
     name: str
     partitions: int = 1

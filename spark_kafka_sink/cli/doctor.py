@@ -40,8 +40,8 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
     """Wait until a broker has returned the cluster's metadata.
 
     Raises:
-        KafkaProdError: no broker did so within `timeout` seconds; the message contains the reason,
-            and the hint what to check.
+        KafkaProdError: no broker did so within `timeout` seconds; the message gives the reason, and
+            the hint says what to check.
     """
     with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
         failure = connect(client, timeout)
@@ -118,7 +118,7 @@ def _config(
 
 
 def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Print each finding immediately, as the next step may take long."""
+    """Print each finding immediately, because the next step may take long."""
     out = Console(highlight=False)
     for finding in findings:
         style = _STYLES[finding.severity]

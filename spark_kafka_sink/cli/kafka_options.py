@@ -87,7 +87,7 @@ def kafka_options(
         config: a file of Java properties, such as one for --command-config of Kafka's tools; a
             producer's serializers in it are ignored.
         given: options as name=value.
-        allow_sink_options: whether the sink's own options, such as `errors.tolerance`, are allowed.
+        allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
     Raises:
         ConfigError: the file cannot be read, or an option is unknown or has another form.
@@ -107,7 +107,7 @@ def connection_options(
     """Return the options like `kafka_options`, with the brokers of --bootstrap-servers.
 
     Raises:
-        ConfigError: see `kafka_options`; or there are no brokers.
+        ConfigError: see `kafka_options`; or no brokers are given.
     """
     options = kafka_options(config, given, allow_sink_options=allow_sink_options)
     if servers is not None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def transactions_table(overview: Overview) -> Table:
-    """Return the table of open transactions, with their age and standing in the decision log."""
+    """Return the table of open transactions, with their age and state in the decision log."""
     table = Table(title=f"Open transactions: {len(overview.transactions)}")
     for name in ("transactional id", "batch", "standing", "state", "open for", "time left"):
         table.add_column(name, overflow="fold")
@@ -276,7 +276,7 @@ def abort(
 ) -> None:
     """Abort orphaned transactions, but never decided ones.
 
-    An orphaned transaction is open, but no driver can decide it any more.
+    An orphaned transaction is open, but no driver can decide it any longer.
     """
     with _operator(arguments) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)

@@ -278,7 +278,7 @@ def _check_unused_options(values: Mapping[str, Any]) -> None:
 
 
 def _check_producer(producer: Mapping[str, Any]) -> None:
-    """Raise if the producer is not idempotent, as transactions require it to be."""
+    """Raise if the producer is not idempotent, which transactions require."""
     if not producer["enable_idempotence"]:
         raise ConfigError(
             "deliveryGuarantee=exactly-once requires an idempotent producer",

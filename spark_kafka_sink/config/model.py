@@ -59,7 +59,7 @@ class ProducerConfig:
     metadata_recovery_strategy: enums.RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
-    """Empty if the user set none."""
+    """Empty if the user did not set it."""
     partitioner: enums.Partitioner
     partitioner_function: str | None
     """The user's function as "module:function", if `partitioner` is FUNCTION."""

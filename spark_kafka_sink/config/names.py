@@ -160,7 +160,7 @@ KNOWN_NAMES = (
     | CALLBACKS
     | COUNTERPARTS.keys()
 )
-"""Names to suggest for a mistyped one."""
+"""Names that can be suggested for a mistyped name."""
 
 _KAFKA = PREFIX.removesuffix(".")
 _LOW_SIMILARITY = 0.7
@@ -170,7 +170,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """The given options by the names of the tables; excluded from repr, as they hold passwords."""
+    """The given options by the names of the tables; not in repr, because they hold passwords."""
 
     producer: NamedOptions = field(repr=False)
     security: NamedOptions = field(repr=False)

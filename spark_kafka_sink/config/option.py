@@ -148,11 +148,11 @@ class Option:
     Args:
         kind: type of the value.
         name: Java's name without "kafka.", or the sink's own name.
-        java: Java's default; None if there is none.
+        java: Java's default; None if Java has no default.
         doc: what the option does, in one line.
-        bulk: our default if a bulk writer needs another one than Java's, else None.
+        bulk: our default if a bulk writer needs a different one from Java's, else None.
         batch_write: the default for batch writes if it differs, else None.
-        low: smallest number allowed.
+        low: smallest allowed number.
         high: largest number allowed; None for the largest of the kind.
         fractional: whether the number may have decimals, like librdkafka's floats.
         also: a single number outside low..high that is also allowed.
@@ -190,7 +190,7 @@ class Option:
 
     @property
     def is_number(self) -> bool:
-        """Whether the value is a number, with decimals only if `fractional`."""
+        """True if the value is a number, with decimals only if `fractional`."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property

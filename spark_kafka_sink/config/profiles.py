@@ -20,7 +20,7 @@ FOLDER = "conf"
 
 
 def load_profile(profile: Profile) -> dict[str, str]:
-    """Return the options that a profile sets, by Java's names; none for `Profile.NONE`.
+    """Return the options that a profile sets, by Java's names; empty for `Profile.NONE`.
 
     Raises:
         ConfigError: the profile's file is missing.

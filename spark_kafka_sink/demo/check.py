@@ -1,4 +1,4 @@
-"""Compares what a consumer read with what Spark was given, and with the delivery report."""
+"""Compare the records that a consumer read with Spark's input and with the delivery report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _count(
 
 
 def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
-    """Check that every document is there once, with its key, in any order."""
+    """Check that every document occurs once, with its key, in any order."""
     missing = extra = 0
     for key in source.keys() | received.rows.keys():
         wanted, found = source.get(key, []), received.rows.get(key, [])

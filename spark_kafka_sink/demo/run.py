@@ -52,7 +52,7 @@ def find_java() -> str | None:
 
 
 def require_java() -> None:
-    """Check that there is a Java for Spark, whose own error would be less clear.
+    """Check that Java is installed for Spark, whose own error would be less clear.
 
     Raises:
         ConfigError: Java is missing or too old.
@@ -110,7 +110,8 @@ def check_options(options: DemoOptions) -> SecurityConfig:
     """Return the security settings in the options.
 
     Raises:
-        ConfigError: an option is wrong, or security is set for the embedded broker, which has none.
+        ConfigError: an option is wrong, or security is set for the embedded broker, which does not
+            use it.
     """
     servers = {BOOTSTRAP: options.bootstrap_servers or "localhost:9092"}
     security = ProducerConfig.parse({**options.kafka, **servers}).security
@@ -184,7 +185,7 @@ class _Demo:
         return records
 
     def _write(self, records: DataFrame, topic: DemoTopic, servers: str, total: int) -> None:
-        """Write the records, and show the growth of the topic meanwhile."""
+        """Write the records, and show the growth of the topic in the meantime."""
         from pyspark.errors import PySparkException
 
         from spark_kafka_sink.demo.spark_job import write_records
@@ -260,7 +261,7 @@ What to try next:
 
 @contextmanager
 def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
-    """Show the growth of a topic from another thread; Spark needs the thread of its session."""
+    """Show the growth of a topic in another thread; Spark needs the thread of its session."""
     stop = threading.Event()
     before = topic.count()
 

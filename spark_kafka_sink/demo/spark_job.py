@@ -108,7 +108,7 @@ def quiet_spark(name: str, log: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _stderr_in(log: Path) -> Iterator[None]:
-    """Redirect stderr to the file, so that processes started meanwhile inherit it."""
+    """Redirect stderr to the file, so that processes started in the block inherit it."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("ab") as file:

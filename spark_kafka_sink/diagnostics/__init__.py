@@ -10,6 +10,6 @@ In reading order:
 - `transactional_ids`: check that transactional ids under the prefix may be used
 - `examination`: query the brokers for what these checks need, with a deadline for each query
 - `produce_check`: check that a leader accepts records, without writing one or with one record
-- `preflight`: the checks that the driver makes before any task
+- `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`
 """

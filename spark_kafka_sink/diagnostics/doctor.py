@@ -54,7 +54,7 @@ class Doctor:
     seconds: float = SECONDS
 
     def examine(self) -> Iterator[Finding]:
-        """Yield findings as they are made; stop after a step that has failed."""
+        """Yield each finding immediately; stop after a step that has failed."""
         failures: list[Finding] = []
         for server in self._producer.bootstrap_servers:
             for finding in self._examine_server(server):
@@ -153,7 +153,7 @@ class Doctor:
 
 
 def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:
-    """Try every address of a server once; return None on success, else the diagnosis."""
+    """Try every address of a server once; return None on success, or the diagnosis."""
     deadline = client.deadline(seconds)
     try:
         while not client.metadata.answered:

@@ -197,7 +197,7 @@ class Intent:
 def connect(
     client: BlockingClient, seconds: float, refused_s: float | None = None
 ) -> Finding | None:
-    """Wait for metadata from a bootstrap server; return None, or the finding if there is none.
+    """Wait for metadata from a bootstrap server; return None on success, or the finding.
 
     Args:
         client: a client that has not been used before.
@@ -308,7 +308,7 @@ def _milder(finding: Finding) -> Finding:
 def _ask(
     client: BlockingClient, intent: Intent, topics: Sequence[str], deadline: float
 ) -> list[topic_checks.TopicFacts]:
-    """Query the descriptions and the settings of topics, at the same time."""
+    """Query the descriptions and the settings of topics concurrently."""
     described: ApiDriver[str, Any] = ApiDriver(
         client, DescribeTopicsHandler(), AnyBrokerLookup(client), topics
     )

@@ -1,4 +1,4 @@
-"""The checks that the driver makes before any task.
+"""The checks that the driver runs before any task.
 
 With preflight=warn, the default, they never fail the write: executors may reach brokers that the
 driver cannot, a restarting broker may be back before the tasks time out, and a write without rows
@@ -32,9 +32,9 @@ SECONDS: Final = 5.0
 REFUSED_S: Final = 1.0
 """Seconds to wait with preflight=warn if all servers have refused the connection."""
 KEPT_S: Final = 300.0
-"""Seconds for which a checked batch write is not checked again in the same process."""
+"""Seconds during which a checked batch write is not checked again in the same process."""
 FAILED_KEPT_S: Final = 60.0
-"""Seconds for which a batch write is not checked again if the check has found an error."""
+"""Seconds during which a batch write is not checked again after a check found an error."""
 MAX_KEPT: Final = 64
 _LEAST_S: Final = 1.0
 _OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off"
@@ -179,7 +179,7 @@ class PreflightCheck:
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
     def _examine(self, intent: examination.Intent) -> list[Finding]:
-        """Return the findings; with preflight=warn, a check that cannot be made is a warning.
+        """Return the findings; with preflight=warn, a check that cannot be run is a warning.
 
         The driver may lack files that executors have, such as a truststore.
         """

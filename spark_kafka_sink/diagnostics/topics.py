@@ -106,7 +106,7 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
         has_key: whether the rows have a column `key`; None if unknown.
 
     Returns:
-        The problems; if there are none, one finding that lists the checked settings.
+        The problems; without problems, one finding that lists the checked settings.
     """
     found = [*_replicas(facts, config)]
     if facts.settings is None:
@@ -262,7 +262,8 @@ class Creation:
     """The expected result of creating a topic.
 
     `by_sink`: whether the driver creates it before any task (topic.create=true).
-    `auto_create`: the brokers' auto.create.topics.enable; None if this client may not read it.
+    `auto_create`: the brokers' auto.create.topics.enable; None if this client is not allowed to
+        read it.
     `code` and `message`: the response to a CreateTopics request with validate_only.
     """
 
@@ -276,9 +277,9 @@ class Creation:
 class TopicFacts:
     """The facts known about one topic.
 
-    `description` is set if `code` is 0, `settings` if this client may read them, and `creation` if
-    the topic does not exist and may be created. `of_dead_letters`: whether it is the dead letter
-    topic.
+    `description` is set if `code` is 0, `settings` if this client is allowed to read them, and
+    `creation` if the topic does not exist and may be created. `of_dead_letters`: whether it is the
+    dead letter topic.
     """
 
     name: str
@@ -361,7 +362,7 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
 
 
 def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
-    """Check that buffer.memory has room for a full batch of each partition.
+    """Check that buffer.memory can hold a full batch of each partition.
 
     Rows with keys may open a batch of every partition at the same time.
 

@@ -35,7 +35,7 @@ _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mappi
 def judge_transactional_ids(
     client: BlockingClient, config: SinkConfig, seconds: float
 ) -> list[Finding]:
-    """Return one finding with exactly-once; none otherwise, or if the result is inconclusive."""
+    """Yield one finding with exactly-once, unless the result is inconclusive."""
     wanted = config.exactly_once
     if not wanted.exactly_once or config.dry_run:
         return []

@@ -11,8 +11,8 @@ In reading order:
 - `protocol`: the state of a scope, and the next step of planning, a task and the driver
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `decision_record`: a record of the decision log as data, as JSON text and as chunks
-- `decision_log`: the decision log, a compacted topic: create it, read and append
-- `steps`: the steps against Kafka that planning, commit and abort consist of
+- `decision_log`: the decision log, a compacted topic: create, read and append
+- `steps`: the operations on Kafka that make up planning, commit and abort
 - `shared_transaction`: a batch in one transaction of all tasks (atomicBatch=true)
 - `committer`: the entry points for planning, commit and abort of a batch
 - `operator`: list, describe, commit and abort transactions from the command line

@@ -33,7 +33,7 @@ class EndOutcome(Enum):
     TORN = auto()
     """Aborted after the decision; its records are lost."""
     FENCED = auto()
-    """Ended by someone else, and the response does not say how: treated as torn."""
+    """Ended by another client with an unknown outcome; treated as torn."""
     RETRY = auto()
     """Unknown yet: retry at the coordinator that FindCoordinator returns."""
     FAILED = auto()
@@ -69,9 +69,9 @@ class CommitStatus(StrEnum):
     ALREADY_WRITTEN = "already written"
     """Decided and finished by an earlier driver."""
     EMPTY = "empty"
-    """No task had a row; the batch counts as done."""
+    """No task had any rows; the batch counts as done."""
     ABORTED = "aborted"
-    """Decided by nobody: its transactions are aborted, and nothing of it is visible."""
+    """Never decided: its transactions are aborted, and none of its rows are visible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class CommitOutcome:
     out.
     """
     problem: str = ""
-    """Why further transactions with unknown ids may be open; empty if there are none."""
+    """Why further transactions with unknown ids might be open; empty if no more can be."""
     steps: tuple[tuple[str, float], ...] = ()
     """Name and duration in milliseconds of each step, in order."""
 

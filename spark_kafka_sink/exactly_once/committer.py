@@ -88,8 +88,8 @@ class BatchCommitter:
 
         Args:
             batch: batch number of a stream; otherwise the name of the scope.
-            results: of every task, whatever its outcome.
-            nonce: of the planning, if the caller knows it.
+            results: result of every task, whatever its outcome.
+            nonce: nonce of the planning, if the caller knows it.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost.
@@ -124,9 +124,9 @@ class BatchCommitter:
 
         Args:
             batch: see `commit`.
-            results: of the tasks that finished.
-            complete: whether those are all tasks, so that commit() may have been called.
-            nonce: of the planning, if the caller knows it.
+            results: results of the tasks that finished.
+            complete: True if these are the results of all tasks, so commit() may have been called.
+            nonce: nonce of the planning, if the caller knows it.
 
         Raises:
             TornTransactionError: the batch was decided, and rows of it are lost.
@@ -199,7 +199,7 @@ def _query_of(results: Sequence[TaskResult]) -> str | None:
     """Return the one query that all tasks ran for.
 
     Raises:
-        TransactionError: there is none, or there are several.
+        TransactionError: the number of queries is not one.
     """
     queries = {each.query_id for each in results}
     if len(queries) != 1:

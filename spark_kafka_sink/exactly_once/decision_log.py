@@ -47,7 +47,7 @@ _folded_lock = Lock()
 
 
 class DecisionLog:
-    """The log as one driver reads and writes it; deadlines are in seconds of the client's clock."""
+    """One driver's access to the log; deadlines are in seconds of the client's clock."""
 
     def __init__(
         self, client: BlockingClient, admin: TransactionAdmin, config: ExactlyOnceConfig
@@ -95,9 +95,9 @@ class DecisionLog:
         return records
 
     def is_pending(self, scope: Scope) -> bool:
-        """Return True if the latest read found records of the scope that no marker follows yet.
+        """Return True if the latest read found records of the scope without a marker after them.
 
-        EndTxn is answered before the markers are written, so these records may already be
+        Kafka answers EndTxn before it writes the markers, so these records may already be
         committed.
         """
         keys = (each.key for pending in self._pending for each in pending.records)
@@ -117,14 +117,14 @@ class DecisionLog:
 
         Raises:
             FencedError: a newer driver has taken over.
-            BrokerUnavailableError: the deadline has passed; the messages may or may not be
+            BrokerUnavailableError: the deadline has passed; it is unknown whether the messages were
                 appended.
         """
         topic = self._config.decision_log_topic
         return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
 
     def _check_compacted(self, deadline: float) -> None:
-        """Raise unless the topic is compacted (an existing one may not be); once per process."""
+        """Raise if an existing topic is not compacted; each topic is checked once per process."""
         with _folded_lock:
             known = self._key in _compacted
         if known:
@@ -156,7 +156,7 @@ class DecisionLog:
         )
 
     def _replication(self, deadline: float) -> int:
-        """Return the configured replication factor, otherwise three, or all brokers if fewer."""
+        """Return the configured replication factor, or else three or the number of brokers."""
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)

@@ -38,8 +38,8 @@ key                   value
 All chunks of a record are appended in one transaction and share a random id. The latest complete
 record of a scope is the valid one. A record that replaces another one is appended together with a
 null for each chunk key that it does not use itself, so that compaction removes those chunks.
-Compaction keeps the latest value of each key: chunks whose first or last ones are missing belong to
-a record that a later one has replaced.
+Compaction keeps the latest value of each key: an incomplete set of chunks belongs to a record that
+was replaced later.
 """
 
 from __future__ import annotations
@@ -186,13 +186,14 @@ ScopeState = protocol.LogState[TaskTransaction]
 
 
 class Fate(StrEnum):
-    """How a transaction ended that was decided to be committed."""
+    """Outcome of a transaction that was decided to be committed."""
 
     COMMITTED = "committed"
     LOST = "lost"
     """Aborted by the broker, usually because it timed out before the driver ended it."""
     UNKNOWN = "unknown"
-    """The coordinator has forgotten the transaction, and its topics contain no marker of it."""
+    """The coordinator has forgotten the transaction, and its topics no longer contain its
+    marker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +202,7 @@ class Record:
 
     state: ScopeState
     at_ms: int
-    """Time of writing by the driver's clock, in milliseconds since 1970."""
+    """Time of writing on the driver's clock, in milliseconds since 1970."""
     transactions: int
     """Number of transactions of the batch."""
     records: int
@@ -231,7 +232,7 @@ class Record:
 
     @classmethod
     def done(cls, decided: DecidedBatch, at_ms: int) -> Record:
-        """Return the record which states that all transactions of a decision are committed."""
+        """Return the record that marks all transactions of a decision as committed."""
         return cls(
             state=protocol.finished(decided),
             at_ms=at_ms,
@@ -254,7 +255,7 @@ def from_text(text: str) -> Record:
     """Parse a record.
 
     Raises:
-        TransactionError: the text is not a record, or is one of a newer version.
+        TransactionError: the text is not a record, or has a newer version.
     """
     return _from_json(parse_object(text))
 
@@ -419,7 +420,7 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
     key, text = driver_id(scope), to_text(record)
     if len(text) <= limit:
         return [(key.encode(), text.encode())]
-    step = (limit - _ENVELOPE) // 2  # a quotation mark in the text takes two bytes of a chunk
+    step = (limit - _ENVELOPE) // 2  # A quotation mark in the text takes two bytes in a chunk.
     parts = [text[start : start + step] for start in range(0, len(text), step)]
     common = {"version": VERSION, "set": token_hex(8), "chunks": len(parts)}
     return [
@@ -429,7 +430,7 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
 
 
 def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> list[Message]:
-    """Return the messages that replace everything the log has for the scope, for one transaction.
+    """Return the messages that replace all records of the scope, to be appended in one transaction.
 
     Args:
         scope: scope of the record.

@@ -42,7 +42,7 @@ class Standing(StrEnum):
     UNDECIDED = "undecided"
     """May still be committed by a running driver."""
     ORPHAN = "orphan"
-    """Cannot be committed any more, and may be aborted."""
+    """Can no longer be committed, and may be aborted."""
     DRIVER = "driver"
     """A driver's own transaction, for one append to the decision log."""
 
@@ -60,7 +60,7 @@ class OpenTransactionView:
     producer_id: int
     epoch: int
     started_ms: int | None
-    """Start by the coordinator's clock, in milliseconds since 1970."""
+    """Start time on the coordinator's clock, in milliseconds since 1970."""
     timeout_ms: int
     partitions: tuple[TopicPartition, ...]
     coordinator: int
@@ -74,9 +74,9 @@ def open_transactions(
 
     Args:
         admin: sends the requests.
-        records: the decision log, read before.
+        records: the decision log, already read.
         prefix: transactionalIdPrefix.
-        deadline: in seconds of the client's clock.
+        deadline: time limit in seconds of the client's clock.
 
     Raises:
         ProtocolError: the brokers are older than Kafka 3.0, and cannot list transactions.
@@ -96,10 +96,11 @@ def standing_of(
     """Return the state of one of a scope's transactions.
 
     Args:
-        state: of the scope, read before the transaction was listed.
-        transactional_id: of a task or the driver.
-        timeout_ms: of the transaction. `DRIVER_TIMEOUT_MS` indicates a driver's own transaction,
-            which is open for one append; any other value that of all tasks (atomicBatch=true).
+        state: state of the scope, read before the transaction was listed.
+        transactional_id: id of a task or the driver.
+        timeout_ms: timeout of the transaction. `DRIVER_TIMEOUT_MS` indicates a driver's own
+            transaction, which is open for one append; any other value indicates the transaction of
+            all tasks (atomicBatch=true).
     """
     task = ids.parse_task_id(transactional_id)
     if task is None:
@@ -227,11 +228,11 @@ class Finished:
 def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
     """Commit what the decision log has decided under the prefix of the driver's scope.
 
-    Nothing is fenced, and it is harmless if a running driver does the same.
+    This fences no driver, and it is harmless if a running driver does the same.
 
     Raises:
-        TornTransactionError: rows of a decided batch are lost; the others are committed.
-        KafkaProdError: a batch could not be committed; the others are.
+        TornTransactionError: rows of a decided batch are lost; the other batches are committed.
+        KafkaProdError: a batch could not be committed; the other batches are committed.
     """
     latest = {each: records.latest(each) for each in records.scopes(driver.scope.prefix)}
     unfinished = {
@@ -264,7 +265,7 @@ def accept_loss(driver: Driver) -> Finished:
     """Let a scope continue after its latest batch; the operator has handled its lost rows.
 
     Either the batch is torn, or it is refused because its rows differ from those that were written.
-    Drivers of the scope are fenced: none should run.
+    Drivers of the scope are fenced, so none should be running.
 
     Raises:
         TransactionError: neither applies to the latest batch of the scope.
@@ -302,7 +303,7 @@ def abort_chosen(
         admin: aborts by taking over the transactional id.
         views: all open transactions under the prefix.
         chosen: ids to abort; if empty, all transactions that may be aborted.
-        deadline: in seconds of the client's clock.
+        deadline: time limit in seconds of the client's clock.
         undecided: also abort transactions whose batch a driver may still decide; no driver may run.
 
     Returns:
@@ -363,7 +364,7 @@ class TransactionOperator:
     A running query is not affected unless the method's description says so.
 
     Args:
-        config: how to connect, with the transactionalIdPrefix and the decision log's topic.
+        config: connection settings, with the transactionalIdPrefix and the decision log's topic.
     """
 
     def __init__(self, config: SinkConfig) -> None:

@@ -5,8 +5,8 @@ The log has one state per scope: nothing yet, a decided batch, or a done one.
     Nothing --decide--> Decided --finish--> Done --decide--> Decided ...
 
 A query that another one has replaced (resetTransactionalState=true) is retired: the records of the
-new query keep its id, so that its old checkpoint cannot return and write a batch again that the
-log no longer contains.
+new query keep its id, so that a query with its old checkpoint cannot rewrite a batch that the log
+no longer contains.
 
 The action for a caller with (query, batch), by the state of the log:
 
@@ -34,8 +34,8 @@ The action for a caller with (query, batch), by the state of the log:
 
 `judge` implements this table. Tasks evaluate it with the state that planning has read, to avoid
 needless writes. The driver evaluates it again after fencing (`next_commit_step`), and only that
-evaluation decides. Whoever finds a decision that is not done finishes it first, whatever its query:
-committing a decided transaction again changes nothing.
+evaluation decides. A caller that finds an unfinished decision finishes it first, even one of
+another query: committing a decided transaction again changes nothing.
 
 The driver's loop: InitProducerId on the scope's own transactional id, read the log to its end,
 execute the step, and after RollForward or GiveUp ask for the next step. All records are appended in
@@ -87,7 +87,7 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[T_co]):
-    """The batch consists of these transactions, and every one of them is to be committed.
+    """The batch consists of these transactions, all of which must be committed.
 
     `query` is None for a batch job, whose scope has only one batch.
     """
@@ -105,7 +105,7 @@ class Decided(Generic[T_co]):
     written.
     """
     topics: tuple[str, ...] | None = None
-    """Topics named by the rows, sorted; None if the rows name none, or too many."""
+    """Topics named by the rows, sorted; None if the rows name no topics, or too many."""
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -145,7 +145,7 @@ class Caller:
     """The caller of the protocol: a task or a driver. `query` is None outside of streams.
 
     `reset`: resetTransactionalState=true; `reset_batch`: the batch that the option names instead.
-    `single`: the scope has only one batch, as that of a batch job. It has a query if the function
+    `single`: the scope has only one batch, as for a batch job. It has a query if the function
     of a foreachBatch writes it.
     """
 
@@ -158,11 +158,12 @@ class Caller:
     skipped: bool = False
     """True if tasks did not write their rows because planning had found the batch written."""
     nonces: frozenset[str] = frozenset()
-    """Nonces of the tasks' plannings: one, or none if no task has reported."""
+    """Nonces of the tasks' plannings: one nonce, or an empty set if no task has reported."""
     run: str | None = None
     """Run id of the query if foreachBatch writes; None if unknown."""
     rows: int | None = None
-    """Rows that Spark passed to the tasks; None before they have run, or if one did not count."""
+    """Rows that Spark passed to the tasks; None before the tasks have run, or if one did not
+    count."""
     topics: tuple[str, ...] | None = None
     """Topics named by these rows; see `Decided`."""
 
@@ -204,7 +205,7 @@ _NOTHING_TO_MARK = {
     Refusal.OTHER_QUERYS_BATCH,
     Refusal.ANOTHER_WRITE,
 }
-"""With these results no commit() of the tasks can decide any more: the batch is already decided."""
+"""With these results no later commit() of the tasks can decide: the batch is already decided."""
 
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
@@ -242,8 +243,8 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
 def _is_another_write(plannings: tuple[Planning, ...], caller: Caller) -> bool:
     """Return True if another planning in the caller's run of the query has already used this batch.
 
-    A run has each batch once, so the other planning is another write. The row count cannot tell the
-    two apart, and skipping a write that never happened would lose its rows.
+    A run executes each batch once, so the other planning is another write. The row count cannot
+    distinguish the two, and skipping a write that never happened would lose its rows.
     """
     return any(each.run == caller.run and each.nonce not in caller.nonces for each in plannings)
 
@@ -268,7 +269,7 @@ def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
     """Return True if the user has requested that this query replace the one in the log.
 
-    Only the first batch of a query that was never replaced itself can do so; an option that was
+    Only the first batch of a query that was never replaced itself can do so, so an option that is
     left on has no effect later.
     """
     replaced = caller.query in state.retired
@@ -295,7 +296,7 @@ class Decide(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDone:
-    """The batch is already written: abort what `never_decided` names, and succeed.
+    """The batch is already written: abort the ids that `never_decided` returns, and succeed.
 
     If `found` is set, append it first: it records that this run of the query has found the batch,
     so that anything else it writes under the same batchId and target is another write.
@@ -308,9 +309,9 @@ class AlreadyDone:
 class GiveUp:
     """Append `state`, then ask for the next step; if fenced or unclear, abort nothing.
 
-    A commit() of the same tasks may still run even though Spark was told that it raised, and
+    A commit() of the same tasks may still run even though it raised an error in Spark, and
     InitProducerId fences only earlier callers, not later ones. Therefore the plannings to abort are
-    recorded first: a commit() with a newer epoch reads that and is refused.
+    recorded first: a commit() with a newer epoch reads the record and is refused.
     """
 
     state: Nothing | Done
@@ -318,7 +319,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class AbortOurs:
-    """Nobody can decide the batch of our tasks any more: abort their open transactions."""
+    """The batch of our tasks can no longer be decided: abort their open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,9 +374,9 @@ def abort_needs_fence(*, complete: bool) -> bool:
 
 
 def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
-    """Return the step of planning, which has no fence: it finishes decisions and never decides.
+    """Return the next step of planning: it finishes decisions, but never fences or decides.
 
-    It does not append `finished`, as it has no epoch; the next commit does.
+    It does not append `finished`, because it has no epoch; the next commit does.
     """
     return RollForward(state) if isinstance(state, Decided) else None
 

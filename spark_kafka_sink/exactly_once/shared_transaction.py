@@ -3,13 +3,12 @@
 All tasks write with one producer id and epoch, and each numbers its records from 0 in each
 partition. If a leader receives a batch with a producer id, epoch and sequence numbers that it
 already has, it treats the batch as a duplicate: it returns success and appends nothing. Therefore
-each partition of a topic must be written by only one task, and its leader must have as many records
-of the producer as that task reports.
+each partition of a topic must be written by only one task, and its leader must hold exactly as many
+records of the producer as that task reports.
 
 The first attempt of a task claims the task's part of the transaction. A session that writes claims
-by itself; a task without rows claims as well. After all tasks have reported, no other attempt of
-any of them can begin to write.
-Source: KIP-98, KIP-664.
+the part itself; a task without rows also claims its part. After all tasks have reported, no other
+attempt of any of them can begin to write. Source: KIP-98, KIP-664.
 
 The transaction has the driver's own transactional id, so drivers with and without atomicBatch fence
 each other. The record that the batch is done is written in the same transaction: its single EndTxn
@@ -63,7 +62,7 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
     """Claim a task's part: be the first to get a response to InitProducerId for `claim_id`.
 
     Args:
-        config: how to connect.
+        config: connection settings.
         claim_id: a `ClaimId`.
         timeout_ms: a transaction.timeout.ms that the brokers allow.
         prefix: transactionalIdPrefix, for the ACL named in an error.
@@ -108,10 +107,10 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
-    """Return the records written to each partition of the topics, each by only one task.
+    """Return the records written to each partition; raise unless only one task wrote to each.
 
     Args:
-        results: of all tasks, in the order of their Spark partitions.
+        results: results of all tasks, in the order of their Spark partitions.
 
     Raises:
         TransactionError: two tasks have written to one partition; the message names them.
@@ -225,7 +224,7 @@ def begin_shared(
     shows the final state of the previous batches.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         timeout_ms: transaction.timeout.ms of the batch's transaction.
         reset: continue after a torn batch.
 
@@ -252,10 +251,10 @@ def commit_shared(
     """Make the rows of all tasks visible with one EndTxn, or none of them.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         caller: the batch and its query.
         shared: the transaction.
-        results: of all tasks, none of which has skipped the batch.
+        results: results of all tasks, none of which has skipped the batch.
 
     Raises:
         FencedError: a newer driver has taken over.
@@ -282,10 +281,10 @@ def abort_shared(
     shows the final state of the batch.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         caller: the batch and its query; None if no task has reported.
         shared: the transaction.
-        batch: its number or name.
+        batch: number or name of the batch.
     """
     driver.end_epoch(shared)
     state = _state_of(driver.read_unfenced(), driver.scope)
@@ -318,7 +317,7 @@ def _commit(
     known: ScopeState = protocol.Nothing() if record is None else record.state
     # Batches decided without atomicBatch were committed at planning, and their driver was fenced.
     state = protocol.finished(known) if isinstance(known, protocol.Decided) else known
-    no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists none
+    no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = protocol.next_commit_step(state, caller, no_tasks)
     if isinstance(step, protocol.Refuse):
         raise refusal_error(step.refusal, driver.scope, state, caller)

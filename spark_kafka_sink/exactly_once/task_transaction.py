@@ -1,4 +1,4 @@
-"""The result that a task hands to the driver: its open transaction, or why there is none."""
+"""The result that a task sends to the driver: its open transaction, or why it has none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 _NAMED: Final = 100_000
-"""Partitions of all tasks that a decision lists by name: 3 MB of JSON, which the driver appends in
-one transaction of a few seconds. One partition per task is enough to find out how its transaction
-ended.
+"""Maximum partitions of all tasks that a decision lists by name: 3 MB of JSON, which the driver
+appends in one transaction of a few seconds. One partition per task is enough to determine how its
+transaction ended.
 """
 MAX_TOPICS: Final = 100
 """Maximum number of topics that a record of the decision log names."""
@@ -39,8 +39,8 @@ class TaskOutcome(StrEnum):
 class PartitionRange:
     """The records of a transaction in one partition.
 
-    Records of other transactions may be between the offsets, which are None if the broker returned
-    none.
+    The offsets are None if the broker did not return them. Records of other transactions may lie
+    between the first and the last one.
     """
 
     topic: str
@@ -68,7 +68,7 @@ class TaskTransaction:
     timeout_ms: int
     """transaction.timeout.ms, the age in milliseconds at which the broker aborts it."""
     partitions: tuple[PartitionRange, ...] = ()
-    """By topic and partition, each once."""
+    """Sorted by topic and partition, without duplicates."""
     unnamed_partitions: int = 0
     """Number of further partitions, not listed because they would make the decision too large."""
     unnamed_records: int = 0
@@ -76,7 +76,7 @@ class TaskTransaction:
 
     @property
     def transactional_id(self) -> str:
-        """The id that the task created for itself alone."""
+        """The transactional id, which only this task uses."""
         return self.transaction.transactional_id
 
     @property
@@ -87,7 +87,7 @@ class TaskTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """How one task ended; part of its commit message.
+    """Outcome of one task; part of its commit message.
 
     Raises:
         ValueError: the outcome is WRITTEN without a transaction, or another one with a transaction.
@@ -102,7 +102,8 @@ class TaskResult:
     rows: int | None = None
     """Rows that Spark passed to the task, written or not; None if they were not counted."""
     topics: frozenset[str] | None = None
-    """Topics named by the rows of a write with a batchId; None without a batchId, or if too many.
+    """Topics named by the rows of a write with a batchId; None without a batchId, or if there are
+    too many.
     """
     run_id: str | None = None
     """Run id of the query if foreachBatch writes; None if unknown."""
@@ -122,13 +123,13 @@ def partitions_to_name(tasks: int) -> int:
 
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:
-    """Return the rows that Spark passed to all tasks; None if one task has not counted its rows."""
+    """Return the rows that Spark passed to all tasks; None if a task did not count its rows."""
     counts = [each.rows for each in results if each.rows is not None]
     return sum(counts) if len(counts) == len(results) else None
 
 
 def topics_of(results: Sequence[TaskResult]) -> tuple[str, ...] | None:
-    """Return the sorted topics that all tasks' rows name; None if one is unknown, or too many."""
+    """Return the sorted topics named by all rows; None if some are unknown, or too many."""
     names = [each.topics for each in results if each.topics is not None]
     every = frozenset[str]().union(*names)
     return tuple(sorted(every)) if len(names) == len(results) and len(every) <= MAX_TOPICS else None

@@ -18,7 +18,7 @@ has an id that its first attempt claims: a task's id without the attempt, as
 ``abort()`` creates one more id, the abort flag: the driver's id and a nonce, as
 ``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction.
 
-A prefix contains no "/", and in a batchId, a topic and a name it is escaped, so each id belongs to
+A prefix contains no "/", and "/" is escaped in a batchId, topic or name, so each id belongs to
 exactly one scope.
 The nonce is created when the write is planned, and the attempt is Spark's taskAttemptId: no two
 attempts ever share an id, even if a stage runs again or a paused attempt resumes late. The query is
@@ -164,7 +164,7 @@ class TaskTransactionalId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimId:
-    """The id that one attempt of a task can claim with atomicBatch=true; fields as above."""
+    """The id that one attempt of a task can claim with atomicBatch=true."""
 
     scope: Scope
     query_id: str | None

@@ -122,7 +122,7 @@ _SHOWN = {
     "records per batch": "records per batch",
     "request latency p99": "request, p99",
 }
-"""The figures of `compare` that are shown, with their short names."""
+"""Figures of `compare` to show, with their short names."""
 _SETTINGS_SHOWN = 12
 MULTIPLIED, DIVIDED = "\N{MULTIPLICATION SIGN}", "\N{DIVISION SIGN}"
 

@@ -52,13 +52,13 @@ def plain_numbers(axis: Axis, *, whole: bool = False) -> None:
 
 
 def percent(axis: Axis) -> None:
-    """Format tick labels as percentages; none above 100, where the legend may be."""
+    """Format tick labels as percentages; omit those above 100, where the legend may be."""
     plain_numbers(axis)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value <= 100 else ""))
 
 
 def from_zero(axes: Axes, heights: Iterable[float]) -> None:
-    """Start the y axis at 0, even if all bars are 0 or there are none."""
+    """Start the y axis at 0, even if there are no bars or all are 0."""
     axes.set_ylim(0, 1.05 * max((each for each in heights if isfinite(each)), default=0) or 1)
 
 
@@ -73,7 +73,7 @@ def log_numbers(axes: Axes, low: float, high: float) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Add a legend above the data, extending the y axis for it; none if nothing has a label."""
+    """Add a legend above the data, extending the y axis for it, if anything has a label."""
     names = axes.get_legend_handles_labels()[1]
     if names:
         low, high = axes.get_ylim()
@@ -107,7 +107,7 @@ def step_edge(step: int) -> float:
 
 
 def done(figure: Figure, title: str = "") -> Figure:
-    """Set title and layout, and close the figure, as a notebook shows the value of the cell."""
+    """Set title and layout, and close the figure: a notebook shows the value of the cell."""
     figure.set_layout_engine("constrained", h_pad=0.1, w_pad=0.1)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")

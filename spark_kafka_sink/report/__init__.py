@@ -14,7 +14,7 @@ In reading order:
 - `packed_columns`: metrics and partition counters as columns, which merge without objects
 - `packed_report`: a report as a task sends it to the driver
 - `text_and_html`: a report as text and as HTML; the lines of a dry run
-- `figures`: the key figures of a report with their units, also of two reports side by side
+- `figures`: the key figures of a report with their units, and the comparison of two reports
 - `tables`: reports as tables for the terminal
 - `advice`: pieces of advice, the figures they compare, and the rules on Arrow batches
 - `advisor`: the rules that derive advice from a finished report

@@ -90,7 +90,7 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 
 def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Advise if Spark hands over a few rows at a time, each batch with a fixed cost."""
+    """Advise if Spark sends few rows at a time, because each batch has a fixed cost."""
     rows = facts.number(ARROW_RECORDS)
     if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
@@ -110,7 +110,7 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 MICROS = 1_000_000
 WORTHWHILE = 0.05
-"""Share of the time below which nothing is advised."""
+"""Share of the time below which no advice is given."""
 MANY_BATCHES = 200
 """Batches per second of one task that take 5 % of the sender's time or more."""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -244,7 +244,7 @@ class PipelineFacts:
 
     @property
     def arrow_batch(self) -> float:
-        """Bytes of such a batch."""
+        """Bytes of a batch from Spark if only the number of its rows is limited."""
         return self.row * self.arrow_rows
 
     @property

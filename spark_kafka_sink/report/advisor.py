@@ -1,4 +1,4 @@
-"""Rules that find out from a finished report which setting limits the job, with the evidence.
+"""Rules that derive from a finished report which setting limits the job, with the evidence.
 
 Pure functions: a report, which includes its settings, is the input; the output is advice, most
 important first. There is no advice if too little was written. The rules compare rate x linger.ms
@@ -128,7 +128,7 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
 
 
 def _compression(facts: PipelineFacts) -> Advice | None:
-    """CPU-bound: the codec thread is always busy, and batches wait for it."""
+    """Advise if the write is CPU-bound: batches wait for an always busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
     if facts.compressing < 0.6 or (facts.compressing < ALWAYS and not waits):
@@ -146,7 +146,7 @@ def _compression(facts: PipelineFacts) -> Advice | None:
 
 
 def _codec(facts: PipelineFacts) -> Advice | None:
-    """Advise another codec, measured in a dry run: fewer bytes, or as few for less CPU."""
+    """Advise another codec, measured in a dry run: fewer bytes, or the same size for less CPU."""
     costs = {each.codec: each for each in facts.report.codecs}
     now = costs.get(facts.codec)
     if now is None or now.bytes_uncompressed < SAMPLE:
@@ -174,7 +174,7 @@ def _codec(facts: PipelineFacts) -> Advice | None:
 
 
 def _ceiling(facts: PipelineFacts) -> Advice | None:
-    """Every request waits for the response to an earlier one: only larger requests help."""
+    """Advise larger requests if every request waits for the response to an earlier one."""
     if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
         return None
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBatch:
-    """A batch that was sent: its partition, records, and bytes before and after compression."""
+    """A sent batch: its partition, records, and bytes before and after compression."""
 
     topic: str
     partition: int
@@ -178,7 +178,7 @@ class ReportBuilder:
         self._throttle_ms += ms
 
     def progress(self) -> ProgressCounts:
-        """Return the current counts; fast, and callable from any thread while the session runs."""
+        """Return the current counts; fast, and can be called from any thread during the session."""
         tallies = list(self._tallies.values())
         return ProgressCounts(
             persisted=sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),

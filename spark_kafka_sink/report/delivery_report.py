@@ -35,7 +35,7 @@ class DeliveryReport(DeliveryCounters):
                 the reports of all `*.json` files in it.
 
         Raises:
-            ReportError: there is none, or one cannot be read.
+            ReportError: there is no report, or a report cannot be read.
         """
         return cls.merge_all(cls.read_all(path))
 
@@ -44,7 +44,7 @@ class DeliveryReport(DeliveryCounters):
         """Read the reports of a folder one by one, sorted by the number of the micro-batch.
 
         Raises:
-            ReportError: there is none, or one cannot be read.
+            ReportError: there is no report, or a report cannot be read.
         """
         from spark_kafka_sink.report.storage import read_reports
 
@@ -74,7 +74,8 @@ class DeliveryReport(DeliveryCounters):
         names = [field.name for field in fields(PartitionReport)]
         names.insert(2, "records")
         columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
-        # Left to pandas, numbers beside missing ones become floats, and large ones others.
+        # By default pandas converts columns with missing numbers to floats, which changes large
+        # ones.
         numbers = {name: pandas.array(columns[name], dtype="Int64") for name in names[1:]}
         frame: pd.DataFrame = pandas.DataFrame({**columns, **numbers})
         return frame

@@ -1,4 +1,4 @@
-"""The key figures of a report with their units, also of two reports side by side."""
+"""The key figures of a report with their units, and the comparison of two reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two reports: all figures, and the settings that differ, empty if one report lacks it."""
+    """Two reports: all figures, and the settings that differ (empty if missing from one report)."""
 
     changes: tuple[Change, ...]
     settings: tuple[tuple[str, str, str], ...]

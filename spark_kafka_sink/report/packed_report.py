@@ -55,7 +55,7 @@ AnyReport = DeliveryReport | PackedReport
 
 
 def columns_of(report: AnyReport) -> PartitionColumns:
-    """Return the partitions of a report, packed or not."""
+    """Return the partitions of a packed or unpacked report."""
     if isinstance(report, PackedReport):
         return report.columns()
     return PartitionColumns.of(report.partitions)
@@ -68,7 +68,7 @@ def merge_reports(
     """Merge reports; only a few of them are unpacked at the same time.
 
     Args:
-        reports: packed or not.
+        reports: packed or unpacked reports.
         prepare: applied to each report without its partitions and brokers.
     """
     total = DeliveryReport().split()

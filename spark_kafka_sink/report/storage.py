@@ -45,7 +45,7 @@ class ReportLocation:
 
     @classmethod
     def of(cls, path: str, subject: str = "the delivery report") -> ReportLocation:
-        """Parse the location that a user gives for `subject`, without accessing it.
+        """Parse the location that a user specified for `subject`, without accessing it.
 
         Raises:
             ReportError: the scheme is of no supported file system; the hint names an alternative.
@@ -103,7 +103,7 @@ def write_report(
     `subject` is its name in error messages.
 
     Raises:
-        ReportError: it cannot be written there, or not in time.
+        ReportError: it cannot be written there, or not within the time limit.
     """
     place, data = ReportLocation.of(path, subject), text.encode()
     _attempt(f"{subject} cannot be written to", path, timeout_s, lambda: _write(place, data))
@@ -113,7 +113,7 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
     """Return the text at a local path or a URI.
 
     Raises:
-        ReportError: it cannot be read, or not in time.
+        ReportError: it cannot be read, or not within the time limit.
     """
     place = ReportLocation.of(path)
     return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(place).decode())
@@ -123,7 +123,7 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     """Return the text at a local path or a URI, or of each `*.json` in a folder, by location.
 
     Raises:
-        ReportError: there is none, or one cannot be read, or not in time.
+        ReportError: there is no report, or a report cannot be read, or not within the time limit.
     """
     place = ReportLocation.of(path)
     texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(place, redacted(path)))
@@ -139,7 +139,7 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     """Check that reports can be written into a folder by writing and deleting a small file.
 
     Raises:
-        ReportError: they cannot.
+        ReportError: no report can be written there.
     """
     if path in _writable:
         return

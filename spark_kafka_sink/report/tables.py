@@ -38,7 +38,7 @@ def print_report(report: DeliveryReport, console: Console | None = None) -> None
 
 
 def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
-    """Print the advice on a report, or that there is none."""
+    """Print the advice on a report, or a line if there is no advice."""
     table = Table(title="Advice")
     for name in ("setting", "do", "why", "figure"):
         table.add_column(name, overflow="fold")
@@ -51,7 +51,7 @@ def print_advice(report: DeliveryReport, console: Console | None = None) -> None
 def print_comparison(
     comparison: Comparison, names: tuple[str, str], console: Console | None = None
 ) -> None:
-    """Print the figures of two reports side by side, and the settings that differ."""
+    """Print the figures of two reports in adjacent columns, and the settings that differ."""
     out = console or wide_console()
     table = Table(title="Two writes")
     for name in ("figure", *names, "change"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TaskInfo:
-    """Spark's numbers of a task: its partition, its attempt, and its unique id."""
+    """Spark's identification of a task: its partition, its attempt, and its unique id."""
 
     partition_id: int = 0
     """Number of the partition of the DataFrame."""
@@ -44,7 +44,7 @@ class ProgressCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TaskReport:
-    """One task in one line. Ordered by duration."""
+    """One task in one line; instances are ordered by duration."""
 
     duration_ms: int
     """Duration of the task in milliseconds."""

@@ -79,7 +79,7 @@ def codec_text(cost: CodecCost) -> str:
 
 
 def _batches(report: DeliveryCounters) -> str:
-    """Describe the mean size relative to batch.size, and why the batches were closed."""
+    """Describe the mean batch size relative to batch.size, and why the batches were closed."""
     facts, metrics = PipelineFacts(report), report.metrics
     limit = facts.number("batch.size")
     fill = f" ({facts.batch / limit:.0%} of batch.size)" if limit else ""
@@ -121,10 +121,10 @@ ADVICE_SHOWN = 3
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
-    """Return a text of about twenty lines at most, however many partitions and errors there are.
+    """Return a text of at most about twenty lines, whatever the number of partitions and errors.
 
     Args:
-        report: of a task, or merged from many.
+        report: report of a task, or a merged report.
         duration_ms: time of the whole write as measured by the driver, instead of the report's own;
             if both are missing, the rate refers to the slowest task.
     """

@@ -1,7 +1,7 @@
 """Topics with acknowledged records: a topic that is recreated keeps its name, but gets a new id.
 
-If a write has acknowledgements of two topics with one name, the records of the first are lost.
-Brokers before Kafka 2.8 have no topic ids.
+If a write has acknowledgements from two topics with the same name, the first one's records are
+lost. Brokers before Kafka 2.8 have no topic ids.
 """
 
 from __future__ import annotations

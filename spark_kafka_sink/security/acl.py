@@ -30,7 +30,7 @@ _OF_REFERENCE = "<the name of the login>"
 def principal_of(security: SecurityConfig) -> str:
     """Return the principal as kafka-acls takes it: "User:" and a name.
 
-    If the name is not known here, a description in angle brackets replaces it. A user name given as
+    If the name is unknown, a description in angle brackets replaces it. A user name given as
     an `env:` or `file:` reference is not resolved, but a sasl.jaas.config given as one is.
 
     Source: ``DefaultKafkaPrincipalBuilder`` without mapping rules.
@@ -66,7 +66,7 @@ def _login_name(login: Login) -> str:
 
 
 def _short_name(principal: str) -> str:
-    """Return the primary, as the default of sasl.kerberos.principal.to.local.rules does."""
+    """Return the primary, like the default of sasl.kerberos.principal.to.local.rules."""
     return principal.partition("@")[0].partition("/")[0]
 
 

@@ -135,7 +135,7 @@ def resolved_login(config: SaslConfig) -> Login:
     """Return the login, with the paths of its files located on this host.
 
     Raises:
-        ConfigError: a reference cannot be resolved on this host, or its text is no valid login.
+        ConfigError: a reference cannot be resolved on this host, or its text is not a valid login.
     """
     login = resolve(config)
     if not isinstance(config.login, JaasLogin):
@@ -166,7 +166,7 @@ def utf8_text(secret: Secret) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # An environment variable with bytes that are not UTF-8. No cause, as it contains the text.
+        # An environment variable with bytes that are not UTF-8. No cause: it contains the text.
         raise ConfigError(f"option {secret.option} is not UTF-8") from None
     if text.endswith(("\n", "\r")):
         how = "ends with a line break" if secret.file is None else _line_breaks_in(secret.file)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
 
 MAX_KEPT = 8
-"""Number of configurations remembered as passed; the least recently used one is dropped first."""
+"""Maximum number of configurations remembered as passed; the least recently used one is dropped
+first."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def _check_login(config: SaslConfig) -> None:
 
 
 def _secrets_of(login: Login) -> tuple[Secret, ...]:
-    """Return the name and the secret of a login, if it has these."""
+    """Return the name and the secret of a login, if it has them."""
     if isinstance(login, PasswordLogin):
         return login.username, login.password
     if isinstance(login, ClientCredentialsLogin):

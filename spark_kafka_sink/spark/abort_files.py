@@ -4,7 +4,7 @@ Spark does not pass an error to `abort`. A task that runs on the driver's machin
 into the folder of the application's reports. On other machines that folder does not exist, and no
 error is written.
 
-Another writer instance aborts a stream's micro-batch than the one that planned it, so planning
+The writer that aborts a stream's micro-batch is not the one that planned it, so planning
 writes what abort() needs into a file. The messages of tasks contain the same data, but if no task
 of a micro-batch finishes there is no message.
 """
@@ -93,7 +93,7 @@ def _planned(kept: dict[str, Any]) -> Planned:
 
 def _opened(kept: dict[str, Any]) -> OpenTransaction:
     from spark_kafka_sink.protocol.transactions import (
-        OpenTransaction,  # seldom needed
+        OpenTransaction,  # rarely needed
         TransactionVersion,
     )
 
@@ -108,7 +108,7 @@ _MOST: Final = 4000
 class ErrorFile:
     """The error file of one batch write, or of one stream with a file for each micro-batch.
 
-    `folder` is the driver's, None if there is none.
+    `folder` is the driver's; None if it has no folder.
     """
 
     folder: str | None = None

@@ -65,7 +65,7 @@ class RowChecks:
 
     @property
     def errors(self) -> NDArray[np.int8] | None:
-        """A `RowError` per row, shape (n,); None if there is none."""
+        """A `RowError` per row, shape (n,); None if no row has an error."""
         return self._errors if self._errors.any() else None
 
 
@@ -73,7 +73,7 @@ LARGEST_SLICE = 4 << 20
 """Maximum bytes of a slice's columns together, which the producer encodes at once.
 
 Intermediate data of the rows, such as encoded headers, then takes a few times this size and not a
-few times the size of an Arrow batch, which may have gigabytes.
+few times the size of an Arrow batch, which can be gigabytes.
 """
 MOST_ROWS = 1 << 17
 """Maximum rows of a slice, for rows of a few bytes: each row needs a few eight-byte numbers."""
@@ -146,8 +146,8 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
 def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
     """Return the headers of n rows in the form of `HEADER_LISTS`, None if no row has any.
 
-    A key that is null or not UTF-8 is an error of its row. It is replaced by a valid one, as the
-    row may be written as a dead letter.
+    A key that is null or not UTF-8 is an error of its row. It is replaced by a valid key, because
+    the row may be written as a dead letter.
     """
     if column.null_count == len(column):
         return None
@@ -176,7 +176,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
 
 
 def _rows_with(column: pa.ListArray[Any], entries: pa.Array[Any]) -> Any:
-    """Return the rows of these entries, in order, each once."""
+    """Return the rows of these entries, in order and without duplicates."""
     return np.unique(np.asarray(pc.list_parent_indices(column).filter(entries)).astype(np.intp))
 
 
@@ -190,7 +190,7 @@ def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
 
 
 def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
-    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does; return also which keys had it."""
+    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does; also return which keys had it."""
     encoded = keys.dictionary_encode()
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
     good = [each.decode(errors="replace").encode() for each in raw]
@@ -220,7 +220,7 @@ def read_timestamps(
     """Return n timestamps in ms since 1970, shape (n,); a null timestamp becomes `now_ms`.
 
     A timestamp before 1970 is an error of its row, as in Java's producer (``ProducerRecord``): in
-    Kafka -1 means that there is none. It is replaced by `now_ms`, as the row may be written as a
+    Kafka -1 means no timestamp. It is replaced by `now_ms`, because the row may be written as a
     dead letter.
 
     Args:
@@ -271,7 +271,7 @@ def _instants(local: Any, zone: str) -> Any:
 
 
 def _fixed_offset(zone: str) -> int | None:
-    """Return the offset from UTC in microseconds if the zone is one, as in "GMT+1"; else None."""
+    """Return the UTC offset in microseconds of a fixed-offset zone such as "GMT+1"; else None."""
     if zone == "Z":
         return 0
     found = _OFFSET.fullmatch(zone)
@@ -283,7 +283,7 @@ def _fixed_offset(zone: str) -> int | None:
 
 
 def system_zone() -> str:
-    """Return the name of this machine's time zone, found as a JVM does; UTC if there is none."""
+    """Return the name of this machine's time zone, determined as a JVM does; UTC by default."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
         return named
@@ -377,7 +377,7 @@ def gather(
             held, rows, size = [], 0, 0
         held.append(batch)
         rows, size = rows + batch.num_rows, size + more
-        # The next batch may be as large, or as late.
+        # The next batch may be just as large or slow.
         if is_slow or rows >= wanted() or size + more > MOST_GATHERED:
             yield _together(held)
             held, rows, size = [], 0, 0
@@ -390,7 +390,7 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     together = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return together[0] if together else batches[0]  # concatenating empty batches returns none
+    return together[0] if together else batches[0]  # Concatenating empty batches returns no batch.
 
 
 def read_chunks(

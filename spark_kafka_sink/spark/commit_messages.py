@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DeliveryMessage(WriterCommitMessage):
-    """A task's rows are acknowledged: its delivery report, which contains its own version."""
+    """Delivery report of a task whose rows are acknowledged; it contains its own version."""
 
     report: AnyReport
     """Packed if the message was sent by a task."""

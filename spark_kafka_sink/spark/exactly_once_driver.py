@@ -1,8 +1,7 @@
 """Planning, commit and abort of an exactly-once write on the driver.
 
-Planning finishes earlier decisions. It does not fence anybody, except with atomicBatch=true, where
-it begins the one transaction of the batch. Spark plans in other processes than those in which it
-commits.
+Planning finishes earlier decisions. It fences no driver, except with atomicBatch=true, where it
+begins the one transaction of the batch. Spark plans and commits in different processes.
 
 Unlike at-least-once, a commit may raise: Spark then calls abort(), and the batch runs again or the
 query stops. Only the decision log determines whether transactions are committed, so commit() and
@@ -107,7 +106,7 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
     """Raise for options that do not apply to a stream, or break its guarantee.
 
     Args:
-        config: of the sink.
+        config: the sink's settings.
         options: all options of the writer, including Spark's own, by lower-case names.
 
     Raises:
@@ -251,9 +250,9 @@ class ExactlyOnceEnd(WriteEnd):
     """Commit and abort of an exactly-once write.
 
     Args:
-        config: of the sink.
-        origin: of the write.
-        scope: of the write.
+        config: the sink's settings.
+        origin: origin of the write.
+        scope: scope of the write.
         planned: how the write was planned; None for a stream, for which another process plans.
     """
 
@@ -324,7 +323,7 @@ class ExactlyOnceEnd(WriteEnd):
         return self.origin.plan_file.read()
 
     def _describe_open(self, names: Sequence[str], problem: str) -> str:
-        """Describe which transactions may be open, and until when; empty if none is."""
+        """Describe which transactions might be open, and until when; empty if none can be open."""
         if not names and not problem:
             return ""
         shown = ", ".join(names[:_MOST_NAMED])

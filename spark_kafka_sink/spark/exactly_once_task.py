@@ -64,12 +64,12 @@ _MOST_REPORTED: Final = {
 
 @dataclass
 class TransactionMessage(DeliveryMessage):
-    """A task's rows are acknowledged in a transaction that only the driver can commit."""
+    """Message of a task whose rows are acknowledged in a transaction left to the driver."""
 
     result: TaskResult
     """Its transaction does not list the partitions, which are in the report."""
     nonce: str
-    """Of the planning that the task belongs to."""
+    """Nonce of the planning that the task belongs to."""
 
 
 def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
@@ -172,7 +172,7 @@ def current_query() -> str | None:
 
 
 def current_run() -> str | None:
-    """Return the run id of the query of this thread's task; each start has another one.
+    """Return the run id of the query of this thread's task; it differs for each start.
 
     None outside of a query, or if the user has set another job group: a group that is the same
     after a restart does not distinguish runs.
@@ -214,7 +214,7 @@ class WritePlan:
         Args:
             query_id: id of the streaming query; None in a batch job.
             batch: batch number of a stream; otherwise the name of the scope.
-            run_id: of the query's run, within foreachBatch.
+            run_id: id of the query's run, within foreachBatch.
 
         Raises:
             TransactionError: the batch is refused; the message says why, and what to do.

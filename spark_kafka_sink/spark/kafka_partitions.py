@@ -83,7 +83,7 @@ def repartition_by_kafka_partition(
 
 
 def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the hash that determines each key's partition; null if the key does not.
+    """Return the hash that determines each key's partition; null if the key does not determine it.
 
     Args:
         partitioner: one that uses keys.

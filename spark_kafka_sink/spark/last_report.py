@@ -104,7 +104,7 @@ _NONE_YET_OF_QUERY = (
 
 
 class NamedQuery(Protocol):
-    """The attributes used of a ``StreamingQuery``, with and without Spark Connect."""
+    """The attributes of a ``StreamingQuery`` that are used, with and without Spark Connect."""
 
     @property
     def id(self) -> str:

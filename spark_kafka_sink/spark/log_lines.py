@@ -1,6 +1,6 @@
 """The format of the sink's log lines if logging is not configured, as in Spark's Python workers.
 
-Python would print only the message, among Spark's lines with time, level and logger.
+Otherwise Python would print only the message, between Spark's lines with time, level and logger.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 class LastResort(logging.Handler):
     """Writes to stderr in the format of Spark's log4j2-defaults.properties.
 
-    It ignores records that have another handler, even if that was added later.
+    It ignores log records that have another handler, even one that was added later.
     """
 
     def __init__(self) -> None:
@@ -30,16 +30,16 @@ class LastResort(logging.Handler):
         self._exact = logging.Formatter(_FORMAT.format(".%(msecs)03d"), _TIME)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, unless another handler does."""
+        """Write a log record unless another handler does."""
         if any(handler is not self for handler in _handlers(record.name)):
             return
         record.log4j = _LOG4J.get(record.levelno, record.levelname)
-        is_event = record.levelno < logging.WARNING  # of kafka.debug: many per second
+        is_event = record.levelno < logging.WARNING  # kafka.debug logs many per second
         try:
             line = self._exact.format(record) if is_event else self.format(record)
             sys.stderr.write(f"{line}\n")
             sys.stderr.flush()
-        except Exception:  # noqa: BLE001 - as all handlers do: no line may fail a write
+        except Exception:  # noqa: BLE001 - like all handlers: no line may fail a write
             self.handleError(record)
 
 

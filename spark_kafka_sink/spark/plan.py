@@ -82,7 +82,7 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
     _check_brokers(config, contract)
     writer = None
     if config.exactly_once.exactly_once:
-        from spark_kafka_sink.spark.exactly_once_driver import plan_write  # seldom needed
+        from spark_kafka_sink.spark.exactly_once_driver import plan_write  # rarely needed
 
         writer = plan_write(config, contract, origin)
     if config.report_path is not None:
@@ -138,7 +138,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     Raises:
         ConfigError: a key store cannot be opened, or a library is missing.
     """
-    from spark_kafka_sink.security import preflight  # not in tasks, nor for a commit
+    from spark_kafka_sink.security import preflight  # not needed in tasks or commits
 
     check = preflight.STREAMS.check if of_stream else preflight.check_security
     check(with_shipped_files(config).security)
@@ -148,7 +148,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
     """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
-        config: of the sink, as the user gave it.
+        config: the sink's settings, as the user gave them.
         contract: the columns of the rows.
         of_stream: a micro-batch is planned.
 
@@ -157,7 +157,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
     """
     if config.preflight is Preflight.OFF and not config.topic_creation.create:
         return
-    from spark_kafka_sink.diagnostics.examination import Intent  # not without a check
+    from spark_kafka_sink.diagnostics.examination import Intent  # needed only for a check
     from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
 
     located = replace(config, producer=with_shipped_files(config.producer))
@@ -168,7 +168,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
 def _check_statistics_path(config: SinkConfig) -> None:
     """Fail on the driver for a path that no task could write to: tasks would only log that."""
     if config.statistics_path is not None:
-        from spark_kafka_sink.report.storage import ReportLocation  # seldom needed
+        from spark_kafka_sink.report.storage import ReportLocation  # rarely needed
 
         ReportLocation.of(config.statistics_path, "the statistics")
 
@@ -188,7 +188,7 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
 def _exactly_once(
     config: SinkConfig, contract: Contract, origin: WriteOrigin, options: Mapping[str, str]
 ) -> KafkaProdStreamWriter:
-    from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # seldom needed
+    from spark_kafka_sink.spark import exactly_once_driver as exactly_once  # rarely needed
 
     exactly_once.check_stream_options(config, options)
     task = exactly_once.plan_micro_batch(config, contract, origin) if _planning() else None
@@ -215,7 +215,7 @@ def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> Sin
 def _planning() -> bool:
     """Return True if Spark plans a micro-batch here, False if it commits one.
 
-    It creates a stream's writer for both, each in its own kind of worker process.
+    Spark creates a stream's writer for both, in different worker processes.
     """
     script = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER
@@ -289,7 +289,7 @@ def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[
     """Return the options of a write, which override those of the table it writes to.
 
     Raises:
-        ConfigError: there are none, as for a table that was created with columns.
+        ConfigError: no options are given, as for a table that was created with columns.
     """
     stored: dict[str, str] = {}
     for field in schema.fields:
@@ -316,7 +316,7 @@ def _is_ours(name: str) -> bool:
 
 
 def warn_of_displayed_secrets(options: Mapping[str, str]) -> None:
-    """Warn, once per process, of each option with a secret that Spark does not redact."""
+    """Warn, once per process, about each option with a secret that Spark does not redact."""
     for name in displayed_secrets(options):
         _warn(name)
 

@@ -53,7 +53,7 @@ _STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Publishes one write or micro-batch; `name` is for the log, `path` that of its report."""
+    """Publishes one write or micro-batch; `name` is for the log, `path` is the report's path."""
 
     config: SinkConfig
     name: str
@@ -114,7 +114,7 @@ class Publication:
         self._store(failed)
 
     def _started(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report with the time of planning, which is missing without a finished task."""
+        """Return the report with the time of planning, which is missing if no task has finished."""
         if report.started_at or self.batch_id is None:
             return report
         return replace(report, started_at=self.origin.plan_file.read().at)

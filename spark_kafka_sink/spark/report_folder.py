@@ -84,7 +84,7 @@ class ReportFolder:
         Raises:
             ReportError: it cannot be written.
         """
-        from spark_kafka_sink.report.storage import write_report  # not where a write is planned
+        from spark_kafka_sink.report.storage import write_report  # not needed to plan a write
 
         name = _file_name(report)
         folder = self.path if name == _BATCH else self.application
@@ -173,7 +173,7 @@ class StreamIdentity:
 
     @property
     def digest(self) -> str:
-        """The same for each writer that Spark creates for the stream, unique among streams."""
+        """Hash that is the same for all writers of the stream, and unique among streams."""
         return _digest(f"{self.query_name}\n{self.checkpoint}")
 
     @property
@@ -201,7 +201,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
 
     Args:
         path: of the option `reportPath`.
-        stream: the stream that asks; the first one gets the path.
+        stream: the stream that will write there; the first one gets the path.
         owners: folder of the application that records the owner of each path.
     """
     try:
@@ -212,7 +212,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
 
 
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:
-    """Warn, once per application, that reports go to a path of the stream's own.
+    """Warn, once per application, that reports go to a path that only this stream uses.
 
     Once per application, not per process: Spark plans a stream's micro-batches in several
     processes.

@@ -2,7 +2,7 @@
 
 An error of a task, of planning or of a commit is contained as the text of a Python traceback, in a
 classic session, over Spark Connect and in a StreamingQueryException. For some errors that Spark
-raises before it calls the data source, there is a hint here that Spark does not give.
+raises before it calls the data source, this module adds a hint that Spark does not give.
 """
 
 from __future__ import annotations

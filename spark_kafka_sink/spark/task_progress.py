@@ -50,7 +50,7 @@ class ProgressAddress:
 
     @staticmethod
     def withdraw(folder: Path) -> None:
-        """Remove the address when nobody listens any more."""
+        """Remove the address when the listener has stopped."""
         (folder / _NAME).unlink(missing_ok=True)
 
     @classmethod
@@ -96,7 +96,7 @@ class TaskProgress(ProgressCounts):
 
     @classmethod
     def decode(cls, datagram: bytes, token: str) -> TaskProgress | None:
-        """Parse the result of `encode`; return None for anything else, which anybody may send."""
+        """Parse the result of `encode`; return None for datagrams of other processes."""
         from hmac import compare_digest  # not imported by tasks, which only encode
 
         try:
@@ -121,7 +121,7 @@ class TaskReporter:
     """Context manager around a task's write; used by one thread.
 
     Args:
-        address: of the listener; None if there is none, and then nothing here has a cost.
+        address: of the listener; None if there is no listener; the methods then do nothing.
         task: Spark's numbers of the task.
     """
 
@@ -178,7 +178,7 @@ class TaskReporter:
             ended = False
             while not ended:
                 ended = self._end.wait(address.interval_s)
-                with suppress(OSError):  # buffer full, unreachable, or no listener any more
+                with suppress(OSError):  # buffer full, unreachable, or the listener has stopped
                     sender.sendto(self._progress(done=ended).encode(address.token), place)
 
     def _progress(self, *, done: bool) -> TaskProgress:

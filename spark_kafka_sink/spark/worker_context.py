@@ -1,4 +1,4 @@
-"""What a Python worker can find out about its session: settings, log level, shipped files, task.
+"""What a Python worker knows about its session: settings, log level, shipped files, task.
 
 Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
 settings that were not set are missing there and have their defaults.
@@ -9,8 +9,8 @@ loggers, and a worker cannot detect it.
 
 Spark puts files of `--files` and `addFile` into one folder of the driver and of each executor, and
 passes the folder to Python workers. `addArtifact(file=True)` of Spark Connect puts them into a
-subfolder of the session: Spark passes that one to the driver's workers and to tasks of batches, but
-not to tasks of streams.
+subfolder of the session: Spark passes that subfolder to the driver's workers and to tasks of
+batches, but not to tasks of streams.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ The first is internal and false by default, so nothing else sets it to false. So
 ``StreamExecution.runStream``.
 """
 _TAGS, _OF_CONNECT = "spark.job.tags", "SparkConnect_"
-"""Tags of a job; that of an operation of Spark Connect starts in this way."""
+"""Local property with a job's tags, and the start of the tag of a Spark Connect operation."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")

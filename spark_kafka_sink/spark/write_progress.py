@@ -112,7 +112,7 @@ class ProgressListener:
         )
         self._show = show
         self._shown: WriteProgress | None = None
-        """What was shown last, without its times; used only by the listener's thread."""
+        """Progress shown last, without its times; used only by the listener's thread."""
         self._end = Event()
         self._lock = Lock()
         self._sum = ProgressSum()
@@ -185,7 +185,7 @@ def progress(
     and the write is not affected.
 
     Args:
-        spark: the session; any session works, as a process has only one Spark application.
+        spark: the session; any session works, because a process has only one Spark application.
         interval_s: seconds between two lines.
         show: called instead with each `WriteProgress`, in a separate thread.
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Messages = Sequence[WriterCommitMessage | None]
 
 _ABORT_S = 5.0
-"""Seconds that a failed task may take to abort its transaction; otherwise the driver does."""
+"""Seconds that a failed task may take to abort its transaction; after that the driver aborts it."""
 _LOADING_TASKS = 2
 """Number of tasks of a worker process that freeze new modules at their start.
 
@@ -72,7 +72,7 @@ class TaskWriter:
         self.progress = ProgressAddress.find(report_folder())
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
-        """Write all rows; return when each is acknowledged, raise if one cannot be."""
+        """Write all rows and wait for their acknowledgement; raise if a row fails."""
         with self.origin.error_file.storing_errors():
             spare_garbage_collections()
             return self.write(batches)
@@ -90,7 +90,7 @@ class TaskWriter:
         transaction: TransactionSettings | None = None,
         finish: Callable[[ProducerSession | None], None] = lambda _: None,
     ) -> tuple[DeliveryReport, tuple[WrittenTopic, ...]]:
-        """Deliver all rows in one session, which does not exist without rows.
+        """Deliver all rows in one session; without rows, no session is created.
 
         Args:
             batches: the rows.

@@ -188,7 +188,7 @@ FORM = 'LoginModule required name="value" name="value";'
 
 
 class LoginModule(Enum):
-    """The known login modules, by their Java class."""
+    """The supported login modules, by their Java class."""
 
     PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
     SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -288,7 +288,7 @@ class _Reader:
             yield token.text, dict(self._options())
 
     def problem(self, what: str, hint: str = "") -> ConfigError:
-        """Return the error for a text that has another form."""
+        """Return the error for a text that is not in the expected form."""
         return ConfigError(
             f"option {self._option} {what}",
             hint=hint or f"Use the form {FORM} (ending with a semicolon).",

@@ -51,7 +51,7 @@ IGNORED_JAVA_SECURITY_KEYS = names(
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
     {"ssl.ca.certificate.stores", "ssl.curves.list", "ssl.sigalgs.list"}
 )
-"""Options for Windows, and settings that Python's ssl lacks; OpenSSL's defaults are safe."""
+"""Options for Windows, and settings not in Python's ssl; OpenSSL's defaults are safe."""
 
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 

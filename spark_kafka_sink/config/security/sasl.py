@@ -46,7 +46,7 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
     """Build the login with a keytab and its principal, or with the ticket cache.
 
     Raises:
-        ConfigError: there is no service name or there are two, or useKeyTab is set without keyTab.
+        ConfigError: there is no service name or more than one, or useKeyTab is set without keyTab.
     """
     uses_keytab = options.flag("useKeyTab")
     keytab = options.text("keyTab") if uses_keytab else None
@@ -224,7 +224,8 @@ def resolve(config: SaslConfig) -> Login:
     """Return the login; a `JaasLogin` is resolved on this host.
 
     Raises:
-        ConfigError: the reference cannot be resolved on this host, or its text is no valid login.
+        ConfigError: the reference cannot be resolved on this host, or its text is not a valid
+            login.
     """
     if not isinstance(config.login, JaasLogin):
         return config.login

@@ -1,4 +1,4 @@
-"""The driver's steps against Kafka, in the order that `protocol` prescribes.
+"""The driver's operations on Kafka, in the order that `protocol` prescribes.
 
 In reading order:
 

@@ -40,7 +40,7 @@ _UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unkn
 def abort_undecided(
     driver: Driver, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
 ) -> CommitOutcome:
-    """Abort a batch whose commit() was never called, so nobody can have decided it."""
+    """Abort a batch whose commit() was never called, so it cannot have been decided."""
     given_up = nonces | nonces_of(tasks)
     aborted = abort_ours(driver, tasks, {each.transactional_id for each in tasks})
     aborted += _abort_unfinished(driver, given_up) if given_up else Aborted(problem=_UNKNOWN)
@@ -48,7 +48,7 @@ def abort_undecided(
 
 
 def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
-    """Abort transactions that tasks without a commit message have open or will open.
+    """Abort the transactions that tasks without a commit message have opened or will open.
 
     Another driver may have decided them if `nonces` are not those of the planning that Spark
     aborts: a plan read from a file may be newer than the call. See `Driver.check_alive`.
@@ -69,11 +69,12 @@ def abort_batch(
 ) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
-    If none of its transactions is open any more (a commit() that raises aborts them itself), there
-    is nothing to abort: the log is then read without fencing, which would only stop another driver.
+    If all of its transactions have ended (a commit() that raises aborts them itself), there is
+    nothing to abort: the log is then read without fencing, because a fence would only stop another
+    driver.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         caller: the batch and its query, with the nonce of its planning.
         tasks: open transactions of its tasks.
 
@@ -109,7 +110,7 @@ def abort_batch(
 
 
 def _is_ended(task: TaskTransaction, description: TransactionDescription | None) -> bool:
-    """Return True if a task's transaction is certainly not open any more."""
+    """Return True if a task's transaction has certainly ended."""
     if description is None or description.producer_id != task.transaction.producer_id:
         return False
     return description.state in _ENDED or description.epoch > task.transaction.epoch

@@ -122,8 +122,7 @@ def _plannings(state: ScopeState, caller: protocol.Caller) -> str:
 
 _SECOND_CHECK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
-"""On transactions V2: the driver's own transaction has timed out; a newer driver gives another
-error.
+"""On transactions V2: the driver's own transaction has timed out. Fencing returns another error.
 """
 _LOG = logging.getLogger(__name__)
 
@@ -144,8 +143,8 @@ class _Call:
     caller: protocol.Caller
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
-    """True if an append of this call has decided the batch, or may have; nothing of it is aborted
-    any more. Only the leader that accepts the next append knows for certain that it has not.
+    """True if an append of this call has decided the batch, or may have; its transactions must then
+    not be aborted. Only the leader that accepts the next append knows for certain that it has not.
     """
 
     def abort_ours(self, state: ScopeState) -> None:
@@ -169,7 +168,7 @@ def commit_batch(
     then finds nothing open, and does not have to fence the driver that has taken over.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         caller: the batch and its query.
         tasks: open transactions of its tasks.
 
@@ -291,12 +290,12 @@ def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> Commi
 
 @dataclass(slots=True)
 class _AliveCheck:
-    """Checks whether the batch may be decided, before the decision is appended and once more then.
+    """Checks that the batch may be decided, before and again after appending the decision.
 
     The first check waits for unreachable coordinators. During the second one the driver's
     transaction is open, and its coordinator aborts it after `DRIVER_TIMEOUT_MS`, which is less than
-    `MIN_LEFT_MS`: no pause of the driver can make it decide transactions that have timed out
-    meanwhile.
+    `MIN_LEFT_MS`: no pause of the driver can make it decide transactions that have timed out in the
+    meantime.
     """
 
     driver: Driver

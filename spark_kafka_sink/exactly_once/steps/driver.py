@@ -1,4 +1,4 @@
-"""The driver's single steps against Kafka, their timing, and the checks before a decision.
+"""The driver's single operations on Kafka, their timing, and the checks before a decision.
 
 Each transaction must outlive the EndTxn that follows the decision. A batch is torn only if the
 broker aborts a transaction between the decision and EndTxn. Therefore the driver fails the batch on
@@ -77,7 +77,7 @@ up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval), an
 tasks' transactions.
 """
 MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
-"""The shortest safe transaction.timeout.ms; it leaves half of it for the tasks of a batch."""
+"""The shortest safe transaction.timeout.ms; half of it is left for the tasks of a batch."""
 _ABORTED_WITHIN_MS: Final = 20_000
 """Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _CLOCKS: Final = (
@@ -96,7 +96,7 @@ def check_alive(
     """Raise unless every transaction is open, unchanged, and has enough time left.
 
     Args:
-        transactions: those to be decided.
+        transactions: the transactions to be decided.
         descriptions: the coordinators' descriptions; None if the brokers are too old to return
             them, so that only the tasks' own times are checked.
         now_ms: the driver's clock, milliseconds since 1970.
@@ -153,7 +153,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _FirstRead:
-    """The scope's latest record as read after fencing; None if there was none."""
+    """The scope's latest record as read after fencing; None if the scope had no record."""
 
     record: decision_record.Record | None
 
@@ -187,7 +187,7 @@ class Driver:
         return self.client.now() >= self._deadline
 
     def restart(self) -> None:
-        """Restart max.block.ms, because the steps before had no time limit."""
+        """Restart the time limit (max.block.ms), because the earlier steps had none."""
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> Driver:
@@ -297,7 +297,7 @@ class Driver:
             owner: the driver at its epoch.
             record: what to append.
             step: the name under which the step is timed.
-            seconds: time limit that replaces what is left of max.block.ms; 0 to keep that.
+            seconds: time limit that replaces the rest of max.block.ms; 0 to use that rest.
             before_commit: see `TransactionalAppender.append`.
 
         Returns:
@@ -332,7 +332,7 @@ class Driver:
         reads the log and aborts, and the last of these checks follows the append of the decision.
         So at least one of the two detects the other.
 
-        `seconds`: time limit; None for what is left of max.block.ms.
+        `seconds`: time limit; None for the rest of max.block.ms.
         """
         deadline = self._deadline
         if seconds is not None:
@@ -396,6 +396,6 @@ class Driver:
 
 @contextmanager
 def connected_driver(config: SinkConfig, scope: Scope) -> Iterator[Driver]:
-    """Yield a driver on a client that earlier calls of this process have left, or on a new one."""
+    """Yield a driver with a client cached by earlier calls in this process, or with a new one."""
     with borrowed_client(config.producer) as client:
         yield Driver(client, config, scope)

@@ -1,8 +1,8 @@
-"""Find and abort orphans: open transactions of a scope that nobody can commit any more.
+"""Find and abort orphans: open transactions of a scope that can no longer be committed.
 
 An abort cannot be tied to the driver's epoch: a driver may be paused between listing and aborting
-while another one starts, runs the same batch again and decides. Therefore only transactions that
-nobody can ever decide are orphans, whoever checks and however late it acts:
+while another one starts, runs the same batch again and decides. Therefore only transactions that no
+driver can ever decide are orphans, whoever checks and however late:
 
 - the log has decided the transaction's batch or a later one of the same query, and the transaction
   is not in the decision;
@@ -59,7 +59,7 @@ def is_orphan(
     """Return True if the transaction may be aborted.
 
     Args:
-        state: of the log, read before the transactions were listed.
+        state: state of the log, read before the transactions were listed.
         candidate: one of the listed transactions.
         given_up: nonces of plannings of which the caller was the only driver and which it has not
             decided. It has read `state` after fencing since then, or knows that commit() was never
@@ -88,11 +88,11 @@ class Aborted:
     """The result of an attempt to abort transactions."""
 
     ended: frozenset[str] = frozenset()
-    """Transactional ids whose transaction is not open any more."""
+    """Transactional ids whose transaction has ended."""
     left_open: frozenset[str] = frozenset()
-    """Transactional ids whose transaction may still be open."""
+    """Transactional ids whose transaction might still be open."""
     problem: str = ""
-    """Why further transactions with unknown ids may be open; empty if there are none."""
+    """Why further transactions with unknown ids might be open; empty if no more can be."""
 
     def __add__(self, later: Aborted) -> Aborted:
         """Return the result of both attempts."""
@@ -130,8 +130,8 @@ def abort_orphans(
     """Abort the scope's open transactions that are orphans.
 
     Args:
-        driver: of the scope.
-        state: of the log, read before.
+        driver: driver of the scope.
+        state: state of the log, already read.
         given_up: nonces of plannings that will not be decided.
     """
     with driver.watch.step("orphans"):
@@ -154,7 +154,7 @@ def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
 
 
 def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
-    """Abort orphans until none is listed any more: coordinators may move in the meantime."""
+    """Abort orphans until no more are listed: coordinators may move in the meantime."""
     found = Aborted()
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:

@@ -52,7 +52,8 @@ def settled(
 ) -> tuple[Fate, ...]:
     """Return the fates of a decision's transactions, with unknown ones read from the topics.
 
-    Nothing is read after the deadline; None: read all partitions, at most `SECONDS` each.
+    Nothing is read after the deadline. If it is None, every partition is read, for at most
+    `SECONDS`.
     """
     return tuple(
         fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
@@ -99,7 +100,7 @@ def _fate_in(
 
 
 _SHOWN: Final = 50
-"""Maximum lines of an error; the decision log has all of them."""
+"""Maximum lines of an error; the decision log contains the rest."""
 _ABORTED: Final = frozenset(
     {
         TransactionState.PREPARE_ABORT,
@@ -235,7 +236,7 @@ def commit_others(
     """Commit what other scopes have decided, all at once, so that no scope waits for another.
 
     Args:
-        driver: of any scope.
+        driver: driver of any scope.
         batches: the decided batch of each scope.
         deadline: when to give up, in seconds of the client's clock. EndTxn has half of the time;
             the rest is for determining the fates of lost transactions.
@@ -352,10 +353,10 @@ def roll_forward(
     """Commit what an earlier driver has decided, and record that it is done.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         owner: the driver at its epoch.
         decided: the decision, as read from the log in this epoch.
-        caller: may take over from a torn batch with resetTransactionalState; None if nobody may.
+        caller: may take over from a torn batch with resetTransactionalState; None to forbid that.
         known: the fates that the log has recorded for a torn batch.
 
     Returns:
@@ -419,17 +420,17 @@ def append_torn(
 _MOST_NAMED: Final = 10
 """Maximum transactional ids in a sentence."""
 RUN_KEPT_MS: Final = 3_600_000
-"""Minimum milliseconds for which the record of a finished run stays in the log."""
+"""Minimum time in milliseconds that the record of a finished run stays in the log."""
 
 
 def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
     """Commit what the log has decided, and return the state of the scope.
 
-    Nothing is fenced: the planning of a batch may run concurrently with the commit of the one
-    before.
+    Nothing is fenced: the planning of a batch may run concurrently with the commit of the previous
+    batch.
 
     Args:
-        driver: of the scope.
+        driver: driver of the scope.
         reset: continue after a torn batch.
 
     Raises:
@@ -452,9 +453,9 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 def recover_runs(driver: Driver) -> None:
     """Finish what earlier runs of batch jobs under the prefix decided, and remove their records.
 
-    A run that is still active has decided as well: it loses its epoch when its only remaining
-    append is that it is done. A run in one transaction leaves a record that it is done, which its
-    own abort() needs: that record is kept for `RUN_KEPT_MS`.
+    A run that is still active has decided as well: it loses its epoch at a time when it only has to
+    append that it is done. A run in one transaction leaves a record that it is done, which its own
+    abort() needs: that record is kept for `RUN_KEPT_MS`.
 
     This takes max.block.ms at most; what it cannot finish is logged and does not fail the caller.
     """

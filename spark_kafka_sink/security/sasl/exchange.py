@@ -42,8 +42,9 @@ def decoded(message: bytes, mechanism: str) -> str:
 class SaslExchange(Protocol):
     """One authentication on one connection; each re-authentication uses a new exchange.
 
-    Both calls may block for long (fetching a token, requesting a ticket, hashing a password). They
-    are therefore made on a thread that may block, one at a time, and never on the sender thread.
+    Both calls may block for a long time (fetching a token, requesting a ticket, hashing a
+    password). They therefore run on a thread that may block, one at a time, and never on the sender
+    thread.
     """
 
     @property

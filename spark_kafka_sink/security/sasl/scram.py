@@ -111,7 +111,7 @@ def client_first_bare(name: str, nonce: str, *, token_auth: bool) -> str:
     Args:
         name: name of the user, or id of a delegation token (KIP-48).
         nonce: printable ASCII without a comma.
-        token_auth: whether the name is the id of a delegation token.
+        token_auth: True if the name is the id of a delegation token.
     """
     bare = f"n={sasl_name(name)},r={nonce}"
     return f"{bare},tokenauth=true" if token_auth else bare
@@ -122,7 +122,7 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
 
     Raises:
         AuthenticationError: the message is malformed or an error, has a mandatory extension,
-            answers another nonce, or asks for too few or too many iterations.
+            answers another nonce, or requests too few or too many iterations.
     """
     _check_error(text, mechanism)
     if text.startswith("m="):

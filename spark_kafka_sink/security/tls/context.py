@@ -6,8 +6,9 @@ that the error message can list the names it is valid for.
 
 Cache: there is one context per process and configuration, recreated when one of its files has
 changed. A certificate renewed on disk is therefore used by the next connection; open connections
-are unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and never
-returns if the file system hangs. Each context holds its own copy of the trusted certificates.
+are unaffected. Creating a context takes milliseconds, or a second for some PKCS12 files, and does
+not return at all if the file system hangs. Each context holds its own copy of the trusted
+certificates.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class CipherSuites:
     tls_1_2: tuple[str, ...]
     tls_1_3: frozenset[str]
     level: str | None = None
-    """OpenSSL's security level, 0 to 5; None if the user sets none."""
+    """OpenSSL's security level, 0 to 5; None if the user does not set it."""
 
 
 def cipher_suites(names: Sequence[str]) -> CipherSuites:
@@ -102,7 +103,8 @@ class PeerCertificateError(ssl.SSLCertVerificationError):
     """A rejected certificate."""
 
     certificate: bytes | None = None
-    """The certificate as DER; None if the broker sent none, or if Python does not provide it."""
+    """The certificate as DER; None if the broker sent no certificate, or if Python does not provide
+    it."""
 
 
 class CipherSuiteError(ssl.SSLError):
@@ -192,7 +194,7 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
 def check_stores(config: TlsConfig) -> None:
     """Check on the driver for problems that would fail every task.
 
-    Stores that this process cannot read are not checked, as they may exist on executors only.
+    Stores that this process cannot read are not checked, because they may exist only on executors.
 
     Raises:
         ConfigError: a store that this process can read does not open, or the suites match no

@@ -30,7 +30,7 @@ _NOT_TLS = frozenset(
         "BAD_RECORD_TYPE",
     }
 )
-"""OpenSSL's names for bytes that are not a TLS record."""
+"""OpenSSL's error names for bytes that are not a TLS record."""
 _VERSION = frozenset(
     {"PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION", "NO_PROTOCOLS_AVAILABLE"}
 )
@@ -51,7 +51,7 @@ _CLIENT_CERTIFICATE = frozenset(
 _BROKEN = frozenset(
     {"BAD_RECORD_MAC", "DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "UNEXPECTED_EOF_WHILE_READING"}
 )
-"""Errors caused by bytes that were lost or modified on the way."""
+"""Errors caused by bytes that were lost or modified in transit."""
 
 _OF_JAVA = "Java brokers send this if it has expired, or if their truststore lacks its authority."
 

@@ -28,7 +28,7 @@ class PeerCertificate:
 
 
 def describe(der: bytes | None) -> PeerCertificate | None:
-    """Parse a certificate; return None if there is none or it cannot be parsed."""
+    """Parse a certificate; return None if it is missing or cannot be parsed."""
     if der is None:
         return None
     try:

@@ -67,7 +67,7 @@ class MskIamSource:
         """Sign a token; the network is used only to get credentials that are not local.
 
         Raises:
-            AuthenticationError: there are no credentials, or the role cannot be assumed.
+            AuthenticationError: no credentials are found, or the role cannot be assumed.
         """
         try:
             provider = _GivenCredentials(self._credentials())
@@ -108,7 +108,7 @@ class MskIamSource:
 
 
 class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-    """Provider of given credentials, as the signer takes only a provider.
+    """Provider of given credentials, because the signer accepts only a provider.
 
     Args:
         credentials: the credentials to sign with.

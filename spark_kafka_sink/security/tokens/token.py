@@ -131,14 +131,15 @@ class TokenSource(Protocol):
 
     @property
     def shared(self) -> Hashable | None:
-        """The cache key of its tokens; None if they need no cache, as fetching costs nothing."""
+        """The cache key of its tokens; None if fetching is so cheap that they need no cache."""
         return None
 
     def fetch(self) -> Token:
-        """Return a new token; may block for long.
+        """Return a new token; may block for a long time.
 
         Raises:
-            AuthenticationError: there is no token, or the issuer refuses it or is unreachable.
+            AuthenticationError: no token is available, or the issuer refuses the request or is
+                unreachable.
             ConfigError: a secret cannot be found on this host.
         """
 
@@ -180,7 +181,7 @@ KEPT = 64
 """Number of logins whose tokens are kept; the least recently used one is dropped first."""
 FAILURE_KEPT_MS = 1_000
 """Milliseconds for which a failed fetch also fails other requests for the same token, which would
-otherwise fail one after the other. It is short, as the problem may be fixed soon."""
+otherwise fail one after the other. It is short because the problem may be fixed soon."""
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ LARGEST = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
 CONTEXTS = ContextCache()
-"""TLS contexts of the process for issuers, not shared with brokers, as urllib3 modifies them."""
+"""TLS contexts of the process for issuers; urllib3 modifies them, so brokers do not share them."""
 
 
 class TooLargeError(Exception):
@@ -150,7 +150,7 @@ class VerifyingAdapter(HTTPAdapter):
         return super().build_connection_pool_key_attributes(request, True, cert)
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """See `HTTPAdapter`; does nothing, as the context already has its authorities."""
+        """See `HTTPAdapter`; does nothing, because the context already has its authorities."""
 
 
 def prepare(session: Session, login: ClientCredentialsLogin) -> None:
@@ -182,7 +182,7 @@ _NOT_RETRIED = frozenset(
     [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
 )
 """HTTP status codes that are not retried, as in Java's HttpJwtRetriever: the response would be the
-same. Redirects are not retried either, as the secret must not be sent anywhere else."""
+same. Redirects are not followed either, because the secret must not be sent anywhere else."""
 _UNTRUSTED = frozenset([7, 18, 19, 20, 21])
 """OpenSSL's X509_V_ERR_* codes: wrong signature, self-signed (also within the chain), and missing
 issuer certificate."""
@@ -226,7 +226,7 @@ class TokenEndpoint:
         self._client_secret = revealed(login.client_secret)
 
     def request(self, now_ms: int) -> Token | Refusal:
-        """Request a token; return it, or the reason why there is none.
+        """Request a token; return the token, or the reason why the request failed.
 
         Args:
             now_ms: milliseconds since 1970, the start of a lifetime given as a duration.
@@ -388,7 +388,7 @@ class ClientCredentialsSource:
 
     @property
     def shared(self) -> tuple[ClientCredentialsLogin, Stamp]:
-        """See `TokenSource`; includes a stamp, as equal settings may refer to a changed secret."""
+        """See `TokenSource`; includes a stamp: equal settings may refer to a changed secret."""
         return self.login, credentials_stamp(self.login)
 
     def fetch(self) -> Token:
