@@ -81,7 +81,7 @@ class Connection:
         self._login = login
         self._random = random
         self._authenticator: Authenticator | None = None
-        """Set while a login is in progress."""
+        """The login in progress, or None."""
         self._frames = FrameReader(MAX_HANDSHAKE_FRAME)
         self._correlation_id = 0
 

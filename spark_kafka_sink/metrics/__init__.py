@@ -1,4 +1,4 @@
-"""What a running producer measures.
+"""Metrics of a running producer.
 
 In reading order:
 

@@ -34,7 +34,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _LZ4_FLAGS_OFFSET = 4
 _LZ4_INDEPENDENT = 0x20
 _ZSTD_STEP = 4096
-"""Compressed bytes passed on at once; they decompress to 128 MiB at most."""
+"""Compressed bytes passed to the decompressor at once; they expand to at most 128 MiB."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)

@@ -92,7 +92,7 @@ class RowBuilder:
     def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
         """Append a zig-zag varint to each row, with at least `room` bytes reserved in its view.
 
-        So the layout does not change when values grow with the number of rows.
+        This keeps the layout unchanged if values grow with the number of rows.
         """
         low, high = extremes(values)
         if low == high:

@@ -1,4 +1,4 @@
-"""How one connection reaches a broker, and how it is secured.
+"""One connection to a broker: sockets, TLS, SASL and failures.
 
 The counterparts in Kafka are TransportLayer, Authenticator and ChannelBuilder.
 

@@ -163,7 +163,7 @@ class Authenticator:
         self._authenticate_version = _version(ApiKey.SASL_AUTHENTICATE, versions)
         self._step: Step | None = self._begin
         self._first_message: bytes | None = None
-        """Kept until the broker has accepted the mechanism."""
+        """The first message, until the broker has accepted the mechanism."""
         self._exchange: SaslExchange | None = None
 
     def take_step(self) -> Step | None:

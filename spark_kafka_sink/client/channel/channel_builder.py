@@ -33,7 +33,7 @@ class ChannelBuilder:
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
         self._context = None if security.tls is None else _context(security.tls)
-        """Replaced by `load_stores`, on other threads."""
+        """The TLS context, which `load_stores` replaces on other threads."""
 
     @property
     def uses_tls(self) -> bool:

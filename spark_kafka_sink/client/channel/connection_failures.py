@@ -1,4 +1,4 @@
-"""Why connections fail, as text for the user, and when retrying is pointless.
+"""Describe connection failures to the user, and decide when retrying is pointless.
 
 `diagnose` classifies the failure of one connection. `ConnectionFailures` collects the failures of
 all brokers and decides when the client must give up.
@@ -38,7 +38,7 @@ _WITH_SASL = {
 
 
 class Verdict(Enum):
-    """What a failure means for the next attempt."""
+    """The consequence of a failure for the next attempt."""
 
     TEMPORARY = auto()
     """A temporary failure: a broker restarts, or the network is interrupted."""
@@ -80,7 +80,7 @@ class Circumstances:
 
 
 def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
-    """Return why a connection ended; a pure function."""
+    """Return the reason why a connection ended. This is a pure function."""
     return replace(_diagnose(error, at), state=at.state, unanswered=_is_unanswered(error))
 
 

@@ -1,4 +1,4 @@
-"""Host names to addresses, resolved outside the sender thread.
+"""Resolve host names to addresses outside the sender thread.
 
 Each name is resolved on a daemon thread of its own. A shared pool would be exhausted by a few names
 without an answer, and the threads of an executor keep the process from exiting.

@@ -288,7 +288,7 @@ def _finish(
 
 
 def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
-    """Return values in planned order, back in the rows' own order."""
+    """Convert values from the planned order back to the rows' own order."""
     if order is None:
         return values
     original = np.empty_like(values)

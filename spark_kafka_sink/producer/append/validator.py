@@ -192,7 +192,7 @@ class TopicMetadata:
         response.
         """
         metadata, begin = self._client.metadata, 0.0
-        earlier = metadata.requests  # as in `update`
+        earlier = metadata.requests  # responses to earlier requests may be stale
 
         def since() -> float:
             nonlocal begin

@@ -56,7 +56,7 @@ class Compressor:
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
-        """Set once, by the codec thread."""
+        """The codec thread, stored once by itself."""
 
     def submit(self, batch: ProducerBatch) -> None:
         """Compress a batch after all batches submitted before; call this under the lock."""
