@@ -54,7 +54,7 @@ def shape_of(notebook: NotebookNode) -> list[OutputShape]:
 
 
 def masked(text: str) -> str:
-    """The text with `#` for each number, one space for any, no plurals of what is counted, and
+    """Return the text with `#` for each number, single spaces, no plurals of counted nouns, and
     `B` for kB and MB."""
     numbers = _NUMBER.sub("#", _RULE.sub(" ", text))
     return _PLURAL.sub(r"# \1", _UNIT.sub("# B", numbers)).strip()

@@ -1,1 +1,1 @@
-"""Side-by-side measurements: `python -m tools.benchmarks` (see `run`)."""
+"""Comparative benchmarks: `python -m tools.benchmarks` (see `run`)."""

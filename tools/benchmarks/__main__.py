@@ -1,4 +1,4 @@
-"""Measure this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
+"""Benchmark this sink against comparable ones: `python -m tools.benchmarks [--quick]`.
 
 The parts (`--only` takes their names) are the encoder alone, the producer core compared with
 librdkafka and Java, and whole Spark writes compared with Spark's own sink and others; all but the

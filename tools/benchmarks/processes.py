@@ -38,7 +38,7 @@ def run_contestant(command: Sequence[str]) -> Sample:
     Start-up is the CPU time that the process and its children used outside the measured phase.
 
     Raises:
-        ContestantError: it failed, or took over five minutes.
+        ContestantError: the process failed, or took over five minutes.
     """
     figures, used = run_process(command)
     measured = {name: figures[name] for name in ("records", "seconds", "cpu_s", "peak_mib")}
@@ -50,7 +50,7 @@ def run_process(command: Sequence[str]) -> tuple[dict[str, Any], resource.struct
     """Return the JSON object in a process's last output line, and the resources that it used.
 
     Raises:
-        ContestantError: it failed, or took over five minutes.
+        ContestantError: the process failed, or took over five minutes.
     """
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(

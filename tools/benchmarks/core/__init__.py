@@ -1,1 +1,1 @@
-"""The producer core and what it is made of, beside librdkafka in C and Java's own tools."""
+"""Benchmarks of the producer core and its parts, compared with librdkafka in C and Java's tools."""

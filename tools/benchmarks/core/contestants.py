@@ -82,7 +82,7 @@ def librdkafka_command(job: Job) -> list[str]:
 
 
 def build_librdkafka() -> Path:
-    """The program, compiled when it is missing or older than its source.
+    """Return the path of the program; compile it if it is missing or older than its source.
 
     Raises:
         NoCompilerError: there is no C compiler, or it failed.

@@ -1,4 +1,4 @@
-"""Rates of the producer core beside librdkafka in C and Java, on a real Kafka.
+"""Throughput of the producer core compared with librdkafka in C and Java, on a real Kafka.
 
 Three parts: codecs and payloads, keys and headers, value sizes. Every run is a process of its own
 that sends the same records with acks=all and idempotence, and measures from its first record to its

@@ -174,7 +174,7 @@ class Action(StrEnum):
     EXCEED_TIMEOUT = "exceed-timeout"
     """Hold the step longer than transaction.timeout.ms."""
     SLEEP = "sleep"
-    """SIGSTOP for a task's process, so that another attempt is made beside it; SIGCONT when the
+    """SIGSTOP for a task's process, so that a concurrent attempt starts; SIGCONT when the
     batch is decided."""
     WAKE = "wake"
     """SIGCONT for the processes that resume late."""
