@@ -84,7 +84,7 @@ class Secret:
         value = os.environ.get(name)
         if value is None:
             raise ConfigError(
-                f"option {self.option} names {shown_variable(name)}, which is not set on "
+                f"option {self.option} refers to {shown_variable(name)}, which is not set on "
                 f"{socket.gethostname()}",
                 hint="On a cluster, spark.executorEnv sets it for the executors. For the driver, "
                 "and in local mode for all, it must be set before Spark's JVM starts. Or use "

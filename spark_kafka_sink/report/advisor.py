@@ -300,7 +300,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
         figure=f"write() waited for buffer memory {facts.blocked:.0%} of the time, "
         f"{plural(facts.metrics.buffer_waits, 'time')}; a request took "
         f"{facts.round_trip * 1000:,.1f} ms",
-        sentence="Kafka is the limit, not Spark; a larger buffer only helps with bursts",
+        sentence="the bottleneck is Kafka, not Spark; a larger buffer only helps with bursts",
     )
 
 

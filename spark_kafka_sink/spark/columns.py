@@ -262,8 +262,8 @@ def _instants(local: Any, zone: str) -> Any:
         near = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
     except pa.ArrowInvalid:
         raise ColumnError(
-            f"the time zone {zone!r} of the session is not known here, and column `timestamp` has "
-            "none of its own",
+            f"the session time zone {zone!r} is unknown on this host, and column `timestamp` has "
+            "no time zone",
             hint=f"set {ZONE_SETTING} to a name such as Europe/Berlin, or cast to TIMESTAMP",
         ) from None
     offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))

@@ -87,7 +87,7 @@ class SecuritySettings:
             )
         if self.client_auth is not ClientAuth.NONE and not self.tls:
             raise ConfigError(
-                f"client_certificates is {self.client_auth.value}, but there is no TLS",
+                f"client_certificates is {self.client_auth.value}, but TLS is not enabled",
                 hint="Also set tls",
             )
         for name in ("max_reauth_ms", "failure_delay_ms"):

@@ -300,7 +300,9 @@ class _Reader:
                 "is a section of a JAAS file, such as KafkaClient { ... };", _SECTION
             )
         if token is None or token.kind is not TokenKind.WORD or token.text.lower() not in FLAGS:
-            raise self.problem(f"has none of {', '.join(FLAGS)} after its login module")
+            raise self.problem(
+                f"has no control flag after the login module; use one of {', '.join(FLAGS)}"
+            )
 
     def _options(self) -> Iterator[tuple[str, str]]:
         """Yield names and values up to the semicolon."""
@@ -314,7 +316,8 @@ class _Reader:
                 raise self.problem(f"has no =value for its option {number}", _QUOTING)
             if value.kind is not TokenKind.WORD:
                 raise self.problem(
-                    f"has a value for its option {number} that must be quoted", _QUOTING
+                    f"is invalid: the value of login module option {number} must be quoted",
+                    _QUOTING,
                 )
             yield token.text, value.text
         raise self.problem("does not end with a semicolon", _QUOTING)

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import ConfigError
 
 def test_a_password_that_is_nowhere_is_not_a_matter_of_executors() -> None:
     with pytest.raises(
-        ConfigError, match="sasl of alice names the environment variable NOT_SET"
+        ConfigError, match="sasl of alice refers to the environment variable NOT_SET"
     ) as caught:
         serve({"sasl": {"alice": "env:NOT_SET_ANYWHERE"}})
     assert "The broker resolves env:NAME and file:PATH" in str(caught.value)

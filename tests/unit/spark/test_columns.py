@@ -263,7 +263,7 @@ def test_zones_that_are_offsets(zone: str, hours: float) -> None:
 
 def test_a_zone_that_nobody_knows_is_an_error_that_says_so() -> None:
     column = pa.array([NOON], pa.timestamp("us"))
-    with pytest.raises(ColumnError, match=r"'Mars/Olympus' of the session.*spark\.sql\.session"):
+    with pytest.raises(ColumnError, match=r"session time zone 'Mars/Olympus'.*spark\.sql\.session"):
         millis(column, "Mars/Olympus")
 
 

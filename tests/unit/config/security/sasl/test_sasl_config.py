@@ -206,7 +206,7 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
             f"kafka.sasl.mechanism is GSSAPI, Java's default, but {JAAS} uses PlainLoginModule",
         ),
         ("", "", {}, "requires kafka.sasl.kerberos.service.name; GSSAPI is Java's default"),
-        ("PLAIN", "sentinel", {}, f"{JAAS} has none of required"),
+        ("PLAIN", "sentinel", {}, f"{JAAS} has no control flag after"),
         ("scram-sha-256", "", {}, "allowed: GSSAPI, PLAIN, SCRAM-SHA-256"),
         (
             "PLAIN",
