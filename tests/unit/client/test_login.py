@@ -305,7 +305,7 @@ def test_the_loop_goes_on_while_a_step_takes_long() -> None:
 def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
     with world(brokers(), security=password_login(f"file:{tmp_path}/gone"), learn=False) as one:
         error = failure(one)
-        assert "which can't be read" in str(error)
+        assert "which cannot be read" in str(error)
         assert "open sesame" not in str(error)
 
 
