@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark import SparkContext, SparkFiles
+from pyspark import SparkFiles
 
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
@@ -63,6 +63,6 @@ def test_without_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_where_there_is_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkFiles, "_sc", None)
     assert session_folder() is None
     assert location(None) == "trust.p12"
