@@ -4,7 +4,7 @@ VENV := .venv
 VENV41 := .venv-pyspark41
 LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
-WORKERS ?= 2
+WORKERS ?= 3
 PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --no-loadscope-reorder --durations=30
 
 # The default python3 where it will do, else the newest that does; venv needs ensurepip.
@@ -35,7 +35,7 @@ demo: java $(VENV)/.demo ## Spark writes 336,776 flights to the embedded broker;
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
 	@$(PY) -m tools.benchmarks.spark.tiny_tasks
 
-test: needs test-install ## lint, and the tests that every change must pass (WORKERS=4 for more processes)
+test: needs test-install ## lint, and the tests that every change must pass (WORKERS=2 for fewer processes)
 	@$(MAKE) --no-print-directory -j2 lint test-quick
 
 test-quick:

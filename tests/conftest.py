@@ -71,6 +71,7 @@ DEEP_FIXTURES = {"old_kafka", "old_kafkas", "real_kafka3"}
 """Tests that use these belong to `make test-deep`: old releases of Kafka, and three brokers."""
 GROUPS = {
     "Spark": ("tests/spark/",),
+    "exactly once": ("tests/spark/exactly_once/",),
     "ways to write": ("tests/spark/ways/",),
     "examples": ("tests/e2e/",),
     "secured Kafka": ("tests/integration/security/", "tests/spark/security/"),

@@ -82,7 +82,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=14), end=st.sampled_from(("", ";")))
 def test_any_text_means_what_it_means_in_java(jvm: Jvm, pieces: list[str], end: str) -> None:
     text = f"{PLAIN} required {''.join(pieces)}{end}"

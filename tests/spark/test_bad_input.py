@@ -154,7 +154,7 @@ def small_batches(spark: SparkSession) -> Iterator[None]:
 @pytest.mark.usefixtures("small_batches")
 def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str) -> None:
     slow = (
-        sink.spark.range(0, 20_000, 1, 1)
+        sink.spark.range(0, 1_000, 1, 1)
         .selectExpr("id", "java_method('java.lang.Thread', 'sleep', 10L) AS slept")
         # Long values: Spark hands rows over once they fill its buffer.
         .selectExpr("concat(id, coalesce(slept, ''), repeat('x', 10000)) AS value")

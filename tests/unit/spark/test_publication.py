@@ -96,10 +96,11 @@ def test_a_failure_of_an_unknown_stream_replaces_no_report(
 def test_a_store_that_hangs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def hangs(path: str, text: str) -> None:
+    def hangs(path: str, *_: str) -> None:
         raise ReportError(f"no answer for {path}")
 
     monkeypatch.setattr(publication, "write_report", hangs)
+    monkeypatch.setattr(publication, "read_report", hangs)
     _commit_and_abort(_task(reportPath="gs://b/x"))
     assert "no answer for gs://b/x/batch-7.json" in caplog.text
 
