@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport
     from tools.support.kafka_cluster import KafkaCluster
 
-RATE = 100_000
-"""Bytes a second; Kafka admits ten seconds' worth at once."""
-VALUES = [Random(number).randbytes(1_000) for number in range(850)]
+RATE = 200_000
+"""Bytes per second; Kafka admits the bytes of ten seconds at once, fewer than one task writes."""
+VALUES = [Random(number).randbytes(1_000) for number in range(2_500)]
 TIGHT = {
     "request_timeout_ms": 2_000,
     "delivery_timeout_ms": 3_000,
