@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "localhost:9092"
 """The only thing replaced: the README's broker has Kafka's port, which may be taken here."""
-CHANGES_PYSPARK = "import compileall"
-"""In a block that rewrites PySpark's archive, which other tests' workers read: it is tried on
-another archive, in tests/unit/docs."""
 TOPICS = {"events": 4, "events-dead": 1, "ordered": 4}
 
 # What `spark-submit` and a notebook would have set up, kept to the loopback and to two cores.
@@ -41,8 +38,7 @@ SETTINGS = {
 
 
 def code_of(page: Path) -> list[str]:
-    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [block for block in blocks if CHANGES_PYSPARK not in block]
+    return _BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 def is_test(block: str) -> bool:

@@ -98,9 +98,8 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library.mkdir(parents=True)
     for path in (installed / "python" / "lib").glob("py4j-*.zip"):
         (library / path.name).symlink_to(path)
-    # A folder, as every process compiles the modules of a zip anew.
-    (library / "pyspark.zip").mkdir()
-    (library / "pyspark.zip" / "pyspark").symlink_to(installed)
+    (library / "pyspark.zip").symlink_to(installed / "python" / "lib" / "pyspark.zip")
+    (home / "python" / "pyspark").symlink_to(installed)
     return home
 
 
@@ -111,7 +110,8 @@ def test_what_the_archives_hold(wheel: Path, sdist: Path) -> None:
     conf = {path.name for path in (ROOT / "conf").iterdir()}
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("spark_kafka_sink/**/*.py")}
     assert {re.sub(r"-[\d.]+\.dist", ".dist", top) for top in tops} == {
-        *("spark_kafka_sink", "pyspark_kafkaprod.py", "spark_kafka_sink.dist-info")
+        *("spark_kafka_sink", "pyspark_kafkaprod.py", "spark_kafka_sink.dist-info"),
+        *("spark_kafka_sink_workers.py", "spark_kafka_sink_workers.pth"),
     }
     others = {name for name in names if name.startswith("spark_kafka_sink/")} - modules
     assert others == {
@@ -151,6 +151,49 @@ def test_the_command_line_and_its_extra(wheel: Path, environment: Environment) -
         broker.send_signal(signal.SIGINT)
         assert broker.stdout.read() == "kafkaprod broker stopped\n"
         assert broker.wait() == 0
+
+
+WORKER_FILES = """
+import sys
+from pyspark.sql import SparkSession
+
+def files(_):
+    import py4j, pyspark
+    return pyspark.__file__, py4j.__file__
+
+settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+print(*spark.sparkContext.parallelize([1], 1).map(files).first())
+spark.stop()
+"""
+
+
+def worker_files(environment: Environment, **variables: str) -> list[str]:
+    """Return the files of PySpark and Py4J in a Python worker."""
+    python = environment.bin / "python"
+    found = {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", **variables}
+    return run([python, "-c", WORKER_FILES], environment.folder, **found).split()
+
+
+def test_workers_import_the_installed_pyspark(wheel: Path, tmp_path: Path) -> None:
+    """Without the wheel they import the archives."""
+    made = Environment(tmp_path / "environment")
+    made.link([*required(wheel), *required(wheel, "spark")])
+    assert all(".zip" in file for file in worker_files(made))
+    made.install(wheel)
+    assert not [file for file in worker_files(made) if ".zip" in file]
+    assert all(".zip" in file for file in worker_files(made, KAFKAPROD_KEEP_PYSPARK_ZIP="1"))
+
+
+def test_workers_import_the_pyspark_of_a_distribution(
+    environment: Environment, spark_home: Path
+) -> None:
+    python = str(environment.bin / "python")
+    variables = {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": python}
+    (environment.folder / "files.py").write_text(WORKER_FILES)
+    command = (spark_home / "bin" / "spark-submit", *SUBMIT, "files.py")
+    pyspark, _ = run(command, environment.folder, **variables).split()
+    assert pyspark == str(spark_home / "python" / "pyspark" / "__init__.py")
 
 
 def submit(home: Path, folder: Path, python: str, *arguments: str | Path) -> list[str]:

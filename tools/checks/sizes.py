@@ -19,7 +19,13 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 7
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = ("spark_kafka_sink", "tests", "tools", "pyspark_kafkaprod.py")
+_SOURCES = (
+    "spark_kafka_sink",
+    "tests",
+    "tools",
+    "pyspark_kafkaprod.py",
+    "spark_kafka_sink_workers.py",
+)
 _PACKAGE = "spark_kafka_sink"
 _LISTED = re.compile(r"^- `(\w+)`", re.MULTILINE)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
