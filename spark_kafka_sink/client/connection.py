@@ -92,7 +92,7 @@ class Connection:
             AssertionError: `NEXT_STATES` does not allow the transition, which is a bug.
         """
         if state not in NEXT_STATES[self.state]:
-            raise AssertionError(f"connection cannot go from {self.state} to {state}")
+            raise AssertionError(f"connection cannot change from {self.state} to {state}")
         self.state = state
 
     def connected(self, now: float) -> None:

@@ -22,7 +22,8 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
     """Parse "host:port,host:port" into addresses without duplicates, in the given order.
 
     Raises:
-        ConfigError: there is no address, or some are invalid; all invalid ones are listed.
+        ConfigError: there is no address, or some are invalid; the message lists all invalid
+            addresses.
     """
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     if not entries:
@@ -42,7 +43,7 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
 def secured_protocols(text: str) -> frozenset[str]:
     """Return the secure protocols that addresses name, as in SASL_SSL://host:port.
 
-    Java accepts any text there, usually a listener's name, and ignores it.
+    In Java, this prefix may be any text (usually a listener's name) and is ignored.
     """
     found = (entry.strip().partition("://") for entry in text.split(","))
     return frozenset(name.upper() for name, sign, _ in found if sign) & SECURED

@@ -1,4 +1,4 @@
-"""librdkafka's names for options that Java's producer has under another name.
+"""librdkafka's names for options that have another name in Java's producer.
 
 Only names with the same meaning are listed; their units may differ.
 
@@ -25,9 +25,9 @@ class Alias:
 
     option: str
     unit: int = 1
-    """The alias's unit, in units of the option."""
+    """The unit of the alias, in units of the option."""
     special: tuple[str, int] | None = None
-    """A value of the alias with a special meaning, and the corresponding value of the option."""
+    """A special value of the alias, and the corresponding value of the option."""
 
 
 ALIASES: Mapping[str, Alias] = {
@@ -48,7 +48,7 @@ ALIASES: Mapping[str, Alias] = {
 
 
 class NamedOptions(dict[str, str]):
-    """The given options by the names of their table, whether given by name or by alias.
+    """The given options by the names in their table, whether given by name or by alias.
 
     Args:
         table: all options.
@@ -69,8 +69,8 @@ class NamedOptions(dict[str, str]):
         """Add an option, given by its own name or by an alias.
 
         Raises:
-            ConfigError: the value of an alias is not allowed, or the option was already given
-                another value under another name.
+            ConfigError: the value of an alias is not allowed, or the option already has another
+                value under another name.
         """
         alias = self._aliases.get(name)
         option_name, found = (

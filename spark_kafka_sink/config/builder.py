@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _IGNORED_WITHOUT_TLS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
-"""Options that are often set for all clients alike; no warning if TLS is not used."""
+"""Options that are often set the same for all clients; no warning if TLS is not used."""
 _logger = logging.getLogger(__name__)
 
 
@@ -46,7 +46,7 @@ def build_security(given: NamedOptions) -> SecurityConfig:
     """Build the security settings of a client.
 
     As in Java, options that the protocol does not use are parsed but have no effect. A warning
-    names them, because the user may expect a protection that is not active.
+    names these options, because the user may expect a protection that is not active.
 
     Raises:
         ConfigError: a value is wrong or missing, or contradicts another.
@@ -81,7 +81,9 @@ _LEVELS = {
 }
 _LEVEL = "compression.level"
 _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
-"""librdkafka's levels with another number in Java: the fast compressor is 9 (LZ4F: 0 to 2)."""
+"""librdkafka's levels that have another number in Java, where the fast compressor is level 9 (LZ4F:
+0 to 2).
+"""
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
 _CONVERTED = frozenset(
     {
@@ -152,7 +154,7 @@ def _producer_fields(
 
 
 def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
-    """Raise if an address such as SASL_SSL://host:port names another protocol than the option.
+    """Raise if an address such as SASL_SSL://host:port contradicts the option's protocol.
 
     Java ignores the protocol of the address, and would connect in plain text.
     """

@@ -23,7 +23,9 @@ class Tolerance(StrEnum):
     NONE = "none"
     """The first bad row fails the task."""
     ALL = "all"
-    """Bad rows go to the dead letter topic; without one they are dropped, counted and logged."""
+    """Bad rows go to the dead letter topic; without such a topic, they are dropped, counted and
+    logged.
+    """
 
 
 DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
@@ -65,7 +67,7 @@ class DeadLetterPolicy:
 
     @property
     def tolerant(self) -> bool:
-        """Whether the task continues after bad rows."""
+        """True if the task continues after bad rows."""
         return self.tolerance is Tolerance.ALL
 
     @classmethod

@@ -16,12 +16,12 @@ class Codec(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> Codec:
-        """Return the codec with Java's name, such as "lz4"."""
+        """Return the codec that Java calls `name`, such as "lz4"."""
         return cls[name.upper()]
 
 
 class Acks(IntEnum):
-    """The acknowledgements that a Produce request asks for; the value is the protocol's."""
+    """The acknowledgements that a Produce request asks for; values as in the protocol."""
 
     ALL = -1
     NONE = 0
@@ -41,15 +41,15 @@ class Partitioner(Enum):
     ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     RANDOM = "random"
     CONSISTENT = "consistent"
-    """CRC-32 of the key; a null key is hashed as an empty one."""
+    """CRC-32 of the key; a null key is hashed as an empty key."""
     CONSISTENT_RANDOM = "consistent_random"
     """Same as CONSISTENT; null and empty keys are sticky."""
     MURMUR2 = "murmur2"
-    """Java's hash; a null key is hashed as an empty one."""
+    """Java's hash; a null key is hashed as an empty key."""
     MURMUR2_RANDOM = "murmur2_random"
     """Java's hash; null keys are sticky."""
     FNV1A = "fnv1a"
-    """FNV-1a of the key; a null key is hashed as an empty one."""
+    """FNV-1a of the key; a null key is hashed as an empty key."""
     FNV1A_RANDOM = "fnv1a_random"
     """Same as FNV1A; null keys are sticky."""
     FUNCTION = "module:function"
@@ -70,7 +70,7 @@ class RecoveryStrategy(StrEnum):
 
 
 class ReportTasks(StrEnum):
-    """Tasks that are listed in the delivery report."""
+    """The tasks to list in the delivery report."""
 
     ALL = "all"
     SLOWEST = "slowest"
@@ -88,7 +88,7 @@ class Summary(StrEnum):
 
 
 class Preflight(StrEnum):
-    """preflight: the effect of the checks made before the first task."""
+    """preflight: the effect of the checks before the first task."""
 
     OFF = "off"
     WARN = "warn"
@@ -98,7 +98,7 @@ class Preflight(StrEnum):
 
 
 class Profile(StrEnum):
-    """A named set of options, one file each in `conf/`."""
+    """A named set of options; each profile is a file in `conf/`."""
 
     NONE = "none"
     THROUGHPUT = "throughput"

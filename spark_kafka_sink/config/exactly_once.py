@@ -28,7 +28,7 @@ _ATOMIC_CONFLICTS = {
     "twoPhaseCommit": "a single transaction cannot be partially committed and needs no second "
     "phase",
     "errors.deadletterqueue.topic.name": "only one task may write to a partition, but several "
-    "tasks could write dead letters to the same one",
+    "tasks could write dead letters to the same partition",
 }
 """Options that atomicBatch excludes, and why."""
 _GUARANTEE_HINT = 'Add .option("deliveryGuarantee", "exactly-once"), or remove this option.'
@@ -56,7 +56,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         "transactionalIdPrefix",
         None,
         "Prefix of the transactional ids of this stream or job. Required with exactly-once; "
-        "keep it for the lifetime of the stream or job and use it for no other. Up to 200 "
+        "keep it for the lifetime of the stream or job, and do not use it for another one. Up to "
+        "200 "
         "letters, digits, '.', '_' and '-'.",
         importance=HIGH,
     ),
@@ -70,17 +71,15 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
         "writeName",
         None,
         "Name that distinguishes writes with the same transactionalIdPrefix and batchId to the "
-        "same topic, or with a topic column. Writes with different values of topic do not need "
-        "it.",
+        "same topic, or with a topic column. Not needed if each write sets a different `topic`.",
         importance=LOW,
     ),
     text(
         "resetTransactionalState",
         "false",
         "true: let a stream with a new checkpoint reuse the prefix, starting with batch 0; "
-        "earlier decisions of the prefix are discarded. A number: accept this batch although "
-        "the decision log has no decisions of the batches before it, for example because the "
-        "log was lost.",
+        "earlier decisions of the prefix are discarded. A number: accept this batch although the "
+        "decision log has no decisions of earlier batches, for example because the log was lost.",
         importance=LOW,
     ),
     text(
@@ -92,8 +91,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     integer(
         "decisionLogReplicationFactor",
         0,
-        "Replication factor of the decision log topic if it is created; 0: three, or the "
-        "number of brokers if lower.",
+        "Replication factor of the decision log topic if it is created; 0: three, or the number of "
+        "brokers if there are fewer.",
         high=32_767,
         importance=LOW,
     ),
@@ -115,7 +114,7 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     flag(
         "atomicBatch",
         False,
-        "Use one transaction for all tasks of a batch: one decision of one broker makes all "
+        "Use one transaction for all tasks of a batch: a single decision of one broker makes all "
         "rows visible, so the batch cannot be partially committed. Each topic partition must "
         "be written by a single task (see spark_kafka_sink.repartition_by_kafka_partition), "
         "and failed tasks cannot be retried.",
@@ -135,26 +134,26 @@ class ExactlyOnceConfig:
     transactional_id_prefix: str = ""
     """Not empty with `EXACTLY_ONCE`."""
     batch_id: str | None = None
-    """Id of a batch write, which is written once under this id."""
+    """Id of a batch write, which is written only once with this id."""
     write_name: str | None = None
     """Name that distinguishes the write from others with the same `batch_id`."""
     reset_transactional_state: bool = False
-    """Whether batch 0 of a new query may take over the prefix."""
+    """True if batch 0 of a new query may take over the prefix."""
     reset_batch: str | None = None
-    """Number of the one batch that is accepted without the decisions before it."""
+    """Number of the only batch that is accepted without earlier decisions."""
     decision_log_topic: str = DECISION_LOG_TOPIC
     decision_log_replication_factor: int = 0
-    """0 for three replicas, or the number of brokers if that is lower."""
+    """Number of replicas; 0 for three, or the number of brokers if there are fewer."""
     decision_log_retention_ms: int = -1
-    """-1 for unlimited retention."""
+    """Retention of decisions in milliseconds; -1 for unlimited."""
     two_phase_commit: bool = False
     atomic_batch: bool = False
     transaction_timeout_ms: int | None = None
-    """None for the longest timeout that the broker allows, its transaction.max.timeout.ms."""
+    """The timeout in milliseconds; None for the broker's maximum (transaction.max.timeout.ms)."""
 
     @property
     def exactly_once(self) -> bool:
-        """Whether rows are written in transactions that the driver commits or aborts."""
+        """True if rows are written in transactions that the driver commits or aborts."""
         return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     @classmethod
@@ -241,7 +240,7 @@ def _check_write_name(name: str | None, batch_id: str | None) -> None:
     if name is not None and batch_id is None:
         raise ConfigError(
             "option writeName requires batchId",
-            hint="It distinguishes writes with the same batchId: set batchId as well, or remove "
+            hint="It distinguishes writes with the same batchId: also set batchId, or remove "
             "writeName.",
         )
 
@@ -288,7 +287,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def _check_atomic(values: Mapping[str, Any]) -> None:
-    """Raise if an option is set that contradicts atomicBatch."""
+    """Raise if an option contradicts atomicBatch."""
     if not values["atomicBatch"]:
         return
     for other, reason in _ATOMIC_CONFLICTS.items():

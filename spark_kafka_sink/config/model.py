@@ -25,7 +25,7 @@ DEFAULT_CLIENT_ID = "kafkaprod"
 class ProducerConfig:
     """The configuration of a producer; the fields are Java's options, with units in their names.
 
-    Only `security` holds secrets, which are not part of its repr.
+    Only `security` contains secrets; its repr does not show them.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -59,7 +59,7 @@ class ProducerConfig:
     metadata_recovery_strategy: enums.RecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
-    """Empty if the user did not set it."""
+    """The client id; empty if the user did not set it."""
     partitioner: enums.Partitioner
     partitioner_function: str | None
     """The user's function as "module:function", if `partitioner` is FUNCTION."""
@@ -82,7 +82,7 @@ class ProducerConfig:
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
     def pipeline(self) -> tuple[tuple[str, str], ...]:
-        """Return the options that affect building and sending batches, sorted by Kafka's name."""
+        """Return the options that affect building and sending batches, sorted by Kafka's names."""
         return (
             ("acks", self.acks.name.lower()),
             ("batch.size", str(self.batch_size)),
@@ -96,7 +96,7 @@ class ProducerConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProducerConfig:
-        """Parse `kafka.*` options without those of a sink; see `SinkConfig.parse`."""
+        """Parse `kafka.*` options without the sink's own options; see `SinkConfig.parse`."""
         return SinkConfig.parse(options).producer
 
 
@@ -142,7 +142,7 @@ class SinkConfig:
 
     @property
     def assumed_topics(self) -> tuple[tuple[str, int], ...]:
-        """Topics that a dry run assumes to exist, with partition counts: those to be created."""
+        """Topics to be created, which a dry run assumes to exist, with partition counts."""
         wanted = self.topic_creation
         if not self.dry_run or self.topic is None or wanted.partitions is None:
             return ()

@@ -93,7 +93,7 @@ CALLBACKS = names(
     resolve_cb socket_cb stats_cb throttle_cb
     """
 )
-"""librdkafka's options that only a program can set."""
+"""Options of librdkafka that only a program can set."""
 
 COUNTERPARTS = {
     "block.on.buffer.full": "kafka.max.block.ms",
@@ -116,7 +116,7 @@ COUNTERPARTS = {
 SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 
 UNSAFE_PREFIXES = ("transactional.",)
-"""Ignoring these would send data without the requested guarantee."""
+"""If these were ignored, data would be sent without the requested guarantee."""
 
 UNSAFE_KEYS = names(
     """
@@ -124,7 +124,7 @@ UNSAFE_KEYS = names(
     transaction.two.phase.commit.enable
     """
 )
-"""Ignoring these would write other data than requested."""
+"""If these were ignored, other data than requested would be written."""
 
 SPARK_OPTIONS = names(
     """
@@ -170,7 +170,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """The given options by the names of the tables; not in repr, because they hold passwords."""
+    """The given options by the names in the tables; not in repr, because some are passwords."""
 
     producer: NamedOptions = field(repr=False)
     security: NamedOptions = field(repr=False)
@@ -187,11 +187,11 @@ def is_kafka_option(name: str) -> bool:
 
 
 def split_options(options: Mapping[str, str]) -> GivenOptions:
-    """Split options into those of the producer, of security and of the sink.
+    """Split options into the options of the producer, of security and of the sink.
 
-    librdkafka's aliases are replaced by the options they stand for. Only options of the tables are
-    returned. The values of all other keys are dropped without being read, so that a secret among
-    them is not passed on.
+    librdkafka's aliases are replaced by the options that they stand for. Only options in the tables
+    are returned. The values of all other keys are dropped without being read, so that no secret
+    among them is passed on.
 
     Raises:
         ConfigError: a name is unknown or refused, or two names of one option have different values.
@@ -271,20 +271,20 @@ def _refuse_unsafe(name: str) -> None:
         raise ConfigError(
             f"option {PREFIX}{shown_name(name)} is not supported by this version",
             hint=_replacement_hint(name)
-            or "Ignoring it would be unsafe. Remove it to write without it.",
+            or "It cannot be ignored safely. Remove it to write without it.",
         )
 
 
 def _check_unprefixed_name(name: str) -> None:
     """Raise if a name without prefix is a likely typo of one of our options.
 
-    Spark passes on all options of a write, so any other name only causes a warning; it has no
-    effect, as in Spark's Kafka sink.
+    Spark passes on all options of a write, so any other name only causes a warning; the option has
+    no effect, as in Spark's Kafka sink.
     """
     if name in SPARK_OPTIONS:
         return
     if name in SOURCE_OPTIONS:
-        instead = "; use option topic for the topic to write to" if name in SOURCE_TOPICS else ""
+        instead = "; the option for writing is topic" if name in SOURCE_TOPICS else ""
         warn_once(_logger, "Option %s applies to reading and has no effect%s", name, instead)
         return
     unknown = f"unknown option {shown_name(name)}"

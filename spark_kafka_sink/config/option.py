@@ -30,7 +30,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
 _LOGIN_PREFIXES = ("security.", "sasl.")
 """Prefixes of login options: a wrong value that is not a likely typo may be a secret meant for
-another option, and is not shown."""
+another option, so it is not shown.
+"""
 
 
 def parse_value(option: Option, given: str, key: str) -> Parsed:
@@ -150,16 +151,16 @@ class Option:
         name: Java's name without "kafka.", or the sink's own name.
         java: Java's default; None if Java has no default.
         doc: what the option does, in one line.
-        bulk: our default if a bulk writer needs a different one from Java's, else None.
+        bulk: our default if a bulk writer needs another default than Java's, else None.
         batch_write: the default for batch writes if it differs, else None.
         low: smallest allowed number.
         high: largest number allowed; None for the largest of the kind.
-        fractional: whether the number may have decimals, like librdkafka's floats.
+        fractional: True if the number may have decimals, like librdkafka's floats.
         also: a single number outside low..high that is also allowed.
         choices: the allowed texts; empty for any text.
-        hints: hints for texts that are not allowed, by text; the key "" is for any other text.
+        hints: hints for texts that are not allowed, by text; the key "" stands for any other text.
         importance: Java's importance.
-        of_java: whether Java's producer has the option.
+        of_java: True if Java's producer has the option.
     """
 
     kind: Kind
@@ -190,7 +191,7 @@ class Option:
 
     @property
     def is_number(self) -> bool:
-        """True if the value is a number, with decimals only if `fractional`."""
+        """True if the value is a number; it may have decimals only if `fractional`."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property

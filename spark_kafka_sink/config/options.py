@@ -1,8 +1,8 @@
 """The table of all options except the security options, with Java's defaults and ours.
 
 Names, types, defaults, ranges and importance of the `kafka.*` options are those of Kafka 4.3's
-ProducerConfig. `bulk` holds the default of this producer where it differs from Java's because the
-producer writes in bulk.
+ProducerConfig. `bulk` is this producer's default if it differs from Java's because the producer
+writes in bulk.
 """
 
 from __future__ import annotations

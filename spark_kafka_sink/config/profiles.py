@@ -33,7 +33,7 @@ def load_profile(profile: Profile) -> dict[str, str]:
 
 
 def find_file(name: str) -> Traversable:
-    """Return a file of `conf/`, from the installed package or from the checkout next to it.
+    """Return a file of `conf/`, from the installed package or from the checkout.
 
     Raises:
         ConfigError: the file is in neither place.
@@ -88,7 +88,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _pair(line: str) -> tuple[str, str]:
     match = _PAIR.match(line)
     if match is None:
-        raise TypeError("every line matches with a name, possibly empty")
+        raise TypeError("every line matches, with a name that may be empty")
     name = _ESCAPE.sub(_unescaped, match["name"])
     if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
         raise ConfigError(

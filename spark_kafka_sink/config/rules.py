@@ -23,10 +23,11 @@ MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
 MAX_REQUEST_SIZE = "max.request.size"
 SMALLEST_BATCH = 68
-"""Size in bytes of a batch with one empty record."""
+"""Size in bytes of a batch that contains one empty record."""
 LARGEST_REQUEST = 4 << 20
-"""Largest request in bytes. Its batches share the cost of building and answering it; a larger one
-saves nothing more, while all of its bytes occupy the buffer until the response."""
+"""Largest request in bytes. The batches of a request share its fixed costs; a larger request saves
+nothing more, while all of its bytes occupy the buffer until the response.
+"""
 
 
 def apply_rules(values: Values, given: frozenset[str]) -> Changes:
@@ -92,16 +93,16 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
         raise ConfigError(
             f"option kafka.delivery.timeout.ms is {timeout}, less than kafka.linger.ms + "
             f"kafka.request.timeout.ms ({linger} + {request})",
-            hint=f"Set it to {minimum} or more, or lower one of the two.",
+            hint=f"Set it to {minimum} or more, or lower one of the other two options.",
         )
     return {"delivery.timeout.ms": minimum}
 
 
 def batch_write_linger(values: Values, target: int) -> int:
-    """Return the linger.ms, up to `wanted`, of a batch write that does not set it.
+    """Return a batch write's default linger.ms: `target`, or less due to delivery.timeout.ms.
 
-    The records of a batch write are not needed before it ends, and full batches cost less.
-    linger.ms plus request.timeout.ms must not exceed delivery.timeout.ms.
+    In a batch write, latency does not matter and fuller batches are cheaper. linger.ms plus
+    request.timeout.ms must not exceed delivery.timeout.ms.
     """
     linger: int = values["linger.ms"]
     allowed: int = values["delivery.timeout.ms"] - values["request.timeout.ms"]
@@ -112,10 +113,10 @@ def largest_request(values: Values, given: frozenset[str]) -> int:
     """Return the largest size in bytes of a request with several batches.
 
     This is max.request.size, as in Java, if it is set. Its default is the limit that brokers have
-    for one batch; their limit for a request is higher. If a broker's limit is lower after all, it
-    closes the connection, and the requests in flight are lost. With idempotence this is harmless,
-    since brokers drop duplicates of a resent batch. Without idempotence batches would be duplicated
-    or lost, so the default applies.
+    for one batch; their limit for a request is higher. If a broker nevertheless has a lower limit,
+    it closes the connection, and the requests in flight are lost. With idempotence this is
+    harmless, because brokers drop duplicates of a resent batch. Without idempotence, batches would
+    be duplicated or lost, so Java's default applies.
     """
     largest_record: int = values[MAX_REQUEST_SIZE]
     if MAX_REQUEST_SIZE in given or not values[IDEMPOTENCE]:
@@ -158,7 +159,7 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _limit_times(values: Values, given: frozenset[str]) -> Changes:
-    """Limit times to 24 days, which every timer accepts, including Java's -1, which means never."""
+    """Limit times to 24 days, which every timer accepts; this includes Java's -1 for never."""
     del given
     times = {name: value for name, value in values.items() if name.endswith(".ms")}
     return {name: MAX_MS if value < 0 else min(value, MAX_MS) for name, value in times.items()}

@@ -1,4 +1,4 @@
-"""Limits on the load that a session puts on the brokers: the options, and the config built.
+"""Limits on a session's load on the brokers: the options, and the config built from them.
 
 They cover the buffer share of one broker, rate limits, and circuit breakers.
 """
@@ -23,8 +23,9 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
     _percent(
         "bufferShare",
         50,
-        "Maximum percentage of kafka.buffer.memory for one broker if the topic has several, "
-        "and half of it for one partition; at the limit, rows without a key go to other "
+        "Maximum percentage of kafka.buffer.memory for one broker if the topic is on several "
+        "brokers; one partition gets at most half of that; at the limit, rows without a key go to "
+        "other "
         "brokers and other rows wait. 100: no limit.",
         low=1,
     ),
@@ -68,12 +69,14 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
     _percent(
         "errors.breaker.job.retryPercent",
         0,
-        "The same percentage over all partitions, at which the task fails early; 0: never.",
+        "Percentage of responses with retriable errors over all partitions at which the task fails "
+        "early; 0: never.",
     ),
     _count(
         "errors.breaker.job.failures",
         0,
-        "The same number over all partitions, at which the task fails early; 0: never.",
+        "Number of permanently failed batches over all partitions at which the task fails early; "
+        "0: never.",
     ),
     _count(
         "errors.breaker.minBatches",
@@ -113,13 +116,13 @@ class Thresholds:
 
     @property
     def enabled(self) -> bool:
-        """Whether a threshold is set, so that the breaker can open."""
+        """True if a threshold is set, so that the breaker can open."""
         return self.retry_percent > 0 or self.failures > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerConfig:
-    """The circuit breakers: `each` of one partition or broker, `job` of all partitions of a task.
+    """The circuit breakers: `each` for one partition or broker, `job` for all partitions of a task.
 
     Percentages apply once there are `min_batches` responses. `window` and `open_for` are in
     seconds.
@@ -147,8 +150,8 @@ class ThrottlingConfig:
     def from_options(cls, values: Mapping[str, Any]) -> ThrottlingConfig:
         """Build the config from the parsed sink options; tasks share the rates of the job.
 
-        Every task has the same share for as long as it runs. The job stays within its limit as long
-        as at most `rateLimit.job.tasks` tasks run at once, and below it while fewer run.
+        Every task has the same fixed share. The job stays within its limit while at most
+        `rateLimit.job.tasks` tasks run at once, and below it while fewer tasks run.
 
         Raises:
             ConfigError: a limit for the job is set without the number of its tasks.

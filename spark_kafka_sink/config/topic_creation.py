@@ -17,7 +17,7 @@ CREATE: Final = "topic.create"
 PARTITIONS: Final = "topic.partitions"
 REPLICATION: Final = "topic.replication.factor"
 CONFIG_PREFIX: Final = "topic.config."
-"""Prefix of the settings of the topic itself."""
+"""Prefix of the topic's settings."""
 
 TOPIC_SETTINGS: Final = names(
     """
@@ -73,7 +73,7 @@ class TopicCreation:
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self:
-        """Build the config from the parsed sink options and the given ones, with topic settings.
+        """Build the config from the parsed sink options and the topic settings among `given`.
 
         Raises:
             ConfigError: an option is set although topic.create is false, no topic is named, or a
@@ -98,8 +98,8 @@ class TopicCreation:
             return cls()
         if values["topic"] is None:
             raise ConfigError(
-                f"{CREATE}=true requires option topic: topics of a column are not known before "
-                "the tasks run",
+                f"{CREATE}=true requires option topic: topics in a column are not known before the "
+                f"tasks run",
                 hint='Add .option("topic", ...), or create the topics before the write.',
             )
         return cls(
@@ -111,7 +111,7 @@ class TopicCreation:
 
 
 def _check_typo(name: str) -> None:
-    """Raise if an unknown setting resembles one of Kafka's; any other may be a vendor's.
+    """Raise if an unknown setting resembles a setting of Kafka; others may be a vendor's.
 
     Raises:
         ConfigError: the name is a likely typo.

@@ -438,7 +438,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if creation.code in AUTHORIZATION_FAILED:
         guide = guide_of(config)
         denied = AuthorizationError(
-            f"{facts.title} does not exist, and Create on it is denied to {guide.principal}",
+            f"{facts.title} does not exist, and {guide.principal} is not authorized to create it",
             topic=name,
             error=error_name(creation.code),
             hint=f"{make}, or {guide.grant(Acl(Operation.CREATE, ResourceType.TOPIC, name))}",
@@ -468,8 +468,8 @@ def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
     tool = f"kafka-topics --bootstrap-server {server} --create --topic {name}"
     if facts.of_dead_letters:
         return (
-            f"correct the name, or create the topic, which topic.create=true does not: {tool}. "
-            "The first row for it fails its task otherwise"
+            f"correct the name, or create the topic with {tool} (topic.create=true does not create "
+            "it). Otherwise, the first row for it fails its task"
         )
     option = "topic.create=true, or " if _would_create(facts.creation) else ""
     return f"correct the name, or create the topic: {option}{tool}"

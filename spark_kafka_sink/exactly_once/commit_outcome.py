@@ -1,7 +1,8 @@
 """Outcomes of EndTxn for one transaction, and of a commit or abort for a batch.
 
-A task's transactional id is used once, so only EndTxn, its timeout or an operator ever ends its
-transaction. The response to EndTxn(commit) at the epoch that the task got from InitProducerId:
+A task's transactional id is used once, so only EndTxn, the transaction timeout or an operator ever
+ends its transaction. The response to EndTxn(commit) at the epoch that the task got from
+InitProducerId:
 
 =====================================  ============================  ==============================
 state before                           transactions V1               transactions V2
@@ -35,7 +36,7 @@ class EndOutcome(Enum):
     FENCED = auto()
     """Ended by another client with an unknown outcome; treated as torn."""
     RETRY = auto()
-    """Unknown yet: retry at the coordinator that FindCoordinator returns."""
+    """Not known yet: retry at the coordinator that FindCoordinator returns."""
     FAILED = auto()
     """The request was rejected. The decision remains valid, and the next driver retries."""
 
@@ -60,18 +61,19 @@ def is_ended(code: int) -> bool:
 
 
 class CommitStatus(StrEnum):
-    """How a batch got into Kafka, or why nothing was written."""
+    """How a batch became visible, or why nothing was written."""
 
     COMMITTED = "committed"
-    """Decided and made visible by this call."""
+    """This call decided the batch and made it visible."""
     ROLLED_FORWARD = "rolled forward"
-    """Decided by an earlier driver; this call made the rest visible."""
+    """An earlier driver decided the batch; this call made the rest of it visible."""
     ALREADY_WRITTEN = "already written"
-    """Decided and finished by an earlier driver."""
+    """An earlier driver decided and finished the batch."""
     EMPTY = "empty"
-    """No task had any rows; the batch counts as done."""
+    """No task had any rows; the batch counts as written."""
     ABORTED = "aborted"
-    """Never decided: its transactions are aborted, and none of its rows are visible."""
+    """The batch was never decided: its transactions are aborted, and none of its rows are visible.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ class CommitOutcome:
     status: CommitStatus
     batch: str
     transactions: int = 0
-    """Number of transactions of the decision, now visible to readers."""
+    """Number of transactions in the decision, which are now visible to readers."""
     records: int = 0
     """Number of records in these transactions."""
     aborted: int = 0
@@ -91,7 +93,7 @@ class CommitOutcome:
     out.
     """
     problem: str = ""
-    """Why further transactions with unknown ids might be open; empty if no more can be."""
+    """Why more transactions, with unknown ids, might be open; empty if that is impossible."""
     steps: tuple[tuple[str, float], ...] = ()
     """Name and duration in milliseconds of each step, in order."""
 

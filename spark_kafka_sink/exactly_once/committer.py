@@ -1,4 +1,4 @@
-"""Entry points of the driver: transactions at planning, commit and abort of a batch."""
+"""Entry points of the driver: the planning, commit and abort of a batch."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class BatchCommitter:
         self._scope = scope
 
     def recover(self) -> ScopeState:
-        """Finish what earlier drivers have decided, without fencing any of them; for planning.
+        """Finish the decisions of earlier drivers without fencing these drivers; for planning.
 
         Returns:
-            The state of the scope: nothing yet, or its latest batch, which is committed. It
-            contains no transactions, so it is small enough to be sent to every task, which passes
-            it to `protocol.judge`.
+            The state of the scope: nothing yet, or its latest batch, which is committed. The state
+            contains no transactions, so it is small enough to be sent to every task; tasks pass it
+            to `protocol.judge`.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost, and no reset is requested.
@@ -64,7 +64,7 @@ class BatchCommitter:
             return recover_scope(driver, reset=self._reset)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
-        """Recover as `recover` does, and begin the transaction of all tasks of the batch.
+        """Recover as `recover` does, and begin the transaction that all tasks of the batch share.
 
         Earlier drivers and their tasks are fenced. If no transaction is returned, the batch is
         already written.
@@ -73,7 +73,7 @@ class BatchCommitter:
             timeout_ms: transaction.timeout.ms of that transaction.
 
         Raises:
-            ConfigError: the brokers are too old to check such a transaction.
+            ConfigError: the brokers are too old for the check of such a transaction.
             KafkaProdError: see `recover`.
         """
         with connected_driver(self._config, self._scope) as driver:
@@ -84,7 +84,7 @@ class BatchCommitter:
     def commit(
         self, batch: str, results: Sequence[TaskResult], nonce: str | None = None
     ) -> CommitOutcome:
-        """Make the rows of all tasks visible, or detect that they already are.
+        """Make the rows of all tasks visible, or detect that they are already visible.
 
         Args:
             batch: batch number of a stream; otherwise the name of the scope.
@@ -120,7 +120,7 @@ class BatchCommitter:
         complete: bool,
         nonce: str | None = None,
     ) -> CommitOutcome:
-        """Abort the tasks' open transactions; finish the batch instead if it was decided.
+        """Abort the tasks' open transactions; if the batch was decided, finish it instead.
 
         Args:
             batch: see `commit`.
@@ -156,7 +156,7 @@ class BatchCommitter:
         complete: bool,
         nonce: str | None = None,
     ) -> CommitOutcome:
-        """Abort the transaction of all tasks unless it was committed; arguments as in `abort`."""
+        """Abort the shared transaction unless it was committed; arguments as in `abort`."""
         caller = None
         if results:
             rows = rows_of(results) if complete else None

@@ -1,7 +1,7 @@
 """The decision log: a compacted topic with one partition, and the records of each scope.
 
-Every read continues to the end of the log. A process caches what it has read and its position:
-before that position the log never changes, except that compaction removes records.
+Every read continues to the end of the log. A process caches the records that it has read, and its
+position: before that position, the log changes only by compaction.
 """
 
 from __future__ import annotations
@@ -28,20 +28,23 @@ if TYPE_CHECKING:
 DRIVER_TIMEOUT_MS: Final = 15_000
 """transaction.timeout.ms of the drivers, whose transactions last for one append.
 
-The coordinator checks for expired ones every 10 s
+The coordinator checks for expired transactions every 10 s
 (transaction.abort.timed.out.transaction.cleanup.interval.ms), so a decision is committed within 25
 s of its start, or never.
 """
 DEFAULT_REPLICATION: Final = 3
 MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's default, set explicitly in case the cluster has a lower one; chunks are half as large."""
+"""Kafka's default, set explicitly in case the cluster's default is lower; chunks are half as large.
+"""
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Kept small: compaction skips the active segment, and every new driver has to read it."""
 
 _folded: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
-"""What this process has read, by process id, bootstrap servers and topic; removed while in use."""
+"""The records that this process has read, by process id, bootstrap servers and topic; removed while
+in use.
+"""
 _compacted: set[tuple[int, tuple[str, ...], str]] = set()
-"""The topics, under the same keys, whose cleanup.policy has been checked."""
+"""The topics whose cleanup.policy has been checked, with the same keys."""
 _folded_lock = Lock()
 """Guards `_folded` and `_compacted`."""
 
@@ -64,7 +67,7 @@ class DecisionLog:
         """Return all committed records up to the current high watermark.
 
         Args:
-            deadline: when to give up.
+            deadline: time limit in seconds of the client's clock.
             create: create a missing topic, and check once whether the topic is compacted; if False,
                 a missing topic counts as empty.
 
@@ -156,7 +159,7 @@ class DecisionLog:
         )
 
     def _replication(self, deadline: float) -> int:
-        """Return the configured replication factor, or else three or the number of brokers."""
+        """Return the configured replication factor; default: three, or fewer with fewer brokers."""
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)

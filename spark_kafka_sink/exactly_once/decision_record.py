@@ -18,8 +18,8 @@ breaks::
 - "topics": topics named by the rows of a write with a batchId
 - "plannings": run and nonce of each planning in which foreachBatch wrote or found the batch
 - "partitions": per topic, the number, record count, first and last offset (or null) of a partition
-- "unnamed": for a transaction with very many partitions, the number of the partitions that are not
-  listed, and their records
+- "unnamed": for a transaction with too many partitions to list, the number of unlisted partitions
+  and of their records
 - "fates": for a torn decision, one fate for each transaction
 - "given_up": nonces of the plannings that abort() has given up since the last decision
 
@@ -27,17 +27,16 @@ A newer version is rejected: misreading a decision could lose or duplicate a bat
 
 The topic holds one record per scope, split into chunks if it is large:
 
-====================  ===========================================================================
-key                   value
-====================  ===========================================================================
-``orders/stream``     a record as above; or null: the scope is forgotten
-``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``;
-                      or null: a later record has replaced that of the chunk
+==================== =========================================================================== key
+value ====================
+=========================================================================== ``orders/stream`` a
+record as above; or null: the scope is forgotten ``orders/stream#2`` ``{"version": 1, "set": "1f…",
+"chunk": 2, "chunks": 3, "text": "…"}``; or null: a later record has replaced the chunk's record
 ====================  ===========================================================================
 
 All chunks of a record are appended in one transaction and share a random id. The latest complete
-record of a scope is the valid one. A record that replaces another one is appended together with a
-null for each chunk key that it does not use itself, so that compaction removes those chunks.
+record of a scope is the valid one. A record that replaces another record is appended together with
+a null for each chunk key that the new record does not use, so that compaction removes those chunks.
 Compaction keeps the latest value of each key: an incomplete set of chunks belongs to a record that
 was replaced later.
 """
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 1
-"""Version of the log's records; higher ones are rejected."""
+"""Version of the log's records; records with a higher version are rejected."""
 _MAX_INT: Final = 2**63 - 1
 _UPGRADE: Final = (
     "Run the query with a version of this package that supports it: an older one could misread the "
@@ -124,7 +123,7 @@ def parse_object(text: str) -> JsonObject:
     """Parse a JSON object of a supported version.
 
     Raises:
-        TransactionError: the text is not such an object, or its version is newer.
+        TransactionError: the text is not a JSON object, or its version is newer.
     """
     try:
         fields = JsonObject(json.loads(text, parse_constant=_refuse_constant))
@@ -156,7 +155,7 @@ def text_of(value: object, name: str) -> str:
 def number_of(value: object, name: str, highest: int = _MAX_INT) -> int:
     """Return the value if it is an integer from 0 to `highest`; otherwise raise."""
     if type(value) is not int or not 0 <= value <= highest:
-        raise malformed(f"{name} is not a number, or is out of range")
+        raise malformed(f"{name} is not an integer in the allowed range")
     return value
 
 
@@ -175,7 +174,8 @@ def malformed(what: str) -> TransactionError:
     """Return the error for content that this package would not have written."""
     return TransactionError(
         f"the decision log has a record that this package did not write: {what}",
-        hint="Find out who else writes to the topic; nothing is decided until the log is repaired",
+        hint="Find the other application that writes to the topic; no batch can be written until "
+        "the log is repaired",
     )
 
 
@@ -192,8 +192,8 @@ class Fate(StrEnum):
     LOST = "lost"
     """Aborted by the broker, usually because it timed out before the driver ended it."""
     UNKNOWN = "unknown"
-    """The coordinator has forgotten the transaction, and its topics no longer contain its
-    marker."""
+    """The coordinator no longer knows the transaction, and the topics no longer contain its marker.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ class Record:
 
     @classmethod
     def of(cls, decided: DecidedBatch, at_ms: int, fates: tuple[Fate, ...] = ()) -> Record:
-        """Return the record of a decision, which is torn if it has fates."""
+        """Return the record of a decision; the batch is torn if there are fates."""
         return cls(
             state=decided,
             at_ms=at_ms,
@@ -242,7 +242,7 @@ class Record:
 
     @property
     def is_torn(self) -> bool:
-        """True if only a part of the batch is in its topics, and the rest is lost."""
+        """True if only a part of the batch is in the topics, and the rest is lost."""
         return bool(self.fates)
 
 
@@ -400,9 +400,9 @@ def _fate(value: object) -> Fate:
 
 
 MAX_VALUE: Final = 500_000
-"""Maximum bytes of a value: less than any topic accepts (message.max.bytes is 1 MiB by default)."""
+"""Maximum bytes of a value, well below the default message.max.bytes of 1 MiB."""
 _ENVELOPE: Final = 200
-"""Maximum bytes of a chunk in addition to its text."""
+"""Maximum bytes that a chunk adds to its text."""
 _MAX_CHUNKS: Final = 10_000
 
 Message = tuple[bytes, bytes | None]
@@ -462,7 +462,7 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest complete record of a scope, not parsed yet, or why it cannot be read."""
+    """The latest complete record of a scope, not yet parsed, or why it cannot be read."""
 
     offset: int
     text: str
@@ -472,7 +472,7 @@ class _Latest:
 class DecisionRecords:
     """The latest record of each scope, collected from the log's messages in offset order.
 
-    Foreign messages under keys of other forms are ignored. Under a scope's key they are an error
+    Messages with keys of another form are ignored. A foreign message with a scope's key is an error
     for that scope until a readable record follows.
     """
 
@@ -518,11 +518,11 @@ class DecisionRecords:
             ) from error
 
     def chunk_keys(self, scope: Scope) -> frozenset[int]:
-        """Return the numbers of the chunks whose keys have a value in the log."""
+        """Return the numbers of the chunks that have a value in the log."""
         return frozenset(self._chunk_keys.get(scope, ()))
 
     def scopes(self, prefix: str) -> Iterator[Scope]:
-        """Return the scopes under a prefix that have a record."""
+        """Return the scopes with this prefix that have a record."""
         return (scope for scope in self._latest if scope.prefix == prefix)
 
     def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
@@ -552,11 +552,11 @@ class DecisionRecords:
                 del self._chunk_keys[scope]
 
     def _add_chunk(self, scope: Scope, chunk: int, text: str) -> str | None:
-        """Add a chunk; return the text of the record if this chunk completes it, otherwise None."""
+        """Add a chunk; return the record's text once its last chunk is added, otherwise None."""
         fields = parse_object(text)
         set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
         if fields.number("chunk") != chunk or chunk >= expected:
-            raise malformed("a chunk with the key of another chunk")
+            raise malformed("a chunk stored with another chunk's key")
         if chunk == 0:
             self._chunks[scope] = _Chunks(set_id, expected)
         chunks = self._chunks.get(scope)

@@ -1,4 +1,4 @@
-"""Commands for an operator: list, describe, commit and abort transactions under a prefix."""
+"""Commands for an operator: list, describe, commit and abort transactions with a prefix."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Standing(StrEnum):
     """State of an open transaction according to the decision log."""
 
     DECIDED = "decided"
-    """To be committed by the next driver, or by `commit`."""
+    """The next driver, or `commit`, will commit the transaction."""
     UNDECIDED = "undecided"
-    """May still be committed by a running driver."""
+    """A running driver may still commit the transaction."""
     ORPHAN = "orphan"
-    """Can no longer be committed, and may be aborted."""
+    """The transaction can no longer be committed, and may be aborted."""
     DRIVER = "driver"
-    """A driver's own transaction, for one append to the decision log."""
+    """The transaction of a driver, for one append to the decision log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class OpenTransactionView:
 def open_transactions(
     admin: TransactionAdmin, records: DecisionRecords, prefix: str, deadline: float
 ) -> list[OpenTransactionView]:
-    """Return all open transactions of drivers and tasks under a prefix, sorted by id.
+    """Return all open transactions of drivers and tasks with this prefix, sorted by id.
 
     Args:
         admin: sends the requests.
@@ -98,9 +98,9 @@ def standing_of(
     Args:
         state: state of the scope, read before the transaction was listed.
         transactional_id: id of a task or the driver.
-        timeout_ms: timeout of the transaction. `DRIVER_TIMEOUT_MS` indicates a driver's own
-            transaction, which is open for one append; any other value indicates the transaction of
-            all tasks (atomicBatch=true).
+        timeout_ms: timeout of the transaction. With the driver's id, `DRIVER_TIMEOUT_MS` means a
+            transaction for one append; any other value means the transaction of all tasks
+            (atomicBatch=true).
     """
     task = ids.parse_task_id(transactional_id)
     if task is None:
@@ -156,7 +156,7 @@ class BlockedPartition:
 
     @property
     def records(self) -> int:
-        """Number of offsets that readers wait for, including markers and aborted records."""
+        """Number of blocked offsets, including markers and aborted records."""
         return self.end_offset - self.stable_offset
 
 
@@ -222,13 +222,13 @@ class Finished:
     transactions: int
     records: int
     lost: int
-    """Number of transactions of a torn batch that are not committed."""
+    """Number of uncommitted transactions of a torn batch."""
 
 
 def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
-    """Commit what the decision log has decided under the prefix of the driver's scope.
+    """Commit all decided batches under the prefix of the driver's scope.
 
-    This fences no driver, and it is harmless if a running driver does the same.
+    This fences no driver; a running driver may safely do the same at the same time.
 
     Raises:
         TornTransactionError: rows of a decided batch are lost; the other batches are committed.
@@ -262,9 +262,9 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
 
 
 def accept_loss(driver: Driver) -> Finished:
-    """Let a scope continue after its latest batch; the operator has handled its lost rows.
+    """Let a scope continue after its latest batch; the operator has handled the lost rows.
 
-    Either the batch is torn, or it is refused because its rows differ from those that were written.
+    Either the batch is torn, or it is refused because its rows differ from the written rows.
     Drivers of the scope are fenced, so none should be running.
 
     Raises:
@@ -300,14 +300,15 @@ def abort_chosen(
     """Abort open transactions: all orphans, or the given ones.
 
     Args:
-        admin: aborts by taking over the transactional id.
+        admin: aborts a transaction by taking over its transactional id.
         views: all open transactions under the prefix.
         chosen: ids to abort; if empty, all transactions that may be aborted.
         deadline: time limit in seconds of the client's clock.
-        undecided: also abort transactions whose batch a driver may still decide; no driver may run.
+        undecided: also abort transactions whose batch a driver may still decide; no driver may be
+            running.
 
     Returns:
-        Kafka's error code for each id, 0 for those that are aborted.
+        Kafka's error code for each id, 0 if the transaction was aborted.
 
     Raises:
         TransactionError: a chosen transaction is not open, is decided, or may still be decided.
@@ -325,11 +326,12 @@ def abort_chosen(
 
 def _refusal(name: str, standing: Standing) -> TransactionError:
     hints = {
-        Standing.DECIDED: "Aborting it would lose its rows: commit it",
-        Standing.UNDECIDED: "A running driver may still commit it. If no driver is running, use "
+        Standing.DECIDED: "Its rows would be lost: commit the transaction instead",
+        Standing.UNDECIDED: "A running driver may still commit the transaction. If no driver is "
+        "running, use "
         "--undecided",
-        Standing.DRIVER: "It is open for one append to the decision log and ends without "
-        "intervention",
+        Standing.DRIVER: "The transaction lasts for one append to the decision log and ends "
+        "without intervention",
     }
     return TransactionError(f"{name} is {standing.value}", hint=hints.get(standing))
 
@@ -385,7 +387,7 @@ class TransactionOperator:
         return Overview(transactions=tuple(views), partitions=tuple(partitions), now_ms=now_ms)
 
     def records(self) -> dict[str, Record]:
-        """Return the latest record of each scope under the prefix, by the id of its driver."""
+        """Return the latest record of each scope with the prefix, by the driver's id."""
         with self._driver() as driver:
             records = driver.read_unfenced(create=False)
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
@@ -398,7 +400,7 @@ class TransactionOperator:
             return [fate for _, fate in recovery.fates_by_partition(driver.client, task)]
 
     def commit(self) -> list[Finished]:
-        """Commit everything that is decided and not done.
+        """Commit all decided batches that are not yet committed.
 
         Raises:
             TornTransactionError: rows of a decided batch are lost.
@@ -428,7 +430,7 @@ class TransactionOperator:
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
         """Abort orphans, or the given transactions; see `abort_chosen`.
 
-        With `undecided` the scopes' drivers are fenced first, so that none of them decides a
+        With `undecided`, the scopes' drivers are fenced first, so that they cannot decide a
         transaction that is about to be aborted.
         """
         with self._driver() as driver:

@@ -1,12 +1,12 @@
 """The exactly-once protocol as pure functions over the decision log's state.
 
-The log has one state per scope: nothing yet, a decided batch, or a done one.
+The log has one state per scope: nothing yet, a decided batch, or a done batch.
 
     Nothing --decide--> Decided --finish--> Done --decide--> Decided ...
 
-A query that another one has replaced (resetTransactionalState=true) is retired: the records of the
-new query keep its id, so that a query with its old checkpoint cannot rewrite a batch that the log
-no longer contains.
+A query that was replaced by another query (resetTransactionalState=true) is retired: the records of
+the new query keep its id, so that a query with its old checkpoint cannot rewrite a batch that the
+log no longer contains.
 
 The action for a caller with (query, batch), by the state of the log:
 
@@ -34,8 +34,8 @@ The action for a caller with (query, batch), by the state of the log:
 
 `judge` implements this table. Tasks evaluate it with the state that planning has read, to avoid
 needless writes. The driver evaluates it again after fencing (`next_commit_step`), and only that
-evaluation decides. A caller that finds an unfinished decision finishes it first, even one of
-another query: committing a decided transaction again changes nothing.
+evaluation decides. A caller that finds an unfinished decision finishes it first, even if it belongs
+to another query: committing a decided transaction again changes nothing.
 
 The driver's loop: InitProducerId on the scope's own transactional id, read the log to its end,
 execute the step, and after RollForward or GiveUp ask for the next step. All records are appended in
@@ -58,7 +58,7 @@ class Transaction(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """The id of one attempt of one task, never used twice."""
+        """The id of one attempt of one task; it is never used twice."""
 
 
 T_co = TypeVar("T_co", bound=Transaction, covariant=True)
@@ -68,8 +68,8 @@ T_co = TypeVar("T_co", bound=Transaction, covariant=True)
 class Planning:
     """The planning of a write in foreachBatch.
 
-    A function of foreachBatch that writes twice in one run of its query has two writes. In another
-    run of the query the same write is repeated.
+    If a foreachBatch function writes twice in one run of its query, it has two writes. In another
+    run of the query, the same write is repeated.
     """
 
     run: str
@@ -82,7 +82,9 @@ class Nothing:
     """No batch is decided yet."""
 
     given_up: tuple[str, ...] = ()
-    """Nonces of plannings that abort() has given up since the last decision; never decided."""
+    """Nonces of plannings that abort() has given up since the last decision; they are never
+    decided.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Decided(Generic[T_co]):
     counted.
     """
     plannings: tuple[Planning, ...] = ()
-    """For a batch written by foreachBatch: the planning that wrote it and those that found it
+    """For a batch written by foreachBatch: the planning that wrote it and all that found it
     written.
     """
     topics: tuple[str, ...] | None = None
@@ -135,9 +137,12 @@ LogState = Nothing | Decided[T_co] | Done
 
 _FIRST_BATCH = "0"
 MAX_GIVEN_UP = 100
-"""Nonces kept in a record; assumes that no commit() of an older failed run is still active."""
+"""Maximum nonces in a record; this assumes that no commit() of an older failed run is still active.
+"""
 MAX_PLANNINGS = 20
-"""Plannings kept for a batch; assumes that fewer drivers of one query run at the same time."""
+"""Maximum plannings in a batch's record; this assumes that fewer drivers of one query run at the
+same time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +150,8 @@ class Caller:
     """The caller of the protocol: a task or a driver. `query` is None outside of streams.
 
     `reset`: resetTransactionalState=true; `reset_batch`: the batch that the option names instead.
-    `single`: the scope has only one batch, as for a batch job. It has a query if the function
-    of a foreachBatch writes it.
+    `single`: the scope has only one batch, as for a batch job; `query` is set if foreachBatch
+    writes the batch.
     """
 
     query: str | None
@@ -162,8 +167,9 @@ class Caller:
     run: str | None = None
     """Run id of the query if foreachBatch writes; None if unknown."""
     rows: int | None = None
-    """Rows that Spark passed to the tasks; None before the tasks have run, or if one did not
-    count."""
+    """Rows that Spark passed to the tasks; None before the tasks have run, or if a task did not
+    count its rows.
+    """
     topics: tuple[str, ...] | None = None
     """Topics named by these rows; see `Decided`."""
 
@@ -187,12 +193,12 @@ class Refusal(StrEnum):
     OTHER_QUERY = "another query uses this transactionalIdPrefix"
     RETIRED_QUERY = "another query has replaced this one under its transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "foreachBatch of another query has already written this batchId"
-    SKIPPED = "its tasks skipped it as already written, but the decision log has no record of it"
+    SKIPPED = "its tasks skipped the batch as written, but the decision log has no record of it"
     GIVEN_UP = "abort() was called before commit() decided"
 
 
 class Verdict(Enum):
-    """Action for a batch that is not refused."""
+    """The action for a batch that is not refused."""
 
     WRITE = "write"
     SKIP = "skip"
@@ -205,11 +211,11 @@ _NOTHING_TO_MARK = {
     Refusal.OTHER_QUERYS_BATCH,
     Refusal.ANOTHER_WRITE,
 }
-"""With these results no later commit() of the tasks can decide: the batch is already decided."""
+"""After these verdicts, no later commit() of the tasks can decide: the batch is already decided."""
 
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
-    """Return what a task does with its rows, and a driver with the tasks' transactions."""
+    """Return how a task handles its rows, and how the driver handles the tasks' transactions."""
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
@@ -254,7 +260,7 @@ def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusa
 
 
 def _differ(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Return True if the batch was written with other rows: skipping it would lose the new ones."""
+    """Return True if the batch was written with other rows: skipping it would lose the new rows."""
     pairs = ((state.rows, caller.rows), (state.topics, caller.topics))
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
@@ -267,10 +273,10 @@ def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
-    """Return True if the user has requested that this query replace the one in the log.
+    """Return True if the user has requested that this query replace the query in the log.
 
-    Only the first batch of a query that was never replaced itself can do so, so an option that is
-    left on has no effect later.
+    Only the first batch of a query that was never replaced can do so; therefore, an option that
+    stays set has no effect later.
     """
     replaced = caller.query in state.retired
     first = caller.query != state.query and caller.batch == _FIRST_BATCH
@@ -298,8 +304,8 @@ class Decide(Generic[T_co]):
 class AlreadyDone:
     """The batch is already written: abort the ids that `never_decided` returns, and succeed.
 
-    If `found` is set, append it first: it records that this run of the query has found the batch,
-    so that anything else it writes under the same batchId and target is another write.
+    If `found` is set, append it first: it records that this run of the query has found the batch.
+    Anything else that the run writes with the same batchId and target is then another write.
     """
 
     found: Done | None = None
@@ -319,12 +325,12 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class AbortOurs:
-    """The batch of our tasks can no longer be decided: abort their open transactions."""
+    """The tasks' batch can no longer be decided: abort the tasks' open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Abort our transactions, and raise."""
+    """Abort the tasks' transactions, and raise."""
 
     refusal: Refusal
 
@@ -352,7 +358,7 @@ def next_abort_step(
 ) -> RollForward[T_co] | GiveUp | AbortOurs:
     """Return the next step of abort(). `state` was read after the caller's last InitProducerId.
 
-    An existing decision is rolled forward: Spark also calls abort() after a commit() that raised
+    An existing decision is rolled forward, because Spark calls abort() even if commit() raised
     after its decision.
     """
     if isinstance(state, Decided):
@@ -366,17 +372,17 @@ def next_abort_step(
 def abort_needs_fence(*, complete: bool) -> bool:
     """Return True if abort() must fence and read the log before it aborts the tasks' transactions.
 
-    Spark calls commit() only with the messages of all tasks. If one is missing (not `complete`),
-    commit() was not called, no decision can be in progress, and fencing would only stop another
-    driver.
+    Spark calls commit() only with the messages of all tasks. If a message is missing (not
+    `complete`), commit() was not called, no decision can be in progress, and fencing would only
+    stop another driver.
     """
     return complete
 
 
 def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
-    """Return the next step of planning: it finishes decisions, but never fences or decides.
+    """Return the next step of planning, which finishes decisions, but never fences or decides.
 
-    It does not append `finished`, because it has no epoch; the next commit does.
+    Planning does not append `finished`, because it has no epoch; the next commit appends it.
     """
     return RollForward(state) if isinstance(state, Decided) else None
 
@@ -394,7 +400,7 @@ def finished(decided: Decided[T_co]) -> Done:
 
 
 def _found(state: Nothing | Done, caller: Caller) -> Done | None:
-    """Return the state with the caller's planning added, or None if there is nothing to add."""
+    """Return the state with the caller's planning added, or None if it need not be added."""
     planning = caller.planning
     if isinstance(state, Nothing) or planning is None or planning in state.plannings:
         return None
@@ -420,7 +426,7 @@ def _decided(
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
-    """Return the caller's own transactional ids that it may abort when it does not continue.
+    """Return the caller's own transactional ids that it may abort if it does not continue.
 
     `state` was read after fencing. Ids in a decision belong to another call for the same tasks,
     which raised after it had decided.

@@ -1,18 +1,18 @@
 """One transaction for all tasks of a batch (atomicBatch=true), and the claims of its tasks.
 
-All tasks write with one producer id and epoch, and each numbers its records from 0 in each
+All tasks write with one producer id and epoch, and each task numbers its records from 0 in each
 partition. If a leader receives a batch with a producer id, epoch and sequence numbers that it
 already has, it treats the batch as a duplicate: it returns success and appends nothing. Therefore
 each partition of a topic must be written by only one task, and its leader must hold exactly as many
 records of the producer as that task reports.
 
-The first attempt of a task claims the task's part of the transaction. A session that writes claims
-the part itself; a task without rows also claims its part. After all tasks have reported, no other
+The first attempt of a task claims the task's part of the transaction. If there are rows, the
+session claims the part; a task without rows claims it too. After all tasks have reported, no other
 attempt of any of them can begin to write. Source: KIP-98, KIP-664.
 
 The transaction has the driver's own transactional id, so drivers with and without atomicBatch fence
-each other. The record that the batch is done is written in the same transaction: its single EndTxn
-is the decision, and no batch can be torn.
+each other. The record that marks the batch as done is written in the same transaction. The single
+EndTxn is the decision, so no batch can be torn.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
         prefix: transactionalIdPrefix, for the ACL named in an error.
 
     Raises:
-        DeliveryError: another attempt was first, or this one was and the response was lost.
+        DeliveryError: another attempt was first, or this attempt was first but the response was
+            lost.
         KafkaProdError: max.block.ms has passed, or a permission is missing.
     """
     with borrowed_client(config) as client:
@@ -86,13 +87,14 @@ REPARTITION: Final = (
     "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
 )
 _AGAIN: Final = (
-    "Nothing of the batch is visible, and it can run again. It may have taken longer than "
-    "transaction.timeout.ms; otherwise check who else uses this transactionalIdPrefix"
+    "No row of the batch is visible, and the batch can run again. It may have taken longer than "
+    "transaction.timeout.ms; otherwise check whether another application uses this "
+    "transactionalIdPrefix"
 )
 
 
 def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
-    """Return the transaction that all tasks share, or None if each has its own.
+    """Return the transaction that all tasks share, or None if each task has its own.
 
     Raises:
         TransactionError: tasks have different transactions, or only some have one.
@@ -107,7 +109,7 @@ def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
 
 
 def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
-    """Return the records written to each partition; raise unless only one task wrote to each.
+    """Return the records written to each partition; raise if two tasks wrote to one partition.
 
     Args:
         results: results of all tasks, in the order of their Spark partitions.
@@ -186,7 +188,7 @@ def _problem(
         return f"{name} has no open transaction of the producer"
     last = _last_sequence(written.records)
     if known.last_sequence != last:
-        return f"{name} has sequence {known.last_sequence:,} as the last one instead of {last:,}"
+        return f"{name} has {known.last_sequence:,} as its last sequence instead of {last:,}"
     # On transactions V1 an epoch can be reused after an abort, which removes what was written
     # before.
     if written.first_offset != known.transaction_start:
@@ -204,8 +206,8 @@ def _last_sequence(records: int) -> int:
 
 def _two_owners(key: TopicPartition, first: int, second: int) -> TransactionError:
     return TransactionError(
-        f"tasks {first} and {second} have both written to this partition, which cannot be "
-        "checked in one transaction: the batch is not committed",
+        f"tasks {first} and {second} have both written to this partition, which atomicBatch=true "
+        f"does not allow: the batch is not committed",
         topic=key.topic,
         partition=key.partition,
         hint=REPARTITION,
@@ -218,7 +220,7 @@ _LOG = logging.getLogger(__name__)
 def begin_shared(
     driver: Driver, timeout_ms: int, *, reset: bool
 ) -> tuple[ScopeState, OpenTransaction | None]:
-    """Fence earlier drivers and their tasks, and read the state of the scope after that.
+    """Fence earlier drivers and their tasks, then read the state of the scope.
 
     InitProducerId returns after the previous transaction has ended, so a later read of the log
     shows the final state of the previous batches.
@@ -229,12 +231,12 @@ def begin_shared(
         reset: continue after a torn batch.
 
     Returns:
-        The state of the scope, and the producer id and epoch for all tasks; None if the one batch
-        of a batch job is already written.
+        The state of the scope, and the producer id and epoch for all tasks; None if the batch of a
+        batch job is already written.
 
     Raises:
         ConfigError: the brokers cannot describe producers, which the check of the transaction
-            needs.
+            requires.
         TornTransactionError: rows of a batch that was decided without atomicBatch are lost.
     """
     state = recover_scope(driver, reset=reset)
@@ -277,8 +279,8 @@ def abort_shared(
 ) -> CommitOutcome:
     """Abort the transaction, unless it was committed.
 
-    The epoch is ended first: an EndTxn that is still in flight has no effect after that, so the log
-    shows the final state of the batch.
+    The epoch is ended first. After that, an EndTxn that is still in flight has no effect, so the
+    log shows the final state of the batch.
 
     Args:
         driver: driver of the scope.
@@ -315,7 +317,8 @@ def _commit(
         return CommitOutcome(status=CommitStatus.EMPTY, batch=caller.batch)
     record = driver.read_fenced()
     known: ScopeState = protocol.Nothing() if record is None else record.state
-    # Batches decided without atomicBatch were committed at planning, and their driver was fenced.
+    # Batches decided without atomicBatch were committed during planning, and their driver was
+    # fenced.
     state = protocol.finished(known) if isinstance(known, protocol.Decided) else known
     no_tasks: tuple[TaskTransaction, ...] = ()  # the record lists no transactions
     step = protocol.next_commit_step(state, caller, no_tasks)
@@ -348,23 +351,24 @@ def _commit(
 
 
 def _fenced(driver: Driver, caller: protocol.Caller, error: FencedError) -> CommitOutcome:
-    """Handle a transaction that was ended by our EndTxn (response lost) or by another client."""
+    """Handle a transaction that our EndTxn (with a lost response) or another client has ended."""
     state = _state_of(driver.read_unfenced(), driver.scope)
     if protocol.judge(state, caller) is protocol.Verdict.SKIP:
         return _outcome(driver, caller, CommitStatus.ALREADY_WRITTEN, state)
     raise TransactionError(
         f"the transaction of batch {caller.batch} of {driver.scope} ended before it could be "
-        "committed, and nothing of it is visible: transaction.timeout.ms has passed, or a newer "
+        f"committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
+        f"newer "
         "driver has taken over",
         error=error.error,
         hint="Restart the query or the job. Only one run of a query may use its "
         "transactionalIdPrefix at a time; if tasks take longer than transaction.timeout.ms, raise "
-        "it together with transaction.max.timeout.ms of the brokers, or write smaller batches",
+        "that option and the brokers' transaction.max.timeout.ms, or write smaller batches",
     ) from error
 
 
 def _try_abort(driver: Driver, shared: OpenTransaction) -> None:
-    """Abort on a best-effort basis; on failure the transaction is never committed and times out."""
+    """Try to abort; after a failure, the transaction is never committed and times out."""
     try:
         driver.end_epoch(shared)
     except KafkaProdError as error:

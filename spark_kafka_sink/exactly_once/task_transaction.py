@@ -1,4 +1,4 @@
-"""The result that a task sends to the driver: its open transaction, or why it has none."""
+"""The result that a task sends to the driver: its open transaction, or why there is none."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ appends in one transaction of a few seconds. One partition per task is enough to
 transaction ended.
 """
 MAX_TOPICS: Final = 100
-"""Maximum number of topics that a record of the decision log names."""
+"""Maximum number of topics in a record of the decision log."""
 
 
 class TaskOutcome(StrEnum):
     """What a task did with its rows."""
 
     WRITTEN = "written"
-    """Its records are acknowledged, in a transaction that is still open."""
+    """The task's records are acknowledged, in a transaction that is still open."""
     EMPTY = "empty"
-    """It had no rows, and therefore has no transaction."""
+    """The task had no rows, and therefore has no transaction."""
     SKIPPED = "skipped"
     """The batch is already decided: the rows were not written again, and there is no transaction.
     """
@@ -40,7 +40,7 @@ class PartitionRange:
     """The records of a transaction in one partition.
 
     The offsets are None if the broker did not return them. Records of other transactions may lie
-    between the first and the last one.
+    between them.
     """
 
     topic: str
@@ -68,7 +68,7 @@ class TaskTransaction:
     timeout_ms: int
     """transaction.timeout.ms, the age in milliseconds at which the broker aborts it."""
     partitions: tuple[PartitionRange, ...] = ()
-    """Sorted by topic and partition, without duplicates."""
+    """The partitions, sorted by topic and number, without duplicates."""
     unnamed_partitions: int = 0
     """Number of further partitions, not listed because they would make the decision too large."""
     unnamed_records: int = 0
@@ -90,7 +90,7 @@ class TaskResult:
     """Outcome of one task; part of its commit message.
 
     Raises:
-        ValueError: the outcome is WRITTEN without a transaction, or another one with a transaction.
+        ValueError: an outcome other than WRITTEN has a transaction, or WRITTEN has none.
     """
 
     outcome: TaskOutcome
@@ -108,13 +108,16 @@ class TaskResult:
     run_id: str | None = None
     """Run id of the query if foreachBatch writes; None if unknown."""
     shared: OpenTransaction | None = None
-    """The transaction of all tasks of the batch, whether this task has written in it or not; None
-    if each task has its own.
+    """The transaction that all tasks of the batch share, even if this task has not written; None if
+    each task has its own.
     """
 
     def __post_init__(self) -> None:
         if (self.transaction is None) == (self.outcome is TaskOutcome.WRITTEN):
-            raise ValueError(f"a task that ends as {self.outcome.value} has {self.transaction}")
+            raise ValueError(
+                f"the task's outcome is {self.outcome.value}, but its transaction is "
+                f"{self.transaction}"
+            )
 
 
 def partitions_to_name(tasks: int) -> int:

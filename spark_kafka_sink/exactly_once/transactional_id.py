@@ -12,10 +12,10 @@ A batch whose rows name their topics has ``topic-column`` instead of ``topic=eve
 with a writeName has ``/name=late`` after it.
 
 With atomicBatch=true all tasks write in a transaction of the driver's id, and each Spark partition
-has an id that its first attempt claims: a task's id without the attempt, as
-``prefix/stream/query/17/nonce/partition``. No transaction is ever begun with it.
+has an id that its first attempt claims: a task's id without the attempt, such as
+``prefix/stream/query/17/nonce/partition``. No transaction ever begins with such an id.
 
-``abort()`` creates one more id, the abort flag: the driver's id and a nonce, as
+``abort()`` creates one more id, the abort flag: the driver's id and a nonce, such as
 ``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction.
 
 A prefix contains no "/", and "/" is escaped in a batchId, topic or name, so each id belongs to
@@ -153,7 +153,7 @@ class TaskTransactionalId:
     """Batch number of a stream; otherwise the name of the scope."""
     nonce: str
     partition: int
-    """Number of Spark's partition of the DataFrame."""
+    """Number of the Spark partition."""
     task_attempt_id: int
 
     def __str__(self) -> str:
@@ -193,7 +193,8 @@ def driver_id(scope: Scope) -> str:
 def abort_flag_id(scope: Scope, nonce: str) -> str:
     """Return the id that exists once the driver has aborted the planning with this nonce.
 
-    It contains neither batch nor query: an abort() without any task result does not know the query.
+    The id contains neither batch nor query, because an abort() without task results does not know
+    the query.
     """
     return f"{driver_id(scope)}/{nonce}"
 
@@ -210,7 +211,7 @@ def parse_driver_id(text: str) -> Scope | None:
 
 
 def parse_task_id(text: str) -> TaskTransactionalId | None:
-    """Parse a task's id; return None if it is not the id of one of our tasks."""
+    """Parse a task's id; return None for any other id."""
     match = _STREAM_TASK.fullmatch(text)
     if match is not None:
         prefix, query, batch, nonce, partition, attempt = match.groups()
@@ -242,7 +243,7 @@ def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
 
 
 def parse_claim_id(text: str) -> ClaimId | None:
-    """Parse the id of a claim; return None if it is not one of ours."""
+    """Parse a claim's id; return None for any other id."""
     task = parse_task_id(text + _ATTEMPT_OF_CLAIM)
     if task is None:
         return None

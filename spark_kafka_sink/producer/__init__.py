@@ -16,6 +16,6 @@ In reading order:
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `dead_letter`: dead letters for rows that cannot be written
-- `acl`: the missing ACL and the command that grants it, for each denial of a broker
+- `acl`: the missing ACL and the command that grants it, for each authorization failure
 - `dry_run`: the sender of a dry run, and the comparison of codecs
 """

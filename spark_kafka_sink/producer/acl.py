@@ -28,7 +28,7 @@ _MOST_TOPICS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclAdvisor:
-    """Names the missing ACL and its principal for each denial; created once per session.
+    """Names the missing ACL and its principal for each authorization failure; one per session.
 
     Args:
         security: the client's security settings.
@@ -67,7 +67,7 @@ class AclAdvisor:
 
     @property
     def principal(self) -> str:
-        """The principal that needs the ACLs: "User:" and its name, or its source in brackets."""
+        """The principal that needs the ACLs: "User:<name>", or the name's source in brackets."""
         return self._guide.principal
 
     @property
@@ -78,7 +78,7 @@ class AclAdvisor:
         """Return the error for TOPIC_AUTHORIZATION_FAILED of a topic in the metadata."""
         where, who = self._topic(topic), self.principal
         return AuthorizationError(
-            f"{where} does not exist, and Create on it is denied to {who}"
+            f"{where} does not exist, and {who} is not authorized to create it"
             if topic in self.denials().uncreatable
             else f"Describe on {where} is denied to {who}, so the topic may not exist",
             topic=topic,
@@ -96,7 +96,7 @@ class AclAdvisor:
         )
 
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
-        """Return the error for a denied InitProducerId; `topics` are those to be written."""
+        """Return the error for a denied InitProducerId; `topics` are the topics to write to."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
             f"the broker refused to assign a producer id: {also}{self._acl(code, '')} is denied to "
@@ -107,7 +107,7 @@ class AclAdvisor:
         )
 
     def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
-        """Return the error for a coordinator that denies this client its transactional id."""
+        """Return the error for a coordinator that denies access to the transactional id."""
         acl = self._acl(code, "")
         hint = self.grant(acl)
         if two_phase:
@@ -121,11 +121,11 @@ class AclAdvisor:
         )
 
     def denied(self, code: int, topic: str) -> str:
-        """Describe briefly what the response to a Produce request denies."""
+        """Describe briefly which access a Produce response denies."""
         return f"{self._acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
-        """Return a hint to grant what this error code denies; `topic` may be empty."""
+        """Return a hint to grant the access that this error code denies; `topic` may be empty."""
         if code == _TOPIC and topic in self.denials().uncreatable:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
@@ -138,7 +138,7 @@ class AclAdvisor:
         return self._guide.grant(acl, self._on(acl))
 
     def _idempotence(self, topics: Iterable[str]) -> str:
-        """Return a hint to grant an idempotent producer's ACLs; `topics` may be incomplete."""
+        """Return a hint to grant the ACLs of an idempotent producer; `topics` may be incomplete."""
         known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if known:
             write = "; ".join(self.grant(_write(topic)) for topic in known[:_MOST_TOPICS])
@@ -147,12 +147,12 @@ class AclAdvisor:
             write = self._guide.grant(_write("<topic>"), "each topic of the job")
         cluster = self.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
         return (
-            f"{write} (enough since Kafka 2.8); before, also {cluster}, or set "
+            f"{write} (enough since Kafka 2.8); earlier brokers also need {cluster}, or set "
             "kafka.enable.idempotence=false"
         )
 
     def _acl(self, code: int, topic: str) -> Acl:
-        """Return the ACL that an error code denies."""
+        """Return the missing ACL that an error code reports."""
         if code == _CLUSTER:
             return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:

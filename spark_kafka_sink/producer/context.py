@@ -30,21 +30,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """The sink's own options that a session needs, and the number of its Spark task."""
+    """The sink's own options for a session, and the number of its Spark task."""
 
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     client_id: str = ""
-    """The client id to send if the configuration has no client.id."""
+    """The client id if client.id is not configured."""
     task: int = 0
     dry_run: bool = False
-    """Build batches, but send none."""
+    """True for a dry run: batches are built but not sent."""
     assumed_topics: tuple[tuple[str, int], ...] = ()
     """Names and partition counts to assume for missing topics, in a dry run."""
     statistics_path: str | None = None
-    """Path for the session's statistics, without the suffix; None for the log."""
+    """Path of the session's statistics files, without suffix; None to log the statistics."""
     arrow_batch_limits: tuple[tuple[str, str], ...] = ()
-    """Spark's limits for the Arrow batches that it passes on, by option name, for the advisor."""
+    """Spark's limits for the Arrow batches that it passes to the sink, by option name; for the
+    advisor.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Dead letters: bad rows sent to another topic, with headers that describe the error.
 
-Dead letters are ordinary rows of the dead letter topic: planned, encoded and acknowledged like all
-others. A dead letter that is too large omits parts of its row: first the value, then the larger of
-key and headers, then both. The parts of a row are bits, so the parts of all rows are one array.
+Dead letters are ordinary rows of the dead letter topic: they are planned, encoded and acknowledged
+like all others. A dead letter that is too large omits parts of its row: first the value, then the
+larger of key and headers, then both. Parts are bit flags, so that one array describes the parts of
+all rows.
 
 Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), which defines the header names.
 """
@@ -69,7 +70,7 @@ def omitting_more(
 
 
 def omitted_words(parts: Part) -> str:
-    """Return the end of the error message that lists the omitted parts."""
+    """Return the last part of the error message, which lists the omitted parts."""
     names = [word for part, word in _WORDS.items() if part & parts]
     if not names:
         return ""
@@ -80,7 +81,7 @@ def omitted_words(parts: Part) -> str:
 
 
 ENDINGS = {omitted_words(Part(parts)): Part(parts) for parts in range(1, ALL_PARTS + 1)}
-"""The omitted parts, by the end of the error message that lists them."""
+"""The omitted parts, by the last part of the error message, which lists them."""
 
 
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -101,8 +102,8 @@ SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 class DeadLetterTopic:
     """The dead letter topic, and the conversion of bad rows to dead letters.
 
-    `task` is the number of the Spark task, for a header; `largest` the maximum size of a record in
-    bytes; `acls` names missing ACLs.
+    `task` is the number of the Spark task, for a header. `largest` is the maximum size of a record
+    in bytes. `acls` names missing ACLs.
     """
 
     name: str
@@ -133,8 +134,8 @@ class DeadLetterTopic:
     def smaller(self, letter: Record) -> Record | None:
         """Return the letter with one more part omitted; None if only the context is left.
 
-        Without context headers return None: only they distinguish a letter from other records of
-        the topic.
+        Return None for a record without context headers: only these headers distinguish a letter
+        from other records of the topic.
         """
         context = tuple(header for header in letter.headers if header[0].startswith(_PREFIX))
         own = sum(len(key) + len(value or b"") for key, value in letter.headers)
@@ -220,7 +221,7 @@ class DeadLetterTopic:
 
 
 def is_letter(record: Record) -> bool:
-    """Return True if a record has context headers, by which letters are recognized."""
+    """Return True if a record has context headers, which only dead letters have."""
     return any(name.startswith(_PREFIX) for name, _ in record.headers)
 
 
@@ -271,7 +272,7 @@ def _header_sizes(rows: Rows) -> NDArray[np.int32]:
 
 
 def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
-    """Return the column with null for the rows marked in `out`."""
+    """Return the column with null in the rows marked in `out`."""
     if not out.any():
         return column
     kept = pc.if_else(pa.array(out == 0), column, pa.scalar(None, pa.binary()))
@@ -304,7 +305,7 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
 
 
 def _partitions(rows: Rows) -> pa.Array[Any]:
-    """Return the partition that each row names, as text; null if it names none."""
+    """Return the partition that each row names, as text; null if the row names no partition."""
     if rows.partition is None:
         return pa.nulls(len(rows), pa.binary())
     return rows.partition.cast(pa.string()).cast(pa.binary())

@@ -4,8 +4,7 @@ A dry run sends no Produce request: batches are added to the report and complete
 and connections are real, so partitions, leaders and protocol versions are those of the cluster.
 
 Batches 1, 2, 4, 8 and so on of a task are compressed with every codec until the samples reach 8
-MiB. The first samples represent small tasks; the later ones represent data written later in the
-task.
+MiB. The first samples represent small tasks; the later samples represent data later in a task.
 """
 
 from __future__ import annotations
@@ -97,15 +96,15 @@ class CodecSampler:
 
 
 class DryRunSender(Sender):
-    """Drains batches as `Sender` does; its producer has no producer id (`SinkConfig.parse`)."""
+    """Drains batches as `Sender` does; the producer has no producer id (see `SinkConfig.parse`)."""
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
         if session.config.enable_idempotence:
-            raise AssertionError("a dry run requests no producer id")
+            raise AssertionError("a dry run must not request a producer id")
         super().__init__(session, accumulator)
         self._sampler = CodecSampler(session.config, session.report)
         self._listed: dict[str, int] = {}
-        """Number of partitions of each topic that the report contains."""
+        """Number of partitions of each topic in the report."""
 
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
@@ -117,7 +116,8 @@ class DryRunSender(Sender):
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)
             self._completion.complete_dry_run(state, batch)
-        self._network.wakeup()  # like a response, because more may be drained now
+        # Notify the writer as a response would, because more may be drained now.
+        self._network.wakeup()
 
     def _list_partitions(self, topic: str) -> None:
         """Add all partitions of a topic to the report, including those that get no records."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _KEY_BYTES = 32
-"""Bytes of a non-text key that an error shows."""
+"""Maximum bytes of a non-text key in an error message."""
 UNKNOWN_ROW = -1
 """Placeholder for an unknown row number."""
 
@@ -57,11 +57,11 @@ class Rows:
 
     `topic_of` is the index of each row's topic in `topics` (None: all rows go to topics[0]).
     `partition` is int32, null for rows that the partitioner assigns (None: all rows). `first_row`
-    is the number that errors give to the first row, counted in the task from 0; `numbers` are those
-    of all rows, shape (n,), if they are not consecutive. `spark_partition` is the task's partition
-    number, None outside a task. `errors` is a `RowError` per row, int8 of shape (n,), found by the
-    rows' reader (None: no errors). `header_lists` (the headers before encoding) and `topic_names`
-    (the text of the topic column) are kept for dead letters.
+    is the first row's number in error messages, counted in the task from 0; `numbers` are the
+    numbers of all rows, shape (n,), if they are not consecutive. `spark_partition` is the task's
+    partition number, None outside a task. `errors` is a `RowError` per row, int8 of shape (n,),
+    found by the rows' reader (None: no errors). `header_lists` (the headers before encoding) and
+    `topic_names` (the text of the topic column) are kept for dead letters.
     """
 
     columns: Columns
@@ -79,17 +79,17 @@ class Rows:
         return len(self.columns)
 
     def name(self, row: int) -> str:
-        """Return a row's name for errors: number, Spark partition, and key if it has one."""
+        """Return a row's name for error messages: number, Spark partition, and any key."""
         column = self.columns.key
         key = None if column is None else column[row].as_py()
         return row_name(self.number(row), self.spark_partition, key)
 
     def number(self, row: int) -> int:
-        """Return the number that errors give to a row."""
+        """Return the number of a row in error messages."""
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
-        """Return the same rows with only the topics at these indexes; each row has one of them."""
+        """Return the same rows with only the topics at these indexes, which include every row's."""
         topic_of = self.topic_of
         if topic_of is not None:
             numbers = np.zeros(len(self.topics), np.int32)
@@ -147,7 +147,7 @@ def _shown_key(key: str | bytes) -> str:
 
 
 class RowError(IntEnum):
-    """Why a row cannot be written; the numbers are the elements of int8 error masks."""
+    """The reason why a row cannot be written; int8 error masks contain these numbers."""
 
     NONE = 0
     NULL_TOPIC = 1
@@ -161,7 +161,7 @@ class RowError(IntEnum):
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
-    """The topic name is invalid, by the client's check or the broker's."""
+    """The topic name is invalid according to the client or the broker."""
     INVALID_HEADER_KEY = 10
     NEGATIVE_TIMESTAMP = 11
 
@@ -211,15 +211,15 @@ TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
     ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
     ErrorCode.topic_authorization_failed: RowError.TOPIC_UNAUTHORIZED,
 }
-"""The error of a topic's rows, by the topic's error code in the metadata."""
+"""The error of all rows of a topic, by the topic's error code in the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The topics and record size that rows are checked against.
 
-    `topics` match `Rows.topics` by position: a topic, or the error of all its rows. `largest` is
-    the maximum size of a record in bytes.
+    `topics` match `Rows.topics` by position; each element is a topic, or the error of all its rows.
+    `largest` is the maximum size of a record in bytes.
     """
 
     topics: tuple[TopicInfo | RowError, ...]
@@ -232,9 +232,9 @@ def find_row_errors(
     """Return the first error of each row, shape (n,); None if there are no errors.
 
     Args:
-        rows: n rows; errors that their reader has found come first.
+        rows: n rows; errors found by their reader take precedence.
         sizes: upper bound of each record in bytes, shape (n,).
-        limits: topics and sizes that are allowed.
+        limits: the allowed topics and sizes.
     """
     oversized = sizes > limits.largest
     out_of_range_rows = out_of_range(rows, limits.topics)

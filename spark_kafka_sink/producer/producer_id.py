@@ -2,8 +2,8 @@
 
 Owned by the sender thread. A healthy session passes its `ProducerState` on to the next one, so that
 a worker process that runs many tasks leaves one producer state on each broker instead of one per
-task. Each session starts its sequences at 0 in an epoch of its own, which brokers accept regardless
-of what they know about earlier sessions.
+task. Each session starts its sequences at 0 in a new epoch, which brokers accept regardless of what
+they know about earlier sessions.
 
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """
@@ -51,7 +51,7 @@ _TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
 class ProducerState:
     """The producer id and epoch; `PartitionState` assigns sequences.
 
-    `transactional_id` is None for a producer that is only idempotent. `is_used`: a partition has
+    `transactional_id` is None unless the producer is transactional. `is_used`: a partition has
     sequences in this epoch.
     """
 
@@ -64,7 +64,7 @@ class ProducerState:
     def transition_to(self, state: ProducerIdState) -> None:
         """Change the state; raise AssertionError if the transition is not in the table."""
         if state not in _TRANSITIONS[self.state]:
-            raise AssertionError(f"a producer id cannot go from {self.state} to {state}")
+            raise AssertionError(f"a producer id cannot change from {self.state} to {state}")
         self.state = state
 
     def producer_id_granted(self, producer_id: int, epoch: int) -> None:
@@ -87,12 +87,12 @@ class ProducerState:
     def bump_epoch(self) -> None:
         """Increment the epoch, or request a new producer id after the last epoch.
 
-        Partitions that have sequences in an earlier epoch may keep it, because brokers check each
-        partition separately.
+        Partitions that have sequences in an earlier epoch may keep that epoch, because brokers
+        check each partition separately.
         """
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
-            return  # a new producer id was or will be requested
+            return  # a new producer id is missing or already requested
         if self.epoch >= LAST_EPOCH:
             self.transition_to(ProducerIdState.MISSING)
         else:
@@ -166,7 +166,7 @@ class ProducerIdRequester:
         self._attempts += 1
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `maybe_send` has something to do."""
+        """Return the seconds until `maybe_send` must be called again."""
         if self.producer_state.state is not ProducerIdState.MISSING:
             return 1.0
         return max(0.02, self._retry_at - now)

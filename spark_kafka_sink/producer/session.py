@@ -60,9 +60,9 @@ class SessionProgress:
 
 
 ROWS_PER_SLICE = 64
-"""Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
+"""With fewer rows per partition, the fixed cost of a slice exceeds the cost of its rows."""
 _LEAST_ROWS = 16_384
-"""Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
+"""With fewer rows per chunk, the fixed cost of a chunk exceeds the cost of its rows."""
 
 
 class ProducerSession:
@@ -73,7 +73,7 @@ class ProducerSession:
         producer_state: the producer id to continue with; None for a new one. A transaction always
             gets a new one.
         settings: the sink's own options; None for their defaults.
-        executor: compresses batches, one after another; None for a thread of the session's own.
+        executor: compresses batches, one after another; None for a dedicated thread.
         transaction: the transaction to write in, if any.
     """
 
@@ -129,7 +129,7 @@ class ProducerSession:
 
     @property
     def wanted_rows(self) -> int:
-        """Suggested rows for the next chunk, based on the partition count of the last one."""
+        """Suggested rows for the next chunk, based on the partition count of the last chunk."""
         return max(_LEAST_ROWS, self._slices * ROWS_PER_SLICE)
 
     def flush(self) -> None:
@@ -213,7 +213,7 @@ class ProducerSession:
     def close(self) -> None:
         """Detach from the client; records that were not flushed are dropped."""
         if self.client.is_forked:
-            return  # the connections and locks belong to the parent process
+            return  # The connections and locks belong to the parent process.
         try:
             self.client.detach()
             self._sender.finished()
@@ -251,8 +251,8 @@ class ProducerSession:
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
 
-        None if there are no such rows, or if they cannot be sent to a dead letter topic: then they
-        wait like other rows.
+        Return None if there are no such rows, or if they cannot be sent to a dead letter topic; in
+        that case they wait like other rows.
         """
         letters = self.context.dead_letters
         if letters is None or chunk.rows.topics == (letters.name,):
@@ -281,7 +281,7 @@ def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumu
 
 
 def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
-    """Create the sender; that of a dry run sends no batches."""
+    """Create the sender; the sender of a dry run sends no batches."""
     if not context.settings.dry_run:
         return Sender(context, accumulator)
     from spark_kafka_sink.producer.dry_run import DryRunSender  # rarely needed
@@ -290,7 +290,7 @@ def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
 
 
 POOL: ClientPool[Client, ProducerState] = ClientPool()
-"""Idle clients of this process, each with the producer id that its next session continues with."""
+"""Idle clients of this process, each with the producer id for its next session."""
 
 
 def borrow_session(

@@ -1,6 +1,7 @@
 """TLS contexts and SASL exchanges of a client.
 
-Nothing here opens a connection to a broker: the package `client` does, and passes the bytes on.
+Nothing here opens a connection to a broker: the package `client` opens connections and passes the
+bytes on.
 
 In reading order:
 

@@ -1,4 +1,4 @@
-"""Denied operations, the principal they apply to, and the command that grants them.
+"""Denied operations, the denied principal, and the command that grants an operation.
 
 Source: Kafka's ``AclOperation``, ``ResourceType``, ``AclCommand``; for AWS_MSK_IAM, the IAM actions
 of Amazon MSK.
@@ -30,8 +30,8 @@ _OF_REFERENCE = "<the name of the login>"
 def principal_of(security: SecurityConfig) -> str:
     """Return the principal as kafka-acls takes it: "User:" and a name.
 
-    If the name is unknown, a description in angle brackets replaces it. A user name given as
-    an `env:` or `file:` reference is not resolved, but a sasl.jaas.config given as one is.
+    If the name is unknown, a description in angle brackets replaces it. A user name that is an
+    `env:` or `file:` reference is not resolved, but a sasl.jaas.config reference is.
 
     Source: ``DefaultKafkaPrincipalBuilder`` without mapping rules.
     """
@@ -49,7 +49,7 @@ def _name(security: SecurityConfig) -> str:
 def _sasl_name(sasl: SaslConfig) -> str:
     try:
         return _login_name(resolved_login(sasl))
-    except ConfigError:  # the login itself reports it
+    except ConfigError:  # The login itself reports the error.
         return _OF_REFERENCE
 
 
@@ -74,9 +74,9 @@ class Operation(Enum):
     """Kafka's AclOperation, by the name used by kafka-acls."""
 
     WRITE = "Write"
-    """On a topic or a transactional id; implies Describe."""
+    """Write to a topic or use a transactional id; implies Describe."""
     READ = "Read"
-    """On a topic; implies Describe."""
+    """Read from a topic; implies Describe."""
     CREATE = "Create"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
@@ -113,8 +113,8 @@ _IAM_ACTIONS = {
 class Acl:
     """A permission: an operation on a resource.
 
-    `name` is that of the topic or the transactional id, and empty for the cluster. With `prefixed`,
-    the permission is for all resources whose names start with `name`.
+    `name` is the topic or the transactional id, and empty for the cluster. With `prefixed`, the
+    permission is for all resources whose names start with `name`.
     """
 
     operation: Operation
@@ -127,7 +127,7 @@ class Acl:
 
     @property
     def on(self) -> str:
-        """The resource, as words for a sentence."""
+        """The resource, as text for a sentence."""
         if self.resource is ResourceType.CLUSTER:
             return "the cluster"
         kind = self.resource.value.replace("-", " ")
@@ -158,7 +158,7 @@ class AclGuide:
 
         Args:
             acl: the permission.
-            on: text for the resource, if not the default one.
+            on: text for the resource; by default `acl.on`.
         """
         if self._by_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]

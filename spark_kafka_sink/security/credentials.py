@@ -4,8 +4,8 @@ Shipped files: `--files` and `addFile` put a file, under its name without folder
 on the driver and on each executor. Its path is known only on that machine.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
-before it writes it, so a file may be empty, half written or not match the other one for a moment.
-`change_follows` waits for the replacement to finish.
+before it writes it, so for a moment, a file may be empty or half written, or may not match the
+other file. `change_follows` waits for the replacement to finish.
 
 Stamps: equal settings do not imply equal secrets, because `file:PATH`, key stores and keytabs are
 read again for each login. `credentials_stamp` returns a value that changes when a referenced secret
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 SETTLING_S = 5.0
 """Seconds to wait for files that are being replaced."""
 JUST_NOW_S = 60.0
-"""Seconds after a file's last change in which it may be one of several being replaced."""
+"""Seconds after a file's last change during which related files may still be replaced."""
 _CHECK_INTERVAL_S = 0.1
 
 FileStamp = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and mtime and ctime in nanoseconds. ctime is needed because a file
-that is moved over another one keeps its old mtime."""
+that is moved over another file keeps its old mtime.
+"""
 Stamps = tuple[FileStamp | None, ...]
 
 
@@ -57,7 +58,7 @@ def change_follows(paths: tuple[str, ...], seen: Stamps, deadline: float) -> boo
     Args:
         paths: paths of the files.
         seen: stamps taken when the files could not be used.
-        deadline: by the monotonic clock, in seconds.
+        deadline: time limit in seconds of the monotonic clock.
 
     Returns:
         True if the files have changed and should be read again.
@@ -77,7 +78,7 @@ def _changed_just_now(stamps: Stamps) -> bool:
 def _stamp(path: str) -> FileStamp | None:
     try:
         found = Path(path).stat()
-    except (OSError, ValueError):  # ValueError: not a valid path
+    except (OSError, ValueError):  # ValueError: the path is invalid
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -91,7 +92,7 @@ Settings = TypeVar("Settings")
 def located(settings: Settings, folders: Sequence[Path]) -> Settings:
     """Return the settings with relative paths replaced by paths in one of the folders.
 
-    A path that exists in the working directory is kept, and so is one that is found nowhere:
+    A path that exists in the working directory is kept. A path that is found nowhere is also kept:
     reading the file reports the error, which names the option.
 
     Args:
@@ -108,7 +109,8 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
         each.name: _field(each.name, getattr(settings, each.name), folders)
         for each in fields(settings)
     }
-    if isinstance(settings, JaasLogin):  # its files are known only after it has been read
+    # The files of a `JaasLogin` are known only after its text has been read.
+    if isinstance(settings, JaasLogin):
         found["folders"] = tuple(str(folder) for folder in folders)
     return replace(settings, **found)
 
@@ -159,14 +161,15 @@ def utf8_text(secret: Secret) -> str:
     """Return the text of a secret, which may be empty.
 
     Raises:
-        ConfigError: the secret cannot be found or is not UTF-8; or it ends with a line break, which
-            is most likely a mistake in the file or the environment variable.
+        ConfigError: the secret cannot be found, is not UTF-8, or ends with a line break, which is
+            most likely a mistake in the file or the environment variable.
     """
     text = secret.reveal()
     try:
         text.encode()
     except UnicodeEncodeError:
-        # An environment variable with bytes that are not UTF-8. No cause: it contains the text.
+        # An environment variable has bytes that are not UTF-8. The cause is omitted: it contains
+        # the text.
         raise ConfigError(f"option {secret.option} is not UTF-8") from None
     if text.endswith(("\n", "\r")):
         how = "ends with a line break" if secret.file is None else _line_breaks_in(secret.file)
@@ -192,9 +195,9 @@ _FILES = frozenset({"location", "keytab"})
 """Fields that hold the path of a file with a secret."""
 _TICKET_CACHE = "KRB5CCNAME"
 _TICKETS_START = 512
-"""Number of bytes that cover a ticket cache's principal and the start of its first ticket."""
+"""Number of bytes that include a ticket cache's principal and the start of its first ticket."""
 _KEY = os.urandom(32)
-"""Key of digests, random per process: digests reveal nothing outside of it."""
+"""Key of the digests, random per process, so that digests reveal nothing outside of the process."""
 
 
 def credentials_stamp(settings: SecurityConfig | Login) -> Stamp:
@@ -229,7 +232,7 @@ def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None
     """Yield the stamps of references in a sasl.jaas.config that is itself a reference."""
     try:
         login = resolved_login(config)
-    except ConfigError:  # the login itself reports it
+    except ConfigError:  # The login itself reports the error.
         yield None
     else:
         yield from _stamps(login)
@@ -244,7 +247,7 @@ def _of_tickets(cache: str) -> bytes:
     try:
         with Path(cache.removeprefix("FILE:")).open("rb") as file:
             start = file.read(_TICKETS_START)
-    except (OSError, ValueError):  # not a file cache, or missing
+    except (OSError, ValueError):  # not a file cache, or the file is missing
         start = b""
     return _digest(os.fsencode(cache) + b"\0" + start)
 
@@ -261,7 +264,7 @@ def _of_reference(source: str) -> tuple[int, int, int] | bytes | None:
 
 
 def _stamp_of_file(path: str) -> tuple[int, int, int] | None:
-    """Return the stamp of a file, or None if it is missing; reading it reports the error."""
+    """Return the stamp of a file, or None if it is missing; reading the file reports the error."""
     try:
         found = os.stat(path)  # noqa: PTH116 - pathlib's normalises the path first
     except (OSError, ValueError):

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig, TlsConfig
 
 MAX_KEPT = 8
-"""Maximum number of configurations remembered as passed; the least recently used one is dropped
-first."""
+"""Maximum number of passed configurations to remember; the least recently used one is dropped
+first.
+"""
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def _check_login(config: SaslConfig) -> None:
 
 
 def _secrets_of(login: Login) -> tuple[Secret, ...]:
-    """Return the name and the secret of a login, if it has them."""
+    """Return the name and the secret of a login, as far as it has them."""
     if isinstance(login, PasswordLogin):
         return login.username, login.password
     if isinstance(login, ClientCredentialsLogin):
@@ -69,7 +70,7 @@ def _check_stores(tls: TlsConfig) -> None:
 def _files_of(security: SecurityConfig) -> tuple[str, ...]:
     if security.tls is None:
         return ()
-    from spark_kafka_sink.security.tls.stores import files_of  # as above
+    from spark_kafka_sink.security.tls.stores import files_of  # slow import, only for TLS
 
     return files_of(security.tls)
 
@@ -78,9 +79,9 @@ class StreamPreflight:
     """`check_security` before each micro-batch of a stream, tolerating files that are renewed.
 
     Settings that have passed once in this process no longer fail a stream: tasks continue with the
-    files they have read before, and report it themselves if they cannot. Settings that have not
-    passed yet are checked again for a few seconds if files are being replaced, because Spark may
-    plan each micro-batch in another process.
+    files that they read earlier, or report the problem themselves. Settings that have not passed
+    yet are checked again for a few seconds if files are being replaced, because Spark may plan each
+    micro-batch in another process.
 
     Args:
         check: see `check_security`.
@@ -109,7 +110,7 @@ class StreamPreflight:
         except Exception as error:
             if not has_passed:
                 raise
-            # The text of a library's error may contain what it could not read.
+            # The text of a library's error may contain secrets.
             text = error if isinstance(error, ConfigError) else type(error).__name__
             _LOG.warning("The stream continues with the files read earlier: %s", text)
         self._passed[security] = None

@@ -4,9 +4,9 @@ Spark does not pass an error to `abort`. A task that runs on the driver's machin
 into the folder of the application's reports. On other machines that folder does not exist, and no
 error is written.
 
-The writer that aborts a stream's micro-batch is not the one that planned it, so planning
-writes what abort() needs into a file. The messages of tasks contain the same data, but if no task
-of a micro-batch finishes there is no message.
+One writer plans a stream's micro-batch and another one aborts it, so planning stores the data for
+abort() in a file. The messages of tasks contain the same data, but there are none if no task of a
+micro-batch finishes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Planned:
     at: str = ""
     """Time of planning in ISO 8601; empty if unknown."""
     nonce: str | None = None
-    """Nonce of its transactions; None without exactly-once, or if unknown."""
+    """Nonce of the planning's transactional ids; None without exactly-once, or if unknown."""
     shared: OpenTransaction | None = None
-    """The transaction of all tasks, with atomicBatch=true."""
+    """The transaction that all tasks share with atomicBatch=true; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class PlanFile:
 
     @classmethod
     def of(cls, stream: StreamIdentity, prefix: str = "") -> Self:
-        """Return the stream's own file, if its options or its prefix identify it."""
+        """Return the stream's own file, if its options or its prefix identify the stream."""
         folder = report_folder() if stream.is_known or prefix else None
         name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
         return cls() if folder is None else cls(str(Path(folder) / f"{name}.planned"))
@@ -71,7 +71,7 @@ class PlanFile:
             draft.write_text(json.dumps(asdict(planned)))
             draft.replace(file)
         except OSError:
-            with suppress(OSError):  # otherwise an older plan would be used
+            with suppress(OSError):  # Without this, an older plan would be used.
                 file.unlink(missing_ok=True)
 
     def read(self) -> Planned:
@@ -108,7 +108,7 @@ _MOST: Final = 4000
 class ErrorFile:
     """The error file of one batch write, or of one stream with a file for each micro-batch.
 
-    `folder` is the driver's; None if it has no folder.
+    `folder` is the driver's report folder; None if it has no folder.
     """
 
     folder: str | None = None
@@ -127,7 +127,7 @@ class ErrorFile:
 
     @contextmanager
     def storing_errors(self, batch_id: int | None = None) -> Iterator[None]:
-        """Store an error of this package that passes through, so that `abort` can read it.
+        """Store an error of this package raised in the block, so that `abort` can read it.
 
         Args:
             batch_id: number of the micro-batch; None in a task, where Spark's property is used.
@@ -168,7 +168,7 @@ class ErrorFile:
 
 
 def describe_error(error: KafkaProdError) -> str:
-    """Return class, message and hint of an error; statuses of records are in the report."""
+    """Return class, message and hint of an error; the report contains the records' statuses."""
     plain = copy(error)
     plain.statuses = ()
     return f"{type(error).__name__}: {plain}"[:_MOST]
@@ -186,18 +186,18 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrigin:
-    """Identity of a write; pickled with the writer to its tasks, and copied into their reports."""
+    """Identity of a write; pickled with the writer for its tasks, and copied into their reports."""
 
     started_at: str = ""
-    """Time of planning in the form of `now`; empty if unknown."""
+    """Time of planning, formatted by `now`; empty if unknown."""
     query_name: str = ""
-    """Name of the streaming query, empty if it has none."""
+    """Name of the streaming query; empty if the query has no name."""
     checkpoint: str = ""
     """The option checkpointLocation of a stream."""
     error_file: ErrorFile = field(default_factory=ErrorFile)
     """File in which tasks store their errors."""
     plan_file: PlanFile = field(default_factory=PlanFile)
-    """File in which planning stores what abort() needs of a micro-batch."""
+    """File in which planning stores a micro-batch's data for abort()."""
 
     @classmethod
     def of_write(cls) -> Self:
@@ -206,7 +206,7 @@ class WriteOrigin:
 
     @classmethod
     def of_stream(cls, stream: StreamIdentity, prefix: str = "") -> Self:
-        """Return the origin of a stream's micro-batch; `prefix`: transactionalIdPrefix, if any."""
+        """Return the origin of a stream's micro-batch; `prefix` is its transactionalIdPrefix."""
         return cls(
             started_at=now(),
             query_name=stream.query_name,
@@ -227,7 +227,7 @@ class WriteOrigin:
         )
 
     def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
-        """Return the report of the whole write, which ends now; `batch_id` is the micro-batch's."""
+        """Return the report of the whole write, which ends now; `batch_id` is None for a batch."""
         written_at, started_at = now(), report.started_at or self.started_at
         return replace(
             report,
@@ -241,6 +241,6 @@ class WriteOrigin:
 
 
 def _milliseconds(start: str, end: str) -> int:
-    """Return the milliseconds between two times of the wall clock, which may have been set back."""
+    """Return the milliseconds between two wall clock times; the clock may have been set back."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     return max(0, round(passed.total_seconds() * 1000))

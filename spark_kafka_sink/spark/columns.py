@@ -1,7 +1,7 @@
 """Convert Spark's Arrow batches to the producer's rows: casts and checks by column.
 
 `gather` concatenates small Arrow batches, and `slices` splits large ones. `read_rows` converts one
-slice: header keys, topics and timestamps are checked for whole columns at once, and the errors
+slice: header keys, topics and timestamps are checked for whole columns at once, and errors are
 collected per row.
 """
 
@@ -40,7 +40,7 @@ class RowChecks:
 
     Args:
         rows: number of rows.
-        tolerant: mark bad rows; otherwise the first one raises.
+        tolerant: mark bad rows; otherwise the first bad row raises.
         name: returns the name of a row for error messages.
     """
 
@@ -52,7 +52,7 @@ class RowChecks:
         self._errors = np.zeros(rows, np.int8)
 
     def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
-        """Record an error of these rows, given in order; the row's name is appended to `problem`.
+        """Record an error of these rows, given in order; the row name is appended to `problem`.
 
         Raises:
             ColumnError: errors are not tolerated; the message names the first row.
@@ -70,13 +70,12 @@ class RowChecks:
 
 
 LARGEST_SLICE = 4 << 20
-"""Maximum bytes of a slice's columns together, which the producer encodes at once.
-
-Intermediate data of the rows, such as encoded headers, then takes a few times this size and not a
-few times the size of an Arrow batch, which can be gigabytes.
+"""Maximum total bytes of the columns of a slice, which the producer encodes at once. This limits
+intermediate data, such as encoded headers, to a few times this size; an Arrow batch can have
+gigabytes.
 """
 MOST_ROWS = 1 << 17
-"""Maximum rows of a slice, for rows of a few bytes: each row needs a few eight-byte numbers."""
+"""Maximum rows of a slice, for very short rows: each row needs a few eight-byte numbers."""
 
 
 def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -103,7 +102,7 @@ def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[
 
 
 def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
-    """Return the start of each of n decoded rows and the end of the last, in bytes: n + 1 numbers.
+    """Return the starts of n decoded rows and the end of the last row, in bytes: n + 1 numbers.
 
     The size of a slice of such a column would include its whole dictionary, and count a value only
     once even if many rows have it.
@@ -190,7 +189,7 @@ def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
 
 
 def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
-    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does; also return which keys had it."""
+    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does; also return which keys changed."""
     encoded = keys.dictionary_encode()
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
     good = [each.decode(errors="replace").encode() for each in raw]
@@ -200,7 +199,7 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
 
 
 def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
-    """Return lists of the column's lengths with other entries; null lists stay null."""
+    """Return lists with the column's lengths and other entries; null lists stay null."""
     lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -227,7 +226,7 @@ def read_timestamps(
         column: TIMESTAMP, or TIMESTAMP_NTZ, which has no time zone in Arrow.
         checks: collects the errors.
         now_ms: the time of writing.
-        zone: the time zone for TIMESTAMP_NTZ; None for this machine's.
+        zone: the time zone for TIMESTAMP_NTZ; None for this machine's time zone.
     """
     if column.type.tz is None:
         micros = _instants(column.cast(pa.timestamp("us")), zone or system_zone())
@@ -283,7 +282,7 @@ def _fixed_offset(zone: str) -> int | None:
 
 
 def system_zone() -> str:
-    """Return the name of this machine's time zone, determined as a JVM does; UTC by default."""
+    """Return the name of this machine's time zone, determined as in a JVM; UTC by default."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
         return named
@@ -330,7 +329,7 @@ def _name(raw: bytes) -> str | None:
 
 
 def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
-    """Return the new index for each of `count` indices after removal of the wrong ones.
+    """Return the new index for each of `count` indices after removal of the wrong indices.
 
     The last entry is for rows without an index.
     """
@@ -341,14 +340,14 @@ def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The first row of a batch: its number in the task, from 0, and the Spark partition."""
+    """The first row of a batch: its number in the task, from 0, and its Spark partition."""
 
     row: int = 0
     spark_partition: int | None = None
 
 
 FIRST = RowNumber()
-"""For a batch that is read outside of a task."""
+"""Used for a batch that is read outside of a task."""
 
 
 MOST_GATHERED = LARGEST_SLICE
@@ -409,7 +408,7 @@ def read_chunks(
 def read_rows(
     batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
 ) -> Rows:
-    """Return a slice of n rows as the producer takes them; errors number the rows from `first`.
+    """Return a slice of n rows in the producer's form; errors number the rows from `first`.
 
     Raises:
         ColumnError: a topic is null or invalid, a header key is null or not UTF-8, or a timestamp
@@ -490,6 +489,6 @@ def _timestamps(
 
 
 def _zone(schema: pa.Schema) -> str | None:
-    """Return the session's time zone: as set, or as Spark declares it for another column."""
+    """Return the session's time zone, as set or as declared by Spark for another column."""
     stated = (each.type.tz for each in schema if pa.types.is_timestamp(each.type))
     return setting(ZONE_SETTING) or next((zone for zone in stated if zone is not None), None)

@@ -37,7 +37,7 @@ class DeliveryMessage(WriterCommitMessage):
 def committed_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
-    """Return the merged report of all tasks of a write that is about to be committed.
+    """Return the merged report of all tasks of a write before its commit.
 
     Raises:
         DeliveryError: rows of a partition have no delivery report, because Spark did not pass them
@@ -48,7 +48,7 @@ def committed_report(
         kinds = sorted({type(message).__name__ for message in unknown})
         raise DeliveryError(
             f"no delivery report for {len(unknown)} of {plural(len(messages), 'partition')} "
-            f"({', '.join(kinds)}): their rows were not written; nothing is committed",
+            f"({', '.join(kinds)}): their rows were not written, and the write is not committed",
             hint=CONTINUOUS_HINT,
         )
     known = [message for message in messages if isinstance(message, DeliveryMessage)]
@@ -64,7 +64,7 @@ def finished_report(
 
 
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
-    """Merge all reports; never raises, because the reported rows are in Kafka.
+    """Merge all reports; never raise, because the reported rows are in Kafka.
 
     Executors with another version of this package may send reports that cannot be merged.
     """
@@ -75,7 +75,7 @@ def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
 
 
 def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
-    """Return the report of one task with the requested number of task lines."""
+    """Limit the report of a single task to the requested number of task lines."""
     if tasks is ReportTasks.SLOWEST:
         return report
     lines = report.slowest if tasks is ReportTasks.ALL else ()
@@ -83,7 +83,7 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
 
 
 def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
-    """Merge the valid reports; `error` contains the number of the others, if any."""
+    """Merge the valid reports; `error` contains the number of invalid reports, if any."""
     total, reasons = DeliveryReport(), []
     for report in reports:
         try:

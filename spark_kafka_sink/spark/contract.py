@@ -37,7 +37,7 @@ _WITHOUT: Final = {
 _LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
-"""Maximum number of columns, and characters of a type, in an error."""
+"""Maximum number of columns, and of characters of a type, in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Contract:
 
 
 def _refuse_duplicates(schema: types.StructType) -> None:
-    """Raise for duplicate columns; Spark rejects them as well, but only when the job runs."""
+    """Raise for duplicate columns; Spark also rejects them, but only when the job runs."""
     duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if duplicates:
         raise ColumnError(
@@ -128,19 +128,19 @@ def _place(schema: types.StructType, name: str) -> int | None:
 
 @cache
 def warn_of_misnamed_columns(*names: str) -> None:
-    """Log optional columns that are ignored because of capitals or spaces, once per process."""
+    """Log optional columns that are ignored because of case or spaces, once per process."""
     for meant, effect in _WITHOUT.items():
         like = _like(names, meant)
         if like is not None:
             _LOG.warning(
-                "column `%s` is ignored, as by format('kafka'), and %s: the sink reads `%s`. To "
+                "column `%s` is ignored (as in format('kafka')), and %s: the sink reads `%s`. To "
                 "write it, use .withColumnRenamed('%s', '%s')",
                 *(like, effect, meant, like, meant),
             )
 
 
 def _like(names: Sequence[str], meant: str) -> str | None:
-    """Return a column that differs from `meant` only in capitals or spaces, if that is missing."""
+    """Return a column that differs from `meant` only in case or spaces, if `meant` is missing."""
     if meant in names:
         return None
     return next((name for name in names if name.strip().lower() == meant), None)
@@ -182,7 +182,7 @@ def _timestamp(schema: types.StructType) -> int:
             "useTimestampColumn=true, but the DataFrame has no column `timestamp`, "
             f"only {_names(schema)}",
             hint=_rename(schema, "timestamp")
-            or "add a column `timestamp` of type TIMESTAMP, or leave the option out",
+            or "add a column `timestamp` of type TIMESTAMP, or remove the option",
         )
     return place
 

@@ -31,7 +31,7 @@ class KafkaProdDataSource(DataSource):
         return "kafkaprod"
 
     def schema(self) -> StructType:
-        """Return the columns of a SQL table that is created without any.
+        """Return the columns of a SQL table that is created without columns.
 
         Raises:
             ConfigError: the name of one of the table's options is wrong.
@@ -71,8 +71,8 @@ class KafkaProdDataSource(DataSource):
             raise ConfigError(
                 "save mode overwrite: a Kafka topic can't be overwritten",
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
-                "delete and create the topic. Spark has already dropped the table if this was "
-                "saveAsTable or createOrReplace on an existing one: create it again",
+                "delete and create the topic. If this was saveAsTable or createOrReplace on an "
+                "existing table, Spark has already dropped the table: create it again",
             )
         from spark_kafka_sink.spark.plan import batch_writer
 

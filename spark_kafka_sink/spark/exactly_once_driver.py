@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
-"""Of Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the previous one is
-recorded.
+"""Option of Spark's ``AsyncProgressTrackingMicroBatchExecution``: a batch begins before the
+previous batch is recorded.
 """
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> KafkaProdWriter:
-    """Return the writer of a batch, after finishing what an earlier run of it had decided.
+    """Return the writer of a batch, after finishing the decision of an earlier run of the batch.
 
     Raises:
         ConfigError: an option is only for streams.
@@ -66,7 +66,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     if options.reset_transactional_state or options.reset_batch is not None:
         raise ConfigError(
             "option resetTransactionalState is for streams",
-            hint="A batch stays written under its batchId: use another batchId.",
+            hint="A written batch keeps its batchId: use another batchId.",
         )
     prefix, batch_id = options.transactional_id_prefix, options.batch_id
     target = Target(topic=config.topic, name=options.write_name)
@@ -150,12 +150,12 @@ NEVER_MS = 2**31 - 1
 """Timeout in milliseconds that brokers assign to a two-phase-commit transaction (KIP-939)."""
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR = 0.5
-"""Share of the timeout above which the user is warned."""
+"""Fraction of the timeout above which the user is warned."""
 
 
 @lru_cache(maxsize=4)
 def broker_cap_ms(config: ProducerConfig) -> int:
-    """Return the longest timeout that the brokers allow, in ms; requested once per process.
+    """Return the brokers' maximum timeout in milliseconds; requested once per process.
 
     Raises:
         KafkaProdError: no broker can be reached.
@@ -166,7 +166,7 @@ def broker_cap_ms(config: ProducerConfig) -> int:
     if value is not None and value.isdecimal():
         return int(value)
     _LOG.warning(
-        "%s of the brokers is unknown without the permission DescribeConfigs on the cluster: "
+        "the brokers' %s is unknown without the permission DescribeConfigs on the cluster: "
         "assuming Kafka's default of %d minutes",
         MAX_TIMEOUT,
         _KAFKAS_DEFAULT_MS // 60_000,
@@ -179,7 +179,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
 
     Raises:
         ConfigError: the option exceeds what the brokers allow, or the timeout is so short that a
-            pause of the driver could leave a batch partially committed.
+            paused driver could leave a batch partially committed.
         KafkaProdError: no broker can be reached.
     """
     options = config.exactly_once
@@ -190,7 +190,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     if wanted is not None and wanted > cap:
         raise ConfigError(
             f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, but the brokers allow at most {cap}",
-            hint=f"Lower or remove it, or raise {MAX_TIMEOUT} of the brokers.",
+            hint=f"Lower or remove it, or raise the brokers' {MAX_TIMEOUT}.",
         )
     timeout_ms = wanted or cap
     if timeout_ms < MIN_TIMEOUT_MS and not options.atomic_batch:
@@ -199,29 +199,29 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
 
 
 def _too_short(wanted: int | None, cap: int) -> ConfigError:
-    """Return the error for a timeout within which the driver cannot decide safely."""
-    raise_cap = f"raise {MAX_TIMEOUT} of the brokers, which is {cap}"
+    """Return the error for a timeout that is too short for a safe decision."""
+    raise_cap = f"raise the brokers' {MAX_TIMEOUT}, which is {cap}"
     if wanted is None:
-        where, hint = f"{MAX_TIMEOUT} of the brokers is {cap}", f"{raise_cap.capitalize()}."
+        where, hint = f"the brokers' {MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
     else:
         where = f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}"
-        hint = "Raise it, or remove it to use the longest that the brokers allow"
+        hint = "Raise it, or remove it to use the brokers' maximum"
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
     return ConfigError(
         f"{where}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "
-        "timeout a pause of the driver could leave a batch partially committed",
+        f"timeout, a paused driver could leave a batch partially committed",
         hint=hint,
     )
 
 
 def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: int) -> None:
-    """Warn if this batch took half of the time allowed: the next one may take too long."""
+    """Warn if this batch took half of the allowed time: the next batch may take too long."""
     share, age_ms, timeout_ms = oldest(results, now_ms)
     if share >= _NEAR:
         _LOG.warning(
             "%s: its oldest transaction was open for %.0f s of the %.0f s after which the broker "
-            "aborts it: write smaller batches, run more tasks in parallel, or raise "
-            "transaction.max.timeout.ms of the brokers (and kafka.transaction.timeout.ms, if set)",
+            "aborts it: write smaller batches, run more tasks in parallel, or raise the brokers' "
+            "transaction.max.timeout.ms (and kafka.transaction.timeout.ms, if set)",
             name,
             age_ms / 1000,
             timeout_ms / 1000,
@@ -229,7 +229,7 @@ def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: 
 
 
 def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
-    """Return share, age and timeout (ms) of the transaction that is nearest to its timeout."""
+    """Return the elapsed share, age and timeout (ms) of the transaction closest to its timeout."""
     ages = (
         (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
         for each in results
@@ -239,11 +239,11 @@ def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]
 
 
 NOT_VISIBLE = (
-    "no transaction of it was committed, so read_committed readers see no rows of the tasks "
-    "that finished"
+    "none of its transactions was committed, so read_committed readers see no rows of the finished "
+    "tasks"
 )
 _MOST_NAMED = 10
-"""Maximum transactional ids in a sentence."""
+"""Maximum number of transactional ids in a message."""
 
 
 class ExactlyOnceEnd(WriteEnd):
@@ -253,7 +253,7 @@ class ExactlyOnceEnd(WriteEnd):
         config: the sink's settings.
         origin: origin of the write.
         scope: scope of the write.
-        planned: how the write was planned; None for a stream, for which another process plans.
+        planned: how the write was planned; None for a stream, which another process plans.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class ExactlyOnceEnd(WriteEnd):
         self._planned = planned
 
     def commit(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Make the rows of all tasks visible, all or none.
+        """Make the rows of all tasks visible, or none of them.
 
         Raises:
             KafkaProdError: the batch is not committed, or only partially; the message says which.
@@ -289,7 +289,7 @@ class ExactlyOnceEnd(WriteEnd):
         publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Abort the transactions of a failed batch, unless they were decided before."""
+        """Abort the transactions of a failed batch, unless they were already decided."""
         publication = self.publication(batch_id)
         report = finished_report(messages, self.config.report_tasks)
         tasks = of_tasks(messages)
@@ -315,7 +315,7 @@ class ExactlyOnceEnd(WriteEnd):
         return self._scope.name if batch_id is None else str(batch_id)
 
     def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
-        """Return how the batch was planned, according to its tasks or else to planning itself."""
+        """Return how the batch was planned, from its tasks' results, or else from the plan file."""
         if self._planned is not None:
             return self._planned
         if tasks:
@@ -351,7 +351,7 @@ class ExactlyOnceEnd(WriteEnd):
         text: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """Return the report with the outcome, and with the tasks' transactions if it is theirs."""
+        """Return the report with the outcome, and with the tasks' transactions if they share it."""
         theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
         transactions = transactions_of(results, self.config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=text, transactions=transactions)
@@ -359,10 +359,11 @@ class ExactlyOnceEnd(WriteEnd):
     def _abort(
         self, tasks: Sequence[TransactionMessage], planned: Planned, batch: str, *, complete: bool
     ) -> CommitOutcome:
-        # Partitions are irrelevant for an abort, and so is whether a report can be read.
+        # An abort needs no partitions, and does not depend on whether a report can be read.
         results, committer = [each.result for each in tasks], self._committer()
         nonce = planned.nonce
-        if planned.shared is not None:  # its tasks are fenced when it ends
+        # the tasks of the shared transaction are fenced when it ends
+        if planned.shared is not None:
             return committer.abort_shared(
                 batch, results, planned.shared, complete=complete, nonce=nonce
             )

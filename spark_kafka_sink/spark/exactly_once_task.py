@@ -1,10 +1,10 @@
 """Tasks of an exactly-once write: their plan, their write in an open transaction, their message.
 
-Each attempt has its own transaction. The driver aborts those of lost attempts. With
-atomicBatch=true all tasks write in one transaction, and only one attempt of each.
+Each attempt has its own transaction. The driver aborts the transactions of lost attempts. With
+atomicBatch=true, all tasks write in one transaction, and only one attempt of each task writes.
 
 A task finds its micro-batch and query in Spark's local properties. The query's id comes from the
-checkpoint: it is stable across restarts, and a new checkpoint has a new one.
+checkpoint: it is stable across restarts, and a new checkpoint gets a new id.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _MOST_REPORTED: Final = {
 
 @dataclass
 class TransactionMessage(DeliveryMessage):
-    """Message of a task whose rows are acknowledged in a transaction left to the driver."""
+    """Message of a task whose rows are acknowledged in a transaction that the driver will end."""
 
     result: TaskResult
-    """Its transaction does not list the partitions, which are in the report."""
+    """The task's result; its transaction does not list the partitions, which are in the report."""
     nonce: str
     """Nonce of the planning that the task belongs to."""
 
@@ -78,7 +78,7 @@ def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction
 
 
 def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
-    """Return the result of each task, with as many partitions as a decision of all tasks lists."""
+    """Return the result of each task, with as many partitions as a decision may list."""
     written = sum(each.result.transaction is not None for each in messages)
     most = partitions_to_name(written)
     return [_result_of(each, most) for each in messages]
@@ -87,7 +87,7 @@ def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
 def transactions_of(
     results: Sequence[TaskResult], tasks: ReportTasks
 ) -> tuple[TransactionInfo, ...]:
-    """Return the tasks' transactions, each once, by id; limited like the task lines of a report."""
+    """Return the tasks' distinct transactions, by id; limited like the task lines of a report."""
     written = {each.transaction.transaction for each in results if each.transaction is not None}
     infos = sorted(
         TransactionInfo(
@@ -99,7 +99,7 @@ def transactions_of(
 
 
 def _result_of(message: TransactionMessage, most: int) -> TaskResult:
-    """Return the result with partitions; with all of them if the tasks share a transaction.
+    """Return the result with partitions; with all partitions if the tasks share a transaction.
 
     The check of a shared transaction needs the task that owns each partition.
     """
@@ -141,7 +141,7 @@ def current_micro_batch() -> tuple[str, str]:
     """Return the query's id and Spark's number of the micro-batch of this thread's task.
 
     Raises:
-        TransactionError: Spark does not provide it, so the batch could not be recognized later.
+        TransactionError: Spark does not provide them, so the batch could not be recognized later.
     """
     query_id = worker_context.setting(worker_context.QUERY_ID)
     batch = worker_context.setting(worker_context.BATCH_ID)
@@ -158,7 +158,8 @@ def current_query() -> str | None:
     """Return the query whose foreachBatch runs this thread's task; None in a batch job.
 
     Raises:
-        TransactionError: it is unknown, so two writes of one batchId could not be distinguished.
+        TransactionError: the query is unknown, so two writes of one batchId could not be
+            distinguished.
     """
     if worker_context.lacks_query():
         raise TransactionError(
@@ -188,7 +189,9 @@ def current_run() -> str | None:
 
 
 _FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"
-"""Spark passes neither query nor batch to planning on the driver, so only tasks can judge."""
+"""Explanation for errors in tasks: Spark passes neither query nor batch to planning, so only tasks
+can judge.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,10 +209,10 @@ class WritePlan:
     reset_batch: str | None = None
     two_phase: bool = False
     shared: OpenTransaction | None = None
-    """The transaction that all tasks write in; None if each has its own."""
+    """The transaction in which all tasks write; None if each task has its own."""
 
     def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:
-        """Return True if the tasks of a batch must write, given the state read at planning.
+        """Return True if the tasks of a batch must write, given the state read during planning.
 
         Args:
             query_id: id of the streaming query; None in a batch job.
@@ -330,7 +333,7 @@ class TransactionalTaskWriter(TaskWriter):
         return TransactionMessage(self.origin.of_task(report), result, plan.nonce, written=written)
 
     def _identity(self) -> tuple[str | None, str]:
-        """Return query id and batch; a batch job has a query only within foreachBatch."""
+        """Return query id and batch; a batch write has a query only within foreachBatch."""
         kind, name = self.plan.scope.kind, self.plan.scope.name
         if kind is ids.ScopeKind.STREAM:
             return current_micro_batch()
@@ -348,7 +351,7 @@ class TransactionalTaskWriter(TaskWriter):
         def finish(session: ProducerSession | None) -> None:
             nonlocal transaction
             transaction = None if session is None else self._left_open(session)
-            # Without rows, claim as well: no other attempt of this task may write.
+            # Claim even if there are no rows, so that no other attempt of this task can write.
             if settings.joined is not None and not (session and session.has_claimed):
                 config = worker_context.with_shipped_files(
                     self.config.producer, self.session_folder
@@ -360,7 +363,7 @@ class TransactionalTaskWriter(TaskWriter):
         return report, transaction, written
 
     def _left_open(self, session: ProducerSession) -> TaskTransaction | None:
-        """Return the open transaction; None if no row was written (all were dropped)."""
+        """Return the open transaction; None if no row was written because all were dropped."""
         transaction, started_ms = session.transaction, session.transaction_started_ms
         if transaction is None or started_ms is None:
             return None
@@ -398,7 +401,7 @@ class _Counted:
         self._topic = topic
         self.rows = 0
         self.topics: frozenset[str] | None = None if topic is None else frozenset()
-        """None if they are not collected, or are too many or too long for names of topics."""
+        """None if topics are not collected, or are too many or too long to be topic names."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:

@@ -38,8 +38,8 @@ def repartition_by_kafka_partition(
 ) -> DataFrame:
     """Add the column `partition`, and put all rows of a Kafka partition into one task.
 
-    Rows with a key are assigned by the sink's partitioner, rows without one by a hash of their
-    value; a `partition` that a row already has is kept. The assignment is deterministic. For batch
+    Rows with a key are assigned by the sink's partitioner, rows without a key by a hash of their
+    value; an existing `partition` of a row is kept. The assignment is deterministic. For batch
     and streaming DataFrames::
 
         options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events", ...}
@@ -47,8 +47,8 @@ def repartition_by_kafka_partition(
         frame.write.format("kafkaprod").options(**options).mode("append").save()
 
     Args:
-        df: with the columns of the sink.
-        options: of the write.
+        df: a DataFrame with the columns of the sink.
+        options: the options of the write.
         partitions: number of partitions of each topic; by default the brokers are asked once.
         topics: the names in the column `topic`, if neither the option `topic` nor `partitions`
             gives them.
@@ -86,7 +86,7 @@ def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
     """Return the hash that determines each key's partition; null if the key does not determine it.
 
     Args:
-        partitioner: one that uses keys.
+        partitioner: a partitioner that uses keys.
         keys: n keys, text or binary.
     """
     rule, found = KEY_RULES[partitioner], read_bytes(keys)
@@ -103,7 +103,7 @@ def _partition_of(
             sf.lit("repartition_by_kafka_partition does not know the topic "), topic
         )
         known = sf.coalesce(count, sf.raise_error(unknown).cast("int"))
-        count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # the sink reports the error
+        count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # The sink reports the error.
     choices = [sf.col("partition")] if "partition" in df.columns else []
     rule = KEY_RULES.get(config.partitioner)
     if "key" in df.columns and rule is not None and not config.partitioner_ignore_keys:
@@ -124,7 +124,7 @@ def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
 
 
 def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:
-    """Return the number given for the row's topic, or the only topic; null if there is none."""
+    """Return the number for the row's topic or the only topic; null if there is no number."""
     if topic is None:
         return sf.lit(next(iter(numbers.values())))
     pairs = [sf.lit(each) for pair in numbers.items() for each in pair]
@@ -155,7 +155,7 @@ def _partition_counts(
 
 
 def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
-    """Return the numbers of partitions according to the brokers."""
+    """Return the partition counts that the brokers report."""
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
         retry_until = client.deadline(_RETRY_TIMEOUT_S)
@@ -173,7 +173,7 @@ def _partition_counts_of_brokers(config: ProducerConfig, names: Collection[str])
                 return found
             if client.now() > retry_until:
                 raise UnknownTopicError(
-                    "the topic does not exist, or may not be described",
+                    "the topic does not exist, or this user is not authorized to describe it",
                     topic=missing[0],
                     error=error_name(cluster.errors.get(missing[0], 0)),
                     hint="create it first, or pass the number of partitions that it will have: "

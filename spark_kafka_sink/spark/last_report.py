@@ -108,11 +108,11 @@ class NamedQuery(Protocol):
 
     @property
     def id(self) -> str:
-        """Stable across restarts from the checkpoint."""
+        """The query's id, which is stable across restarts from the checkpoint."""
 
     @property
     def name(self) -> str | None:
-        """As given with ``queryName``."""
+        """The query's name, as set with ``queryName``."""
 
 
 def last_report(
@@ -129,8 +129,8 @@ def last_report(
 
     Raises:
         ConfigError: an argument is not a query or a session.
-        ReportError: there is no report, or no Spark session; or a Spark Connect server does not
-            provide it.
+        ReportError: there is no report or no Spark session, or a Spark Connect server does not
+            provide the report.
     """
     if query is not None and not isinstance(query, str):
         check_argument(
@@ -160,7 +160,7 @@ def last_report(
 
 def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryReport]:
     remote = is_remote() if spark is None else is_connect_session(spark)
-    with suppress(PySparkRuntimeError):  # there is no session
+    with suppress(PySparkRuntimeError):  # Without a session, the next line raises.
         if remote:
             return session_reports(spark or SparkSession.active(), queries=queries)
     folder = None if remote else ReportFolder.here()

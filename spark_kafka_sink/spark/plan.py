@@ -14,9 +14,9 @@ source cannot read the session's settings on the driver, so the default of that 
 ``trigger(continuous=...)``: Spark passes rows to a Python sink only with ``DataWriter.writeAll``.
 Continuous processing calls ``DataWriter.write`` for each row, which does nothing in a Python sink:
 no task ever reaches Python, and epochs are committed with messages that are None. Options, schema
-and environment are those of any other stream, and Spark logs an error at a commit and keeps the
-query running. The only difference from the start is in the driver's JVM: each continuous query has
-a thread for its epochs.
+and environment are the same as for any other stream. Spark logs an error during a commit and keeps
+the query running. The only difference from the start is in the driver's JVM: each continuous query
+has a thread for its epochs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
 
     Args:
         given: the options as Spark passes them, keys in any case.
-        schema: of the rows.
+        schema: the schema of the rows.
     """
     origin, options = WriteOrigin.of_write(), write_options(schema, given)
     config = SinkConfig.parse(options, batch_write=True)
@@ -132,7 +132,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     """Detect problems on the driver that would fail every task: see `security.preflight`.
 
     Args:
-        config: as the user gave it.
+        config: the sink's settings, as the user gave them.
         of_stream: a micro-batch is planned, see `StreamPreflight`.
 
     Raises:
@@ -153,7 +153,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
         of_stream: a micro-batch is planned.
 
     Raises:
-        KafkaProdError: with preflight=fail every task would fail; or the topic cannot be created.
+        KafkaProdError: with preflight=fail, every task would fail; or the topic cannot be created.
     """
     if config.preflight is Preflight.OFF and not config.topic_creation.create:
         return
@@ -166,7 +166,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
 
 
 def _check_statistics_path(config: SinkConfig) -> None:
-    """Fail on the driver for a path that no task could write to: tasks would only log that."""
+    """Raise on the driver if no task could write to the path: tasks would only log the problem."""
     if config.statistics_path is not None:
         from spark_kafka_sink.report.storage import ReportLocation  # rarely needed
 
@@ -175,7 +175,7 @@ def _check_statistics_path(config: SinkConfig) -> None:
 
 @cache
 def _warn_of_small_buffer(buffer: int, largest: int) -> None:
-    """Warn once per process if rows that max.request.size allows fail; Java accepts it."""
+    """Warn once per process if rows that max.request.size allows can fail; Java accepts this."""
     if buffer < largest:
         _LOG.warning(
             "kafka.buffer.memory = %s is less than kafka.max.request.size = %s: a row above "
@@ -199,7 +199,8 @@ def _exactly_once(
 def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> SinkConfig:
     """Return the settings of a stream with a report path that no other stream uses.
 
-    If the options do not identify the stream, the id of its query does when a report is written.
+    If the options do not identify the stream, the id of its query identifies it when a report is
+    written.
     """
     folder = folders.ReportFolder.here()
     if config.report_path is None or folder is None or not stream.is_known:
@@ -244,7 +245,7 @@ _STORED_OPTIONS = "kafkaprod.options"
 
 
 def table_schema(options: Mapping[str, str]) -> types.StructType:
-    """Return the schema of a table created without columns, with its options stored at `value`.
+    """Return the schema of a table created without columns; `value` stores its options.
 
     Raises:
         ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
@@ -267,26 +268,26 @@ def _refuse_secrets(given: GivenOptions) -> None:
         if isinstance(value, Secret) and _stores_secret(name, value):
             raise ConfigError(
                 f"option {given.security.given_name(name)} is a secret, but Spark shows the "
-                "options of a table to everybody",
+                f"options of a table to all users",
                 hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
                 "if every executor can read the value.",
             )
 
 
 def _stores_secret(name: str, value: Secret) -> bool:
-    """Return True if a value is a secret itself, and not only a reference to one."""
+    """Return True if a value is itself a secret, not a reference to a secret."""
     if not is_secret(name) or value.is_reference:
         return False
     if name != JAAS:
         return True
     try:
         return holds_secret(parse_jaas(value.reveal(), value.option))
-    except ConfigError:  # an unparsable value may be a secret as well
+    except ConfigError:  # an unparsable value may also be a secret
         return True
 
 
 def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a write, which override those of the table it writes to.
+    """Return the options of a write, which override the options of its table.
 
     Raises:
         ConfigError: no options are given, as for a table that was created with columns.
@@ -355,10 +356,10 @@ _PROC = Path("/proc")
 
 
 def refuse_continuous(proc: Path = _PROC) -> None:
-    """Raise if every query of the driver's JVM is a continuous one; called at planning.
+    """Raise if every query of the driver's JVM is continuous; called during planning.
 
-    If there are other queries as well, this one cannot be identified, and on systems other than
-    Linux threads cannot be listed: the first commit raises instead.
+    If there are other queries, this query cannot be identified, and on systems other than Linux
+    threads cannot be listed: the first commit raises instead.
 
     Raises:
         ConfigError: the trigger is continuous.
@@ -372,7 +373,7 @@ def refuse_continuous(proc: Path = _PROC) -> None:
 
 
 def _query_threads(proc: Path) -> list[str]:
-    """Return thread names of streaming queries, from the nearest ancestor process with any."""
+    """Return thread names of streaming queries in the nearest ancestor process that has any."""
     process = "self"
     while process != "0":
         try:

@@ -3,9 +3,9 @@
 The report is written to `reportPath`, and to the folder in which `last_report()` finds it.
 
 Before any task runs, writing the report is tested, and the write fails if that is impossible. After
-rows have been written to Kafka, no problem here may fail the write: a commit that raises makes
-Spark run a micro-batch again, with duplicates, repeatedly for as long as the disk is full.
-Therefore such problems are only logged.
+rows have been written to Kafka, no problem here may fail the write: if a commit raises, Spark runs
+the micro-batch again, which writes duplicates each time as long as the disk is full. Therefore such
+problems are only logged.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Publication:
             return cls(config, "the dry run" if config.dry_run else "the write", path, origin)
         numbered = None if path is None else micro_batch_path(path, batch_id)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
-        # The writer that commits is not the one that was planned, so its start time is wrong.
+        # The writer that commits is not the writer that was planned, so its start time is wrong.
         return cls(config, name, numbered, replace(origin, started_at=""), batch_id)
 
     def announce(self) -> None:
@@ -89,7 +89,7 @@ class Publication:
             write_report(self.path, report.to_json())
 
     def succeed(self, report: DeliveryReport) -> None:
-        """Publish a successful write; never raises."""
+        """Publish a successful write; never raise."""
         whole = self._complete(report)
         summary = self._summary(self._default_summary())
         _attempt("the summary cannot be logged", lambda: self._log("is done", whole, summary))
@@ -97,9 +97,9 @@ class Publication:
         _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
 
     def fail(self, report: DeliveryReport, outcome: str | None = None) -> None:
-        """Publish a failed write, given the report of its finished tasks; never raises.
+        """Publish a failed write, given the report of its finished tasks; never raise.
 
-        `outcome` describes what happened to their rows if these do not stay in Kafka.
+        `outcome` describes what happened to their rows if these rows do not stay in Kafka.
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
         error = self.origin.error_file.take(self.batch_id)
@@ -136,7 +136,7 @@ class Publication:
             _LOG.warning("%s %s:\n%s", self.name, text, summarize(report))
 
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report with what only the driver knows: identity and duration of the write."""
+        """Add to the report what only the driver knows: identity and duration of the write."""
         completed = self.origin.completed(report, self.batch_id)
         return replace(completed, dry_run=self.config.dry_run)
 
@@ -151,9 +151,10 @@ class Publication:
             write_report(path, report.to_json())
 
     def _own_path(self, query_id: str) -> str | None:
-        """Return the path; of a stream that only its query's id identifies, one of its own.
+        """Return the path; a stream that only its query's id identifies gets its own path.
 
-        The id is unknown if no task has finished. Such a report replaces none of a known query.
+        The id is unknown if no task has finished. Such a report never replaces a report of a known
+        query.
         """
         shared, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
         if shared is None or self.batch_id is None or folder is None:
@@ -200,5 +201,5 @@ def _attempt(trouble: str, step: Callable[[], None]) -> None:
     try:
         step()
     except Exception as error:  # noqa: BLE001 - see the module docstring
-        with suppress(Exception):  # e.g. a logger with a closed stream
+        with suppress(Exception):  # for example a logger with a closed stream
             _LOG.warning("%s: %s", trouble, error)

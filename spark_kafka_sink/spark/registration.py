@@ -44,11 +44,11 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
         counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
 
     `reportPath` has the same meaning as for a stream: if two queries of an application use the same
-    one, the second gets a subfolder, except with Spark Connect. With
+    path, the second query gets a subfolder, except with Spark Connect. With
     `deliveryGuarantee=exactly-once` the number of the micro-batch is the `batchId`.
 
     Args:
-        options: those of `format("kafkaprod")`, names in any case.
+        options: the options of `format("kafkaprod")`, with names in any case.
 
     Raises:
         ConfigError: there is a `batchId`, or the options are not a dict of names and values.
@@ -116,11 +116,12 @@ def register(spark: SparkSession | ConnectSession) -> None:
             pool.map(write_one, topics)
 
     Args:
-        spark: a session, classic or of Spark Connect, for which threads need not be registered.
+        spark: a classic or Spark Connect session; with Spark Connect, threads need not be
+            registered.
 
     Raises:
-        ConfigError: the argument is not a session, or a stopped one; or `--py-files` has shipped
-            the package as a wheel.
+        ConfigError: the argument is not a running session, or `--py-files` has shipped the package
+            as a wheel.
         PySparkException: Spark rejects the data source.
     """
     check_argument(
@@ -134,10 +135,10 @@ def register(spark: SparkSession | ConnectSession) -> None:
     if _is_stopped(spark):
         raise ConfigError(
             "the Spark session is stopped",
-            hint="Create another with SparkSession.builder.getOrCreate(), and register that one.",
+            hint="Create a new session with SparkSession.builder.getOrCreate(), and register it.",
         )
     if isinstance(spark, SparkSession):
-        spark.createDataFrame([], "value binary")  # makes the session active in this thread
+        spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
     with _lock:
         if spark in _known:
             return
@@ -153,7 +154,7 @@ def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
     """Return True if `stop` was called, here or in the JVM, or the JVM has exited."""
     if not isinstance(spark, SparkSession):
         return spark.is_stopped
-    from py4j.protocol import Py4JNetworkError  # may be missing in a client of Spark Connect
+    from py4j.protocol import Py4JNetworkError  # may be missing in a Spark Connect client
 
     context = spark.sparkContext._jsc  # noqa: SLF001 - SparkSession.builder uses the same
     try:
@@ -169,7 +170,7 @@ def refuse_wheel(path: str) -> None:
     to their paths (`SparkContext.PACKAGE_EXTENSIONS`).
 
     Args:
-        path: a file of the package.
+        path: the path of a file of the package.
 
     Raises:
         ConfigError: the path is within a wheel.

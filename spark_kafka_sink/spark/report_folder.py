@@ -1,9 +1,9 @@
 """Folders for the reports of an application, a session and a stream.
 
-No two streams of an application write reports to the same path. The first one that names a path in
-`reportPath` uses it; any other gets a subfolder. The first one is recorded in the folder that Spark
-creates for each application, because a writer knows neither its query's id before its tasks have
-run, nor the other queries.
+No two streams of an application write reports to the same path. The first stream that names a path
+in `reportPath` uses it; any other stream gets a subfolder. The first stream is recorded in the
+folder that Spark creates for each application, because a writer knows neither its query's id before
+its tasks have run, nor the other queries.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class ReportFolder:
     """The report of the last batch write, and of each query's last micro-batch.
 
-    With Spark Connect a query has its own session and folder, unknown to the session that started
-    it. Therefore reports of queries are stored in the application's folder.
+    With Spark Connect, a query has its own session and folder, which the session that started the
+    query does not know. Therefore reports of queries are stored in the application's folder.
     """
 
     path: Path
-    """Folder of the application, or with Spark Connect of the session."""
+    """Folder of the application; with Spark Connect, folder of the session."""
     application: Path
 
     @classmethod
@@ -69,7 +69,8 @@ class ReportFolder:
         """
         try:
             return cls.of(Path(SparkFiles.getRootDirectory()))
-        except (AssertionError, AttributeError, Py4JError, TypeError):  # no session yet, or stopped
+        # no session yet, or the session is stopped
+        except (AssertionError, AttributeError, Py4JError, TypeError):
             return None
 
     @classmethod
@@ -100,7 +101,7 @@ class ReportFolder:
             ReportError: a report cannot be read.
         """
         from spark_kafka_sink.report.delivery_report import DeliveryReport
-        from spark_kafka_sink.report.storage import read_report  # as above
+        from spark_kafka_sink.report.storage import read_report  # not needed to plan a write
 
         folders = {self.path, self.application} if queries else {self.path}
         files = sorted(file for folder in folders for file in folder.glob("*.json"))
@@ -116,10 +117,10 @@ def report_folder() -> Path | None:
 def latest(
     reports: Iterable[DeliveryReport], *, query_id: str = "", query_name: str = ""
 ) -> DeliveryReport | None:
-    """Return the newest report, of all or of the query with this id or name.
+    """Return the newest report, either of all reports or of the query with this id or name.
 
-    A failed micro-batch without a finished task has only its query's name: if both are given, the
-    name is compared for reports without an id.
+    The report of a failed micro-batch without a finished task has only its query's name: if both
+    are given, the name is compared for reports without an id.
     """
 
     def wanted(report: DeliveryReport) -> bool:
@@ -145,7 +146,7 @@ _FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StreamIdentity:
-    """What a stream's options reveal about its query; empty if not set."""
+    """What a stream's options reveal about its query; each field is empty if not set."""
 
     query_name: str
     checkpoint: str
@@ -173,7 +174,7 @@ class StreamIdentity:
 
     @property
     def digest(self) -> str:
-        """Hash that is the same for all writers of the stream, and unique among streams."""
+        """A hash that is the same for all writers of the stream, and unique among streams."""
         return _digest(f"{self.query_name}\n{self.checkpoint}")
 
     @property
@@ -200,13 +201,13 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
     """Return `path`, or a path in a subfolder if another stream already uses `path`.
 
     Args:
-        path: of the option `reportPath`.
-        stream: the stream that will write there; the first one gets the path.
+        path: the value of the option `reportPath`.
+        stream: the stream that will write there; the first stream gets the path.
         owners: folder of the application that records the owner of each path.
     """
     try:
         owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
-    except (OSError, ValueError):  # e.g. in a folder that Spark is deleting
+    except (OSError, ValueError):  # for example in a folder that Spark is deleting
         return path
     return path_within(path, stream.folder) if stream.differs_from(owner) else path
 
@@ -214,7 +215,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:
     """Warn, once per application, that reports go to a path that only this stream uses.
 
-    Once per application, not per process: Spark plans a stream's micro-batches in several
+    A warning per process would repeat it: Spark plans a stream's micro-batches in several
     processes.
 
     Args:
@@ -224,7 +225,7 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
     """
     try:
         (owners / f"{_digest(own)}.warned").touch(exist_ok=False)
-    except OSError:  # it exists, or the folder is being deleted
+    except OSError:  # the file exists, or the folder is being deleted
         return
     _LOG.warning(
         "reportPath %s is used by another stream of this application: the reports of this stream "
@@ -235,12 +236,12 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
 
 
 def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
-    """Return the stream recorded in the file, which is created with this one if missing."""
+    """Return the stream recorded in the file; if the file is missing, record `stream`."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         new.write_text(json.dumps(astuple(stream)))
-        with suppress(FileExistsError):  # another stream was first
+        with suppress(FileExistsError):  # Another stream was first.
             os.link(new, file)
         new.unlink()
     query_name, checkpoint = json.loads(file.read_text())

@@ -1,7 +1,7 @@
 """Convert exceptions that Spark raises on the driver to errors of this package.
 
-An error of a task, of planning or of a commit is contained as the text of a Python traceback, in a
-classic session, over Spark Connect and in a StreamingQueryException. For some errors that Spark
+Spark passes on an error of a task, of planning or of a commit as the text of a Python traceback, in
+a classic session, over Spark Connect and in a StreamingQueryException. For some errors that Spark
 raises before it calls the data source, this module adds a hint that Spark does not give.
 """
 
@@ -53,11 +53,11 @@ _REFUSALS: Final = (
     ),
     (
         re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink"),
-        "the Python that Spark starts does not have spark-kafka-sink",
+        "the Python interpreter that Spark starts does not have spark-kafka-sink",
         "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",
     ),
 )
-"""Pattern of Spark's text, its meaning, and what to do."""
+"""Pattern of Spark's text, its meaning, and a hint."""
 
 
 def error_of(exception: BaseException | None) -> KafkaProdError | None:
@@ -110,7 +110,7 @@ def _refused(text: str) -> KafkaProdError | None:
 
 
 def _not_found() -> KafkaProdError:
-    """Return the error if Spark uses another Python, or a thread without an active session."""
+    """Return the error if Spark uses another Python, or the thread has no active session."""
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(
@@ -119,7 +119,8 @@ def _not_found() -> KafkaProdError:
         )
     return ConfigError(
         "Spark does not know format('kafkaprod') in this thread",
-        hint="call register(spark) in it; if that fails, set PYSPARK_PYTHON to a Python with the "
+        hint="call register(spark) in this thread; if that fails, set PYSPARK_PYTHON to a Python "
+        "with the "
         "package",
     )
 
@@ -136,5 +137,5 @@ def _python_of_spark() -> tuple[str, str]:
 
 
 def _is_another(python: str) -> bool:
-    """Return True if a Python is in another folder; links of virtual environments are kept."""
+    """Return True if a Python is in another folder; links (as in virtual environments) count."""
     return Path(python).absolute().parent != Path(sys.executable).absolute().parent

@@ -1,8 +1,8 @@
 """Progress reports of a task, sent as datagrams to the driver's Python process.
 
-A thread of the task reads the session's counters every other second and sends one datagram. It may
-get lost, because the next one contains all counters again. Nothing waits for this thread, and it
-does not exist without a listener.
+A thread of the task reads the session's counters every other second and sends one datagram. A
+datagram may get lost, because the next one contains all counters again. Nothing waits for this
+thread, and it does not exist without a listener.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class ProgressAddress:
     host: str
     port: int
     token: str = field(repr=False)
-    """Required in each datagram, so that those of other senders are ignored."""
+    """A token required in each datagram, so that datagrams of other senders are ignored."""
     interval_s: float
 
     def publish(self, folder: Path) -> None:
-        """Publish the address for the planner; it atomically replaces an earlier one."""
+        """Publish the address for the planner; it atomically replaces an earlier address."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{_NAME}-{self.port}"
         draft.write_text(json.dumps(asdict(self)))
@@ -50,7 +50,7 @@ class ProgressAddress:
 
     @staticmethod
     def withdraw(folder: Path) -> None:
-        """Remove the address when the listener has stopped."""
+        """Remove the address after the listener has stopped."""
         (folder / _NAME).unlink(missing_ok=True)
 
     @classmethod
@@ -79,7 +79,7 @@ class TaskProgress(ProgressCounts):
     """Counters of one task attempt since its start."""
 
     partition_id: int
-    """Number of the partition of the DataFrame."""
+    """Number of the Spark partition."""
     task_attempt_id: int
     """Spark's id of this attempt."""
     elapsed_ms: int = 0
@@ -97,7 +97,7 @@ class TaskProgress(ProgressCounts):
     @classmethod
     def decode(cls, datagram: bytes, token: str) -> TaskProgress | None:
         """Parse the result of `encode`; return None for datagrams of other processes."""
-        from hmac import compare_digest  # not imported by tasks, which only encode
+        from hmac import compare_digest  # Tasks, which only encode, do not need this import.
 
         try:
             data: dict[str, Any] = json.loads(datagram)
@@ -121,7 +121,8 @@ class TaskReporter:
     """Context manager around a task's write; used by one thread.
 
     Args:
-        address: of the listener; None if there is no listener; the methods then do nothing.
+        address: address of the listener. None if there is no listener; in that case, the methods do
+            nothing.
         task: Spark's numbers of the task.
     """
 
@@ -151,11 +152,11 @@ class TaskReporter:
             self._thread.join()
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """Return the same batches, counted; the flush follows the last one."""
+        """Return the same batches and count them; the flush follows the last batch."""
         return batches if self._address is None else self._watched(batches)
 
     def attach(self, session: ProducerSession) -> ProducerSession:
-        """Set the session that the task writes with from now on."""
+        """Set the session with which the task writes from now on."""
         self._session = session
         return session
 
@@ -178,7 +179,8 @@ class TaskReporter:
             ended = False
             while not ended:
                 ended = self._end.wait(address.interval_s)
-                with suppress(OSError):  # buffer full, unreachable, or the listener has stopped
+                # The buffer is full, the listener is unreachable, or it has stopped.
+                with suppress(OSError):
                     sender.sendto(self._progress(done=ended).encode(address.token), place)
 
     def _progress(self, *, done: bool) -> TaskProgress:

@@ -36,7 +36,8 @@ QUERY_ID = "sql.streaming.queryId"
 Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``.
 """
 JOB_GROUP = "spark.jobGroup.id"
-"""The id of a query's run, in a stream and within foreachBatch, unless the user has set another.
+"""The id of a query's run, in a stream and within foreachBatch, unless the user has set another job
+group.
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
@@ -45,13 +46,12 @@ CONTINUOUS_HINT = (
     ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')"
 )
 _OF_STREAM = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
-"""Spark sets both to false in its copy of the session for each run of a query.
-
-The first is internal and false by default, so nothing else sets it to false. Source:
+"""Spark sets both settings to false in its copy of the session for each run of a query. The first
+setting is internal and false by default, so nothing else sets it to false. Source:
 ``StreamExecution.runStream``.
 """
 _TAGS, _OF_CONNECT = "spark.job.tags", "SparkConnect_"
-"""Local property with a job's tags, and the start of the tag of a Spark Connect operation."""
+"""Local property with a job's tags, and the prefix of the tag of a Spark Connect operation."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -69,8 +69,8 @@ def lacks_query() -> bool:
     """Return True in a task of foreachBatch that does not know its query.
 
     The DataFrame has the session of the query, but Spark keeps the id of the query per thread, and
-    a Python thread does not inherit it. False with Spark Connect, which runs each operation in a
-    thread of its own.
+    a Python thread does not inherit it. False with Spark Connect, which runs each operation in its
+    own thread.
     """
     if setting(QUERY_ID) or _OF_CONNECT in (setting(_TAGS) or ""):
         return False
@@ -135,12 +135,12 @@ def only_errors_are_logged(proc: Path = _PROC) -> bool:
             return False
         if not _LEVELS.isdisjoint(words):
             return True
-        process = stat.rpartition(")")[2].split()[1]  # the parent
+        process = stat.rpartition(")")[2].split()[1]  # The third field is the parent's process id.
     return False
 
 
 def session_folder() -> str | None:
-    """Return the name of the driver's folder, which is that of the session with Spark Connect."""
+    """Return the name of the driver's folder; with Spark Connect, it is the session's folder."""
     root = _root()
     return None if root is None else root.name
 
@@ -149,7 +149,7 @@ def with_shipped_files(config: ProducerConfig, session: str | None = None) -> Pr
     """Return the config with the paths that shipped files have in this process.
 
     Args:
-        config: as the user gave it.
+        config: the sink's settings, as the user gave them.
         session: in a task, `session_folder` of the driver.
     """
     root = _root()

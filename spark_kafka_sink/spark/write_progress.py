@@ -1,4 +1,4 @@
-"""`progress`: receive the tasks' progress, add it up and display it.
+"""`progress`: receive, add up and display the progress of the tasks.
 
 A `ProgressListener` receives datagrams in its own thread, `ProgressSum` adds them up to a
 `WriteProgress`, and the display shows it in a notebook or on stderr.
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def line_display() -> Callable[[WriteProgress], None]:
-    """Return a display below the cell in a notebook, otherwise as lines on stderr."""
+    """Return a display below the cell in a notebook, otherwise a display as lines on stderr."""
     if "ipykernel" in sys.modules:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
 
-        if get_ipython() is not None:  # otherwise a script has imported it
+        if get_ipython() is not None:  # otherwise a script has imported IPython
             return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))  # type: ignore[no-untyped-call]
     return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
 
@@ -66,7 +66,7 @@ class NotebookLine:
         self._display.update(_Line(str(found)))
 
     def close(self) -> None:
-        """Replace the initial line, which announces progress, if no progress was received."""
+        """If no progress was received, replace the initial line, which announces progress."""
         if not self._called:
             self._display.update(_Line("no task reported progress"))
 
@@ -82,7 +82,7 @@ class _Line:
 
 
 _DATAGRAM = 4096
-"""Maximum bytes of a datagram; those of tasks are much smaller."""
+"""Maximum bytes of a datagram; the tasks' datagrams are much smaller."""
 _MISSED_INTERVALS = 3
 """Intervals without a datagram after which a task does not count as running."""
 
@@ -93,7 +93,8 @@ class ProgressListener:
     Args:
         host: the address to listen on, reachable from the executors.
         interval_s: seconds between datagrams of a task, and between calls of `show`.
-        show: receives the sum over all tasks in the listener's thread, from the first task on.
+        show: receives the sum over all tasks in the listener's thread, starting with the first
+            task.
 
     Raises:
         OSError: no port is available on that address.
@@ -112,7 +113,7 @@ class ProgressListener:
         )
         self._show = show
         self._shown: WriteProgress | None = None
-        """Progress shown last, without its times; used only by the listener's thread."""
+        """The last displayed progress, without its times; used only by the listener's thread."""
         self._end = Event()
         self._lock = Lock()
         self._sum = ProgressSum()
@@ -180,14 +181,14 @@ def progress(
     """Display the progress of the writes and micro-batches that begin within the `with` block.
 
     Every other second it shows the acknowledged records, the rate, and what the tasks wait for: on
-    stderr, or in place below a notebook's cell. Tasks send it by UDP to a port of this process on
-    `spark.driver.host`. If the network between executors and driver blocks UDP, nothing is shown,
-    and the write is not affected.
+    stderr, or in place below a notebook's cell. Tasks send their progress by UDP to a port of this
+    process on `spark.driver.host`. If the network between executors and driver blocks UDP, nothing
+    is shown, and the write is not affected.
 
     Args:
         spark: the session; any session works, because a process has only one Spark application.
         interval_s: seconds between two lines.
-        show: called instead with each `WriteProgress`, in a separate thread.
+        show: called with each `WriteProgress`, in a separate thread, instead of displaying it.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -291,10 +292,10 @@ class ProgressSum:
         """
         self._since: float | None = None
         self._history: deque[tuple[float, int]] = deque()
-        """Record counts at times within the window, and at one time before it."""
+        """Record counts at times within the window, and at one time before the window."""
 
     def add(self, progress: TaskProgress, now: float) -> None:
-        """Add a task's progress; datagrams may be duplicated or reordered."""
+        """Add a task's progress, whose datagrams may be duplicated or reordered."""
         last = self._tasks.get(progress.task_attempt_id)
         if last is not None and (last[0].done or last[0].rows > progress.rows):
             return

@@ -4,8 +4,8 @@
 Delivery is at least once: a task that Spark runs again writes its rows again.
 
 The driver's worker processes load this module to plan and to commit. Modules that only tasks or
-only the end of a write need are imported there: the first write of a session waits for the start
-of each of these processes.
+only the end of a write needs are imported where they are used, because the first write of a session
+waits for the start of each of these processes.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 _ABORT_S = 5.0
 """Seconds that a failed task may take to abort its transaction; after that the driver aborts it."""
 _LOADING_TASKS = 2
-"""Number of tasks of a worker process that freeze new modules at their start.
-
-The second task freezes those that the first one has loaded.
+"""The first tasks of a worker process, up to this number, freeze newly loaded modules when they
+start. The second task freezes the modules that the first one has loaded.
 """
 _TASKS = count()
 """Counts the tasks of this worker process."""
@@ -130,7 +129,7 @@ class TaskWriter:
     def read(
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
-        """Yield the rows in chunks of `wanted` rows, or of one Arrow batch if that has more."""
+        """Yield the rows in chunks of `wanted` rows, or of one Arrow batch if it has more rows."""
         from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
 
         clock = SystemClock()
@@ -177,10 +176,10 @@ class WriteEnd:
         self.origin = origin
 
     def commit(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Publish the report of a write after all tasks are done.
+        """Publish the report of a write after all tasks have finished.
 
         Args:
-            messages: of the tasks.
+            messages: the messages of the tasks.
             batch_id: number of the micro-batch; None for a batch write.
 
         Raises:
@@ -217,7 +216,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
         return self.task.run(iterator)
 
     def commit(self, messages: Messages) -> None:
-        """Commit the write after all tasks are done, and publish its report."""
+        """Commit the write after all tasks have finished, and publish its report."""
         self.end.commit(messages)
 
     def abort(self, messages: Messages) -> None:
@@ -228,8 +227,8 @@ class KafkaProdWriter(DataSourceArrowWriter):
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
     """A streaming write, one micro-batch after the other.
 
-    Spark creates one to plan a micro-batch, and another one, which needs no task writer, to commit
-    it.
+    Spark creates one writer to plan a micro-batch, and another writer, which needs no task writer,
+    to commit it.
     """
 
     def __init__(self, task: TaskWriter | None, end: WriteEnd) -> None:
@@ -243,7 +242,7 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
         return self.task.run(iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        """Commit a micro-batch after all tasks are done, and publish its report."""
+        """Commit a micro-batch after all tasks have finished, and publish its report."""
         self.end.commit(messages, batchId)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
@@ -263,7 +262,7 @@ def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
 
 
 def task_info() -> TaskInfo:
-    """Return Spark's numbers of the task that runs in this thread; zeros outside of one."""
+    """Return Spark's numbers of the task that runs in this thread; zeros outside of a task."""
     context = TaskContext.get()
     if context is None:
         return TaskInfo()
@@ -278,8 +277,8 @@ def spare_garbage_collections(tasks: Iterator[int] = _TASKS) -> None:
     """Exclude everything loaded so far from garbage collection, at the start of a task.
 
     pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds
-    because it traverses each object of every module. Memory is still freed, except for cycles among
-    these objects.
+    because the collection traverses each object of every module. Memory is still freed, except for
+    cycles among these objects.
     """
     if TaskContext.get() is not None and next(tasks) < _LOADING_TASKS:
         gc.freeze()

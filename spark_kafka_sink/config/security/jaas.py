@@ -1,9 +1,9 @@
 r"""Parse sasl.jaas.config as Kafka does: exactly one login module and its options.
 
-The text is tokenized as Java's StreamTokenizer does it for Kafka's JaasConfig. A word consists of
-letters, digits and `. - _ $`. A word in single or double quotes may contain any character except
-a line break; a backslash escapes the next character (\n, \t etc. and octal numbers have the same
-meaning as in C). A slash starts a comment, even a single one.
+The text is tokenized like Java's StreamTokenizer in Kafka's JaasConfig. A word consists of letters,
+digits and `. - _ $`. A word in single or double quotes may contain any character except a line
+break; a backslash escapes the next character (\n, \t etc. and octal numbers have the same meaning
+as in C). Even a single slash starts a comment.
 
 The module also recognizes the Java classes that other SASL options name.
 
@@ -34,9 +34,9 @@ class TokenKind(Enum):
     """The kind of a token."""
 
     WORD = "word"
-    """A word, with or without quotes; the only kind for which Java returns a text."""
+    """A word, with or without quotes; the only kind for which Java returns text."""
     NUMBER = "number"
-    """A token that starts like a number; Java parses it as one, so Kafka gets no text."""
+    """A token that starts like a number; Java parses it as a number, so Kafka gets no text."""
     SIGN = "sign"
 
 
@@ -65,7 +65,7 @@ _CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text; never fails, as every character is part of some token."""
+    """Yield the tokens of a text; this never fails, because every character is part of a token."""
     for match in _TOKEN.finditer(text):
         if match["number"] is not None:
             yield Token(TokenKind.NUMBER, match["number"])
@@ -89,7 +89,7 @@ _AMAZON = "software.amazon.msk.auth.iam"
 
 
 class LoginHandler(Enum):
-    """How OAUTHBEARER gets its token."""
+    """The source of an OAUTHBEARER token."""
 
     ISSUER = "an issuer or a file"
     UNSECURED = "created by the client"
@@ -147,7 +147,7 @@ def login_handler(values: SecurityValues) -> LoginHandler | None:
     """Return the meaning of sasl.login.callback.handler.class, or None if it is not given.
 
     Raises:
-        ConfigError: an option that takes a Java class names an unknown one.
+        ConfigError: an option that takes a Java class names an unknown class.
     """
     _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
     _known(values, "sasl.login.class", _LOGIN_CLASSES)
@@ -324,8 +324,8 @@ class _Reader:
 
 
 _SECTION = (
-    "Java reads such a file only with -Djava.security.auth.login.config. Set the text between "
-    f"the braces: {FORM}"
+    "Java reads such sections only from a file (-Djava.security.auth.login.config). Set the text "
+    "between the braces: {FORM}"
 )
 _QUOTING = (
     f'Put each value in double quotes and escape " and \\ in it with a backslash: {FORM} '

@@ -20,12 +20,12 @@ class SecurityProtocol(Enum):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """True if connections are encrypted."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client authenticates with SASL."""
+        """True if the client authenticates with SASL."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
@@ -57,7 +57,7 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStore:
-    """The trusted certificates, either in a file or in the option itself; the other is None."""
+    """The trusted certificates, either in a file or as text; the other field is None."""
 
     type: StoreType
     location: str | None = None
@@ -77,7 +77,8 @@ class KeyStore:
     password: Secret | None = None
     """Password of the file."""
     key_password: Secret | None = None
-    """Password of the key, if it differs from the file's or the key is encrypted PKCS#8."""
+    """Password of the key, if it differs from the file's password or the key is encrypted PKCS#8.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +90,9 @@ class TlsConfig:
     keystore: KeyStore | None = None
     protocols: tuple[TlsVersion, ...] = (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
     cipher_suites: tuple[str, ...] = ()
-    """Names of suites, IANA's (as in Java) or OpenSSL's; empty for the library's default."""
+    """Names of cipher suites, by IANA (as in Java) or OpenSSL; empty for the library's default."""
     check_hostname: bool = True
-    """Whether ssl.endpoint.identification.algorithm is https."""
+    """True if ssl.endpoint.identification.algorithm is https."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class PasswordLogin:
     username: Secret
     password: Secret
     token_auth: bool = False
-    """Whether name and password are those of a delegation token (KIP-48); SCRAM only."""
+    """True if name and password belong to a delegation token (KIP-48); SCRAM only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ class TokenLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentialsLogin:
-    """Login of OAUTHBEARER with a token from an OIDC issuer, by client id and secret (KIP-768)."""
+    """Login of OAUTHBEARER with a token that an OIDC issuer grants for id and secret (KIP-768)."""
 
     token_endpoint_url: str
     client_id: Secret
@@ -124,7 +125,7 @@ class ClientCredentialsLogin:
     scope: str | None = None
     extensions: tuple[tuple[str, str], ...] = ()
     header_urlencode: bool = False
-    """Whether to URL-encode id and secret in HTTP basic authentication (RFC 6749, 2.3.1)."""
+    """True to URL-encode id and secret in HTTP basic authentication (RFC 6749, 2.3.1)."""
     connect_timeout_ms: int = 10_000
     read_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
@@ -151,7 +152,7 @@ class MskIamLogin:
     """Login of AWS_MSK_IAM with credentials from AWS's default chain, a profile, or a role."""
 
     region: str | None = None
-    """None to take the region from the broker's host name, or else from the environment."""
+    """The AWS region; None to take it from the broker's host name or the environment."""
     profile: str | None = None
     role_arn: str | None = None
     role_session_name: str | None = None
@@ -167,7 +168,7 @@ class KerberosLogin:
     principal: str | None = None
     keytab: str | None = None
     ticket_cache: str | None = None
-    """Path of the ticket cache; None for the one in KRB5CCNAME or the system's default."""
+    """Path of the ticket cache; None for KRB5CCNAME or the system's default."""
 
 
 Login = (
@@ -191,7 +192,7 @@ class JaasLogin:
     settings: tuple[tuple[str, Secret | str | int | bool], ...]
     """The other SASL options that were given, by name."""
     folders: tuple[str, ...] = ()
-    """Folders to search for files that the text names by relative paths."""
+    """Folders to search for files that the text names with relative paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

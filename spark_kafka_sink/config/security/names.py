@@ -1,7 +1,7 @@
-"""Names of security options outside the table, and secrets in options that must not hold them.
+"""Names of security options outside the table, and secrets in options that must not contain them.
 
 Names outside the table are aliases, ignored or refused. Private keys, certificates and logins in
-the wrong option are refused before the value is used, because it could end up in a file name, a
+the wrong option are refused before they are used, because they could end up in a file name, a
 request or a log.
 
 Source: Kafka 4.3's SslConfigs and SaslConfigs, librdkafka's CONFIGURATION.md.
@@ -31,7 +31,7 @@ SECURITY_ALIASES: Mapping[str, Alias] = {
     "ssl.certificate.pem": Alias("ssl.keystore.certificate.chain"),
     "ssl.key.pem": Alias("ssl.keystore.key"),
 }
-"""librdkafka's names for options that Java has under another name."""
+"""librdkafka's names for options that have another name in Java."""
 
 IGNORED_JAVA_SECURITY_KEYS = names(
     """
@@ -51,7 +51,7 @@ IGNORED_JAVA_SECURITY_KEYS = names(
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
     {"ssl.ca.certificate.stores", "ssl.curves.list", "ssl.sigalgs.list"}
 )
-"""Options for Windows, and settings not in Python's ssl; OpenSSL's defaults are safe."""
+"""Options for Windows, and settings that Python's ssl lacks; OpenSSL's defaults are safe."""
 
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 
@@ -93,7 +93,7 @@ REFUSED_SECURITY_KEYS: Mapping[str, str] = {
 """Options that are unsafe to ignore, with the reason why they are not supported."""
 
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https.")
-"""Prefixes of security options; an unknown one is an error even without the prefix `kafka.`."""
+"""Prefixes of security options; an unknown option is an error even without the prefix `kafka.`."""
 
 
 _JAAS_OPTION = "sasl.jaas.config"
@@ -110,14 +110,15 @@ _PLACEMENT_HINTS = {
     SecretKind.PRIVATE_KEY: "Set a private key with kafka.ssl.keystore.key; options that "
     "end with location take the path of a file.",
     SecretKind.PEM: "Set trusted certificates with kafka.ssl.truststore.certificates, and the "
-    "client's with kafka.ssl.keystore.certificate.chain; options that end with location take the "
+    "client's certificate with kafka.ssl.keystore.certificate.chain; options that "
+    "end with location take the "
     "path of a file.",
     SecretKind.LOGIN: "Set a login with kafka.sasl.jaas.config.",
 }
 
 
 def refuse_misplaced(option: str, key: str, text: str) -> None:
-    """Raise if a value looks like PEM or JAAS and the option does not take it.
+    """Raise if a value looks like PEM or JAAS and the option does not accept such text.
 
     Args:
         option: the option's name in the tables.
@@ -135,7 +136,7 @@ def refuse_misplaced(option: str, key: str, text: str) -> None:
 
 
 def refuse_secret_name(key: str) -> None:
-    """Raise if an option's name is a PEM or JAAS text.
+    """Raise if an option's name is PEM or JAAS text.
 
     Raises:
         ConfigError: the name is such a text; the message does not show it.

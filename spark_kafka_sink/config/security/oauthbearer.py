@@ -1,7 +1,7 @@
 """The login of OAUTHBEARER (KIP-768, KIP-1139): issuer, static token or unsecured token.
 
-Without a callback handler, Java creates an unsecured token. Here the source follows from the
-options: an issuer's URL or a given token needs no callback handler.
+Without a callback handler, Java creates an unsecured token. Here, the options determine the source:
+an issuer's URL or a given token needs no callback handler.
 
 The TLS settings for the issuer have Java's, Strimzi's or librdkafka's names. Java reads
 these ssl.* options from sasl.jaas.config, not from the client's own ssl.* options.
@@ -43,7 +43,7 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
     """Return the TLS settings for the issuer; None to trust the system's authorities.
 
     Raises:
-        ConfigError: see `tls_config`; or the authorities are given in two places.
+        ConfigError: see `tls_config`; or the authorities are set in two places.
     """
     shown = {
         name.removeprefix(_STRIMZI): options.name(name)
@@ -98,8 +98,8 @@ def unsecured_token_login(
     if not str(claims.get(principal, "")).strip():
         raise ConfigError(
             f"{options.place} lacks the claim {principal}, the name of the client",
-            hint=f'Add {_STRING}{principal}="name"; such a token is for development alone. '
-            "For an issuer's set kafka.sasl.oauthbearer.token.endpoint.url.",
+            hint=f'Add {_STRING}{principal}="name"; such a token is for development only. '
+            "For a token from an issuer, set kafka.sasl.oauthbearer.token.endpoint.url.",
         )
     lifetime = _number(options, _LIFETIME, options.text(_LIFETIME) or "3600")
     return UnsecuredTokenLogin(
@@ -168,7 +168,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
 
 
 def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
-    """Return the token or a reference to its file: Java's file URL, or Strimzi's names."""
+    """Return the token or a reference to its file, from Java's file URL or Strimzi's options."""
     for name in _STRIMZI_REFUSED:
         if options.text(name) is not None:
             raise ConfigError(
@@ -217,7 +217,7 @@ def _check_url(url: str, option: str) -> None:
     if has_credentials(url):
         raise ConfigError(
             f"option {option} contains credentials",
-            hint=f"Set them with kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
+            hint=f"Set the credentials with kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
         )
     if parts.scheme.lower() == "http" and not _is_loopback(parts.hostname):
         warn_once(
@@ -244,8 +244,8 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
     if found is None:
         raise ConfigError(
             f"option {values.name(_URL)} is set, which requires {values.name(option)}",
-            hint=f"Set it, or {options.name(jaas[0])}; env:NAME and file:PATH keep it out of the "
-            "options.",
+            hint=f"Set it, or {options.name(jaas[0])}; use env:NAME or file:PATH to keep the value "
+            f"out of the options.",
         )
     return found
 

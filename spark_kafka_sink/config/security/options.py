@@ -1,8 +1,8 @@
 """The table of the security options, given as `kafka.<name>`.
 
 Names, defaults and importance are those of Kafka 4.3's SecurityConfig, SslConfigs and SaslConfigs.
-Rows that Java does not have are librdkafka's, from its CONFIGURATION.md. Options that Java types as
-a list or a double are texts here, and `tls` and `sasl` parse them.
+Rows that Java does not have come from librdkafka's CONFIGURATION.md. Options that are lists or
+doubles in Java are texts here, which `tls` and `sasl` parse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TLS = (
     text(
         "ssl.truststore.location",
         None,
-        "File with the trusted certificate authorities; default: the system's.",
+        "File with the trusted certificate authorities; default: the system's authorities.",
         importance=HIGH,
     ),
     secret(
@@ -41,8 +41,8 @@ _TLS = (
     text(
         "ssl.ca.location",
         None,
-        "librdkafka option: PEM file with the trusted certificate authorities; probe: the "
-        "system's.",
+        "librdkafka option: PEM file with the trusted certificate authorities; probe: the system's "
+        "authorities.",
         of_java=False,
     ),
     text(
@@ -194,7 +194,7 @@ _TOKENS = (
         "https.ca.location",
         None,
         "librdkafka option: PEM file with the certificate authorities trusted for the issuer; "
-        "probe: the system's. Java's equivalent is ssl.truststore.location=\"...\" in "
+        "probe: the system's authorities. Java's equivalent is ssl.truststore.location=\"...\" in "
         "sasl.jaas.config.",
         of_java=False,
     ),
@@ -225,7 +225,7 @@ _TOKENS = (
     long(
         "sasl.login.retry.backoff.max.ms",
         10_000,
-        "Maximum wait between retries, and maximum total wait, as in Java.",
+        "Maximum wait between retries, and also maximum total wait, as in Java.",
         importance=LOW,
     ),
     text(

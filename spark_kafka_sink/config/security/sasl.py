@@ -1,7 +1,7 @@
 """Build a `SaslConfig` from the SASL options: mechanism, login module and credentials.
 
 Unknown options of a login module have no effect, as in Java, but likely typos are logged. Log texts
-and errors show known names only: text next to a misplaced quote may be a password.
+and errors show only known names: text next to a misplaced quote may be a password.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _REFUSED = (
     "awsRoleSessionToken",
     "awsRoleExternalId",
 )
-"""Unsupported options; ignoring them would use other credentials than requested."""
+"""Unsupported options; if they were ignored, other credentials than requested would be used."""
 
 
 def msk_iam_login(options: JaasOptions) -> MskIamLogin:
@@ -161,7 +161,7 @@ _PUBLIC_ENDINGS = (".location", ".type")
 
 
 def holds_secret(entry: JaasEntry) -> bool:
-    """Return True if a login may contain a secret itself, not just a reference to one.
+    """Return True if a login may contain a secret itself, not just a reference to a secret.
 
     Any value not known to be public may be a secret, such as a password under a misspelt name.
     """
@@ -175,7 +175,7 @@ def holds_secret(entry: JaasEntry) -> bool:
 
 
 def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
-    """Return the missing options of a login module for which a similar unknown name is given."""
+    """Return the options of a login module that are missing but have a similar unknown name."""
     known, given = _OPTIONS[module], options.options
     found = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
@@ -203,7 +203,7 @@ _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
     Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
     Mechanism.GSSAPI: (LoginModule.KERBEROS,),
 }
-"""The login modules accepted for each mechanism, the usual one first."""
+"""The accepted login modules for each mechanism, the usual module first."""
 
 _SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
 
@@ -269,7 +269,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     if entry.module in wanted:
         return
     if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
-        # Java's modules only pass name and password to whichever mechanism is configured.
+        # Java's modules only pass name and password to the configured mechanism.
         warn_once(
             _logger,
             "%s uses PlainLoginModule, but the login uses %s, as in Java clients: use "
@@ -326,11 +326,11 @@ JAAS = "sasl.jaas.config"
 def sasl_config(values: SecurityValues) -> SaslConfig:
     """Build the SASL settings of a client.
 
-    A sasl.jaas.config that is a reference is kept as one. Errors in the referenced text are
+    If sasl.jaas.config is a reference, it stays a reference. Errors in the referenced text are
     detected here if this process can resolve the reference, and otherwise by the tasks.
 
     Raises:
-        ConfigError: options contradict each other, or a required one is missing.
+        ConfigError: options contradict each other, or a required option is missing.
     """
     mechanism = mechanism_of(values)
     refresh = _refresh(values)

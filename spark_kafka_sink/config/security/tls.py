@@ -1,4 +1,4 @@
-"""Build a `TlsConfig` from the ssl.* options, by the rules of Java's DefaultSslEngineFactory."""
+"""Build a `TlsConfig` from the ssl.* options, with the rules of Java's DefaultSslEngineFactory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tls_config(values: SecurityValues) -> TlsConfig:
     """Build the settings of a TLS connection.
 
     Raises:
-        ConfigError: options contradict each other, or a required one is missing.
+        ConfigError: options contradict each other, or a required option is missing.
     """
     if not values.flag("enable.ssl.certificate.verification"):
         raise ConfigError(
@@ -74,7 +74,7 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
 
 
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
-    """Return the authorities' file that a librdkafka option names; None for the system's."""
+    """Return the file of authorities in a librdkafka option; None for the system's authorities."""
     path = values.path(option)
     return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
@@ -136,7 +136,7 @@ def _pem(values: SecurityValues, option: str, location_option: str) -> Secret | 
 
 
 def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
-    """Return the given type, or else PEM if only PEM is possible, or else Java's default."""
+    """Return the given type; by default PEM if only PEM is possible, otherwise Java's default."""
     if pem and not values.given(option):
         return StoreType.PEM
     return StoreType(values.text(option) or StoreType.JKS.value)
@@ -178,7 +178,7 @@ def _at_most_one(values: SecurityValues, *options: str) -> None:
     if len(given) > 1:
         raise ConfigError(
             f"options {' and '.join(given)} are mutually exclusive",
-            hint="They set the same thing: remove one of them.",
+            hint="They have the same meaning: remove one of them.",
         )
 
 

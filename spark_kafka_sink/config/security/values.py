@@ -1,4 +1,4 @@
-"""Typed access to the given security options, and the check for the libraries they need."""
+"""Typed access to the given security options, and the check for required libraries."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class SecurityValues:
         return value if isinstance(value, Secret) else None
 
     def number(self, option: str) -> int | None:
-        """Return a whole number, or None if there is no value and no default."""
+        """Return a whole number, or None without a value and a default."""
         value = self.values.get(option, _OPTIONS[option].default)
         return None if value is None else int(str(value))
 
@@ -135,7 +135,7 @@ def read(name: str, text: str, shown: str) -> Setting:
     """
     option = _OPTIONS[name]
     if option.kind is Kind.PASSWORD:
-        # Java trims the passwords of its options; librdkafka does not trim those of its own.
+        # Java trims the passwords of its options; librdkafka does not trim its passwords.
         return Secret(str(text).strip() if option.of_java else str(text), shown)
     value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)
     if not isinstance(value, (str, int)):

@@ -1,4 +1,4 @@
-"""The abort of a batch: decisions are rolled forward, and everything else is aborted."""
+"""The abort of a batch: decided batches are completed, all other transactions are aborted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
     """Abort the transactions that tasks without a commit message have opened or will open.
 
     Another driver may have decided them if `nonces` are not those of the planning that Spark
-    aborts: a plan read from a file may be newer than the call. See `Driver.check_alive`.
+    aborts: a plan read from a file may be newer than the call. See also `Driver.check_alive`.
     """
     try:
         create_abort_flags(driver, nonces)
@@ -70,8 +70,8 @@ def abort_batch(
     """Abort a batch whose commit() may have been called, unless it was decided.
 
     If all of its transactions have ended (a commit() that raises aborts them itself), there is
-    nothing to abort: the log is then read without fencing, because a fence would only stop another
-    driver.
+    nothing to abort: in that case the log is read without fencing, because a fence would only stop
+    another driver.
 
     Args:
         driver: driver of the scope.
@@ -124,7 +124,7 @@ def _all_ended(
 ) -> CommitOutcome:
     """Return the outcome for a batch whose tasks' transactions have all ended.
 
-    Transactions of its lost attempts are aborted.
+    Transactions of lost attempts are aborted.
     """
     state = recover_scope(driver, reset=False)
     orphans = abort_orphans(driver, state, caller.nonces)

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 5
-"""Maximum number of topics that an error names."""
+"""Maximum number of topics in an error message."""
 _RESET: Final = "resetTransactionalState=true"
 _SET_WRITE_NAME: Final = (
-    "set the option writeName on all but the first of several writes with one batchId, but not on "
-    "the one that is already written"
+    "if several writes have the same batchId, set the option writeName on all but the first; do "
+    "not set it on a write that is already in the topic"
 )
 _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query has written before, or its decision log is lost, and you "
@@ -51,17 +51,21 @@ _HINTS: Final = {
     "the topic is complete: ",
     Refusal.OTHER_JOBS_ROWS: "A batchId identifies its rows: skipping these would lose them. Give "
     f"other rows another batchId, and {_SET_WRITE_NAME}. If the topic has the complete batch: ",
-    Refusal.ANOTHER_WRITE: "Writes of one function with different values of the option topic need "
-    f"no further option; for the same topic, or without that option, {_SET_WRITE_NAME}. Retrying a "
+    Refusal.ANOTHER_WRITE: "If one function writes several times, each write needs a different "
+    "value of the option topic; for the same topic, or without that option, "
+    "{_SET_WRITE_NAME}. Retrying a "
     "write within the same call is also refused: let the query fail, and restart it",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
-    f"the other one, for example after its checkpoint was deleted, stop that one and set {_RESET}",
-    Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: stop this "
+    "the other query, for example after its checkpoint was deleted, stop the "
+    "other query and set {_RESET}",
+    Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another checkpoint with {_RESET}: "
+    f"stop this "
     "query, or use a new checkpoint",
     Refusal.OTHER_QUERYS_BATCH: "A new checkpoint numbers its batches from 0 again: use another "
-    "transactionalIdPrefix with it, or a batchId that contains more than the number",
-    Refusal.SKIPPED: "Nothing is decided: find out who deleted records of the decision log",
-    Refusal.GIVEN_UP: "Nothing of the batch is visible. Restart the query to write it again",
+    "transactionalIdPrefix with it, or add more than the batch number "
+    "to the batchId",
+    Refusal.SKIPPED: "The batch is not written: find out what deleted records of the decision log",
+    Refusal.GIVEN_UP: "No row of the batch is visible. Restart the query to write the batch again",
 }
 
 
@@ -99,7 +103,7 @@ def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
         return ""
     return (
         f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
-        f"'{driver_id(scope)}'` marks it as written"
+        f"'{driver_id(scope)}'` marks the batch as written"
     )
 
 
@@ -117,18 +121,19 @@ def _plannings(state: ScopeState, caller: protocol.Caller) -> str:
     first = next((each.nonce for each in known if each.run == caller.run), None)
     if first is None or caller.planning is None:
         return ""
-    return f", from planning {first}; this one is {caller.planning.nonce}"
+    return f", by planning {first}; this planning is {caller.planning.nonce}"
 
 
 _SECOND_CHECK_SECONDS: Final = 5.0
 _TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
-"""On transactions V2: the driver's own transaction has timed out. Fencing returns another error.
+"""On transactions V2, this means that the driver's own transaction has timed out. Fencing returns
+another error.
 """
 _LOG = logging.getLogger(__name__)
 
 
 class _UnclearAppendError(Exception):
-    """The content of the log is uncertain: the driver must fence and read again to find out."""
+    """The content of the log is uncertain: the driver must fence and read the log again."""
 
     def __init__(self, error: KafkaProdError) -> None:
         super().__init__(str(error))
@@ -143,15 +148,16 @@ class _Call:
     caller: protocol.Caller
     tasks: tuple[TaskTransaction, ...]
     may_be_decided: bool = False
-    """True if an append of this call has decided the batch, or may have; its transactions must then
-    not be aborted. Only the leader that accepts the next append knows for certain that it has not.
+    """True if an append of this call has decided the batch, or may have decided it; its
+    transactions must not be aborted in that case. Only a successful next append proves that the
+    batch was not decided.
     """
 
     def abort_ours(self, state: ScopeState) -> None:
-        """Abort the call's transactions that cannot be decided any more; no fence is needed.
+        """Abort the call's transactions that can no longer be decided; no fence is needed.
 
-        `state` is that of the log. Only this call knows the transactions: a decision names the
-        messages of one planning, and Spark commits those once.
+        `state` is the state of the log. Only this call knows the transactions: a decision contains
+        the messages of one planning, and Spark commits these once.
         """
         if self.may_be_decided:
             return
@@ -162,7 +168,7 @@ class _Call:
 def commit_batch(
     driver: Driver, caller: protocol.Caller, tasks: Sequence[TaskTransaction]
 ) -> CommitOutcome:
-    """Decide the batch and make it visible, or detect that another driver has.
+    """Decide the batch and make it visible, or detect that another driver has done so.
 
     If this raises and has certainly decided nothing, the tasks' transactions are aborted: abort()
     then finds nothing open, and does not have to fence the driver that has taken over.
@@ -229,7 +235,7 @@ def _commit(call: _Call) -> CommitOutcome:
 def _append_found(
     driver: Driver, owner: OpenTransaction, record: Record, state: ScopeState | None
 ) -> None:
-    """Append the new details of a batch that is done; None if there are none."""
+    """Append the new details of a done batch; None if there are no new details."""
     if state is None:
         return
     found = Record(
@@ -262,7 +268,7 @@ def _already_done(
 
 
 def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
-    """Append the decision, which is irreversible, and carry it out."""
+    """Append the decision, which is irreversible, and commit its transactions."""
     driver = call.driver
     forget = driver.scope.kind is ScopeKind.RUN
     done = Record.done(decided, driver.client.wall_ms())
@@ -294,8 +300,8 @@ class _AliveCheck:
 
     The first check waits for unreachable coordinators. During the second one the driver's
     transaction is open, and its coordinator aborts it after `DRIVER_TIMEOUT_MS`, which is less than
-    `MIN_LEFT_MS`: no pause of the driver can make it decide transactions that have timed out in the
-    meantime.
+    `MIN_LEFT_MS`: even a paused driver cannot decide transactions that have timed out during the
+    pause.
     """
 
     driver: Driver

@@ -1,8 +1,8 @@
-"""The driver's single operations on Kafka, their timing, and the checks before a decision.
+"""The driver's basic operations on Kafka, their timing, and the checks before a decision.
 
 Each transaction must outlive the EndTxn that follows the decision. A batch is torn only if the
-broker aborts a transaction between the decision and EndTxn. Therefore the driver fails the batch on
-any sign of that before it decides: the batch runs again, and nothing is lost.
+broker aborts a transaction between the decision and EndTxn. Therefore, before it decides, the
+driver fails the batch on any sign of such an abort: the batch runs again, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Stopwatch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure the duration of the block, even if it raises."""
+        """Measure the duration of the block, even if the block raises."""
         began = self._now()
         try:
             yield
@@ -70,18 +70,17 @@ class Stopwatch:
 
 
 MIN_LEFT_MS: Final = 30_000
-"""Milliseconds that each transaction must have left when the driver checks it before the decision.
-
-It does not depend on the timeout: a driver that is paused after the check can commit its decision
-up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval), and then commits the
-tasks' transactions.
+"""Minimum remaining milliseconds of each transaction when the driver checks it before the decision.
+This does not depend on the transaction timeout: a driver that is paused after the check can
+commit its decision up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval),
+and then commits the tasks' transactions.
 """
 MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
-"""The shortest safe transaction.timeout.ms; half of it is left for the tasks of a batch."""
+"""The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
 _ABORTED_WITHIN_MS: Final = 20_000
 """Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _CLOCKS: Final = (
-    " and has been open {:,.0f} s longer than brokers allow, by this driver's clock: compare the "
+    " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
     "clocks of driver, executors and brokers"
 )
 _SHOWN: Final = 10
@@ -98,7 +97,7 @@ def check_alive(
     Args:
         transactions: the transactions to be decided.
         descriptions: the coordinators' descriptions; None if the brokers are too old to return
-            them, so that only the tasks' own times are checked.
+            them; in that case only the tasks' own times are checked.
         now_ms: the driver's clock, milliseconds since 1970.
 
     Raises:
@@ -112,8 +111,8 @@ def check_alive(
         f"{len(found)} of {plural(len(transactions), 'transaction')} cannot be committed "
         f"safely, so the batch is not decided: {'; '.join(found[:_SHOWN])}{more}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
-        "transaction.timeout.ms, raise it, and transaction.max.timeout.ms of the brokers with it, "
-        "or make the batches smaller",
+        "transaction.timeout.ms, raise that option and the brokers' "
+        "transaction.max.timeout.ms, or make the batches smaller",
     )
 
 
@@ -175,11 +174,11 @@ class Driver:
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks: frozenset[int] = frozenset()
-        """The scope's chunks in the log, as far as this driver knows."""
+        """The scope's chunks in the log that this driver knows of."""
         self._first: _FirstRead | None = None
         """The record read after fencing, until an append has confirmed it."""
         self._deadline = self._new_deadline()
-        """Deadline of everything before a decision, in the client's seconds."""
+        """Deadline of all steps before a decision, in seconds of the client's clock."""
 
     @property
     def is_overdue(self) -> bool:
@@ -187,7 +186,7 @@ class Driver:
         return self.client.now() >= self._deadline
 
     def restart(self) -> None:
-        """Restart the time limit (max.block.ms), because the earlier steps had none."""
+        """Restart the time limit (max.block.ms), because the earlier steps had no limit."""
         self._deadline = self._new_deadline()
 
     def of(self, scope: Scope, deadline: float | None = None) -> Driver:
@@ -203,20 +202,20 @@ class Driver:
         return self._config.producer.max_block_ms / 1000
 
     def fence(self) -> OpenTransaction:
-        """Begin an epoch of our own; earlier drivers of the scope can no longer append."""
+        """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
         with self.watch.step("fence"):
             name = driver_id(self.scope)
             return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
 
     def begin(self, timeout_ms: int) -> OpenTransaction:
-        """Fence, for a transaction that tasks write in; `timeout_ms` is its timeout."""
+        """Fence for a transaction in which the tasks write; `timeout_ms` is its timeout."""
         with self.watch.step("begin"):
             return self.admin.init_producer_id(driver_id(self.scope), timeout_ms, self._deadline)
 
     def end_epoch(self, owner: OpenTransaction) -> None:
         """Abort the open transaction of an epoch, and end the epoch.
 
-        A newer driver's epoch is not affected: EndTxn is rejected there, whereas InitProducerId
+        The epoch of a newer driver is not affected: its EndTxn is rejected, whereas InitProducerId
         would abort the open transaction of any epoch.
 
         Raises:
@@ -246,16 +245,16 @@ class Driver:
         self.producers((log,))
 
     def read(self, *, create: bool = True) -> decision_record.DecisionRecords:
-        """Read the decision log to its end; a missing topic is created, or else counts as empty."""
+        """Read the decision log to its end; create a missing topic, or treat it as empty."""
         with self.watch.step("read"):
             records = self._log.read(self._deadline, create=create)
         self.set_stale_chunks(records)
         return records
 
     def read_fenced(self) -> decision_record.Record | None:
-        """Return the scope's latest record, read in an epoch of our own.
+        """Return the scope's latest record, read after fencing.
 
-        A leader that does not know yet that it was replaced may return an old end of the log.
+        A leader that does not know yet that it was replaced may return an outdated end of the log.
         Therefore `append` reads the log again from the current leader before it commits the first
         record of the epoch.
         """
@@ -297,18 +296,17 @@ class Driver:
             owner: the driver at its epoch.
             record: what to append.
             step: the name under which the step is timed.
-            seconds: time limit that replaces the rest of max.block.ms; 0 to use that rest.
+            seconds: time limit that replaces the rest of max.block.ms; 0 to use the rest.
             before_commit: see `TransactionalAppender.append`.
 
         Returns:
             The driver at the epoch of its next append.
 
         Raises:
-            FencedError: a newer driver has taken over; nothing is appended, unless it is an
+            FencedError: a newer driver has taken over; nothing is appended, unless the error is an
                 UnclearFenceError.
-            BrokerUnavailableError: the deadline has passed, and the record may or may not be
-                appended; or the read after fencing was out of date, and the caller must fence and
-                read again.
+            BrokerUnavailableError: the deadline has passed, and the record may have been appended;
+                or the read after fencing was out of date, and the caller must fence and read again.
         """
         messages = decision_record.replacing(self.scope, record, self._chunks)
         deadline = self.client.deadline(seconds) if seconds else self._deadline
@@ -328,9 +326,9 @@ class Driver:
     ) -> None:
         """Raise a TransactionError unless all transactions can still be committed.
 
-        An abort flag of their planning also fails the check: abort() creates the flag before it
-        reads the log and aborts, and the last of these checks follows the append of the decision.
-        So at least one of the two detects the other.
+        An abort flag of their planning also fails the check. abort() creates the flag before it
+        reads the log and aborts, and the last check follows the append of the decision, so at least
+        one side detects the other.
 
         `seconds`: time limit; None for the rest of max.block.ms.
         """
@@ -366,12 +364,12 @@ class Driver:
         return self.describe(ids, self._deadline) or {}
 
     def _check_unchanged(self) -> None:
-        """Raise a BrokerUnavailableError if the log's latest record is not the one read before."""
+        """Raise a BrokerUnavailableError if the log's latest record has changed since the read."""
         first = self._first
         if first is None or self.read(create=False).latest(self.scope) == first.record:
             return
         raise BrokerUnavailableError(
-            f"the decision log's leader returned an outdated end, without the latest record of "
+            f"the decision log's leader returned an outdated end that lacks the latest record of "
             f"{self.scope}",
             hint="Run the write again: the batch is not decided",
         )
@@ -387,15 +385,16 @@ class Driver:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
             raise type(error)(
-                f"a newer driver of {self.scope} has taken over; this one must stop",
+                f"a newer driver of {self.scope} has taken over; this driver must stop",
                 error=error.error,
                 hint="Only one run of a query may use its transactionalIdPrefix at a time: stop "
-                "this driver or the other one. The remaining one finishes what was decided",
+                "this driver or the other one. The remaining driver finishes all decided "
+                "batches",
             ) from error
 
 
 @contextmanager
 def connected_driver(config: SinkConfig, scope: Scope) -> Iterator[Driver]:
-    """Yield a driver with a client cached by earlier calls in this process, or with a new one."""
+    """Yield a driver with a client cached by earlier calls in this process, or a new client."""
     with borrowed_client(config.producer) as client:
         yield Driver(client, config, scope)

@@ -1,14 +1,15 @@
 """Find and abort orphans: open transactions of a scope that can no longer be committed.
 
 An abort cannot be tied to the driver's epoch: a driver may be paused between listing and aborting
-while another one starts, runs the same batch again and decides. Therefore only transactions that no
-driver can ever decide are orphans, whoever checks and however late:
+while another driver starts, runs the same batch again and decides. Therefore only transactions that
+no driver can ever decide are orphans, regardless of who checks and when:
 
 - the log has decided the transaction's batch or a later one of the same query, and the transaction
   is not in the decision;
 - or it has the nonce of a planning whose commit() cannot continue, which only its own driver knows.
 
-An older nonce of an undecided batch is not an orphan yet. It becomes one with the decision.
+A transaction with an older nonce of an undecided batch is not an orphan yet; the decision makes it
+one.
 
 Orphans are aborted so that they do not block readers until they time out. This is best effort:
 transactions left open neither lose nor duplicate a batch.
@@ -61,9 +62,8 @@ def is_orphan(
     Args:
         state: state of the log, read before the transactions were listed.
         candidate: one of the listed transactions.
-        given_up: nonces of plannings of which the caller was the only driver and which it has not
-            decided. It has read `state` after fencing since then, or knows that commit() was never
-            called.
+        given_up: nonces of plannings that only the caller could decide, and did not. The caller has
+            read `state` after fencing, or knows that commit() was never called.
     """
     if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
         return False
@@ -92,10 +92,10 @@ class Aborted:
     left_open: frozenset[str] = frozenset()
     """Transactional ids whose transaction might still be open."""
     problem: str = ""
-    """Why further transactions with unknown ids might be open; empty if no more can be."""
+    """Why more transactions, with unknown ids, might be open; empty if that is impossible."""
 
     def __add__(self, later: Aborted) -> Aborted:
-        """Return the result of both attempts."""
+        """Combine the results of both attempts."""
         ended = self.ended | later.ended
         return Aborted(
             ended=ended,
@@ -107,7 +107,7 @@ class Aborted:
 def abort_ours(
     driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]
 ) -> Aborted:
-    """Abort those of our tasks' transactions whose ids are in `allowed`."""
+    """Abort the tasks' transactions whose ids are in `allowed`."""
     transactions = [each.transaction for each in tasks if each.transactional_id in allowed]
     if not transactions:
         return Aborted()
@@ -154,7 +154,7 @@ def create_abort_flags(driver: Driver, nonces: Collection[str]) -> None:
 
 
 def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
-    """Abort orphans until no more are listed: coordinators may move in the meantime."""
+    """Abort orphans until no more are listed: coordinators may move during the listing."""
     found = Aborted()
     try:
         while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
@@ -173,8 +173,8 @@ def abort_all_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str
 def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
     """Return the ids of the scope's transactions that have to be aborted.
 
-    A producer id without a transaction (EMPTY) is included if its planning is given up: its task
-    would begin one.
+    A producer id without a transaction (EMPTY) is included if its planning is given up, because its
+    task could still begin a transaction.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
     deadline = driver.client.deadline(SECONDS)

@@ -1,7 +1,7 @@
 """Finish decided batches: EndTxn, transaction markers, partially committed batches.
 
 The outcome of transactions that their coordinators have forgotten (transactional.id.expiration.ms)
-is read from the topics: from the markers after their records. A task's producer id has only one
+is read from the markers after their records in the topics. A task's producer id has only one
 transaction, so its first marker in any partition shows the outcome of the whole transaction.
 
 A batch of which some transactions were committed and others aborted is torn
@@ -50,10 +50,10 @@ def settled(
     fates: tuple[Fate, ...],
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
-    """Return the fates of a decision's transactions, with unknown ones read from the topics.
+    """Return the fates of a decision's transactions; read unknown fates from the topics.
 
-    Nothing is read after the deadline. If it is None, every partition is read, for at most
-    `SECONDS`.
+    Nothing is read after the deadline. If `deadline` is None, every partition is read, each for at
+    most `SECONDS`.
     """
     return tuple(
         fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
@@ -62,7 +62,7 @@ def settled(
 
 
 def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
-    """Return the outcome according to the first partition that still has the marker."""
+    """Return the outcome, read from the first partition that still has the marker."""
     fates = (fate for _, fate in fates_by_partition(client, task, deadline))
     return next((fate for fate in fates if fate is not Fate.UNKNOWN), Fate.UNKNOWN)
 
@@ -100,7 +100,7 @@ def _fate_in(
 
 
 _SHOWN: Final = 50
-"""Maximum lines of an error; the decision log contains the rest."""
+"""Maximum lines of an error message; the decision log contains the rest."""
 _ABORTED: Final = frozenset(
     {
         TransactionState.PREPARE_ABORT,
@@ -113,8 +113,9 @@ _LOST: Final = (
     "them at these offsets until retention removes them"
 )
 _UNCLEAR: Final = (
-    "The driver found no marker of an unknown transaction in its topic, or may not read the topic: "
-    "if a consumer with isolation.level=read_committed receives no records at these offsets, they "
+    "The driver found no marker of a transaction with an unknown outcome, or may not read its "
+    "topic: if a consumer with isolation.level=read_committed receives no records at these "
+    "offsets, they "
     "are lost. "
 )
 _AGAIN: Final = (
@@ -128,12 +129,12 @@ def fates_of(
     codes: Mapping[str, int],
     descriptions: Mapping[str, TransactionDescription],
 ) -> tuple[Fate, ...]:
-    """Return the fate of each transaction of a decision, in its order.
+    """Return the fate of each transaction of a decision, in the same order.
 
     Args:
         decided: the decision.
         codes: error codes of EndTxn(commit) by transactional id; none of them is transient.
-        descriptions: the coordinators' descriptions of those that are not certainly committed.
+        descriptions: the coordinators' descriptions of the transactions that may not be committed.
     """
     return tuple(
         _fate(task, codes[task.transactional_id], descriptions.get(task.transactional_id))
@@ -167,7 +168,7 @@ def _continue_hint(scope: Scope) -> str:
         f"'{driver_id(scope)}'`"
     )
     if scope.kind is ScopeKind.BATCH:
-        return f"{command} marks it as written. "
+        return f"{command} marks the batch as written. "
     return (
         f"{command} lets the query continue after this batch; or start it with a new checkpoint "
         "and resetTransactionalState=true. "
@@ -192,7 +193,7 @@ def _fate(task: TaskTransaction, code: int, description: TransactionDescription 
 
 
 def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
-    """Yield a line for each transaction and each uncommitted partition, uncommitted ones first."""
+    """Yield a line for each transaction and each uncommitted partition, uncommitted lines first."""
     pairs = sorted(zip(fates, decided.transactions, strict=True), key=_committed_last)
     for fate, task in pairs:
         yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
@@ -214,7 +215,7 @@ REPORT_SECONDS: Final = 5.0
 
 
 def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
-    """Commit what the driver's own scope has decided; repeating it changes nothing.
+    """Commit the decision of the driver's own scope; a repeated call changes nothing.
 
     There is no deadline: the loop ends only when all requests are answered. An unfinished decision
     would block readers, and lose its rows when the transactions time out.
@@ -233,13 +234,13 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
 def commit_others(
     driver: Driver, batches: Mapping[Scope, DecidedBatch], deadline: float
 ) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
-    """Commit what other scopes have decided, all at once, so that no scope waits for another.
+    """Commit the decisions of other scopes concurrently, so that no scope waits for another.
 
     Args:
         driver: driver of any scope.
         batches: the decided batch of each scope.
-        deadline: when to give up, in seconds of the client's clock. EndTxn has half of the time;
-            the rest is for determining the fates of lost transactions.
+        deadline: time limit in seconds of the client's clock. EndTxn has half of the time; the rest
+            is for determining the fates of lost transactions.
 
     Returns:
         The result of `commit_all`, or the error, for each scope.
@@ -330,7 +331,7 @@ def _is_refusal(code: int) -> bool:
 def _descriptions(
     driver: Driver, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
-    """Return the descriptions of transactions that may be lost; empty if not available."""
+    """Return the descriptions of transactions that may be lost; empty if unavailable."""
     limit = driver.client.deadline(REPORT_SECONDS)
     try:
         return driver.describe(names, limit if deadline is None else min(limit, deadline)) or {}
@@ -350,13 +351,13 @@ def roll_forward(
     caller: protocol.Caller | None,
     known: tuple[Fate, ...],
 ) -> OpenTransaction:
-    """Commit what an earlier driver has decided, and record that it is done.
+    """Commit the decision of an earlier driver, and record that the batch is done.
 
     Args:
         driver: driver of the scope.
         owner: the driver at its epoch.
         decided: the decision, as read from the log in this epoch.
-        caller: may take over from a torn batch with resetTransactionalState; None to forbid that.
+        caller: may continue after a torn batch with resetTransactionalState; None to forbid that.
         known: the fates that the log has recorded for a torn batch.
 
     Returns:
@@ -367,7 +368,7 @@ def roll_forward(
         FencedError: a newer driver has taken over.
     """
     _LOG.warning(
-        "batch %s of %s was decided by a driver that did not finish it: committing %s",
+        "batch %s of %s was decided by a driver that did not finish the commit: committing %s",
         decided.batch,
         driver.scope,
         plural(len(decided.transactions), "transaction"),
@@ -385,7 +386,7 @@ def roll_forward(
 
 
 def append_done(driver: Driver, owner: OpenTransaction, record: Record | None) -> None:
-    """Append that our own decision is carried out.
+    """Record in the log that our own decision is committed.
 
     The batch is already visible, so a failure here, or a newer driver, does no harm. The next
     driver finds all transactions committed.
@@ -418,13 +419,13 @@ def append_torn(
 
 
 _MOST_NAMED: Final = 10
-"""Maximum transactional ids in a sentence."""
+"""Maximum number of transactional ids in a message."""
 RUN_KEPT_MS: Final = 3_600_000
-"""Minimum time in milliseconds that the record of a finished run stays in the log."""
+"""Minimum time in milliseconds for which the record of a finished run stays in the log."""
 
 
 def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
-    """Commit what the log has decided, and return the state of the scope.
+    """Commit the decision in the log, and return the state of the scope.
 
     Nothing is fenced: the planning of a batch may run concurrently with the commit of the previous
     batch.
@@ -451,19 +452,21 @@ def recover_scope(driver: Driver, *, reset: bool) -> ScopeState:
 
 
 def recover_runs(driver: Driver) -> None:
-    """Finish what earlier runs of batch jobs under the prefix decided, and remove their records.
+    """Finish decisions of earlier runs of batch jobs with the prefix, and remove their records.
 
-    A run that is still active has decided as well: it loses its epoch at a time when it only has to
-    append that it is done. A run in one transaction leaves a record that it is done, which its own
-    abort() needs: that record is kept for `RUN_KEPT_MS`.
+    A run that is still active has also decided: it loses its epoch when only its done record is
+    left to append. A run in one transaction leaves a done record, which its own abort() needs; that
+    record is kept for `RUN_KEPT_MS`.
 
-    This takes max.block.ms at most; what it cannot finish is logged and does not fail the caller.
+    The call takes at most max.block.ms; decisions that it cannot finish are logged and do not fail
+    the caller.
     """
     records = driver.read()
     decided, over = _other_runs(driver, records)
     deadline = driver.client.deadline(driver.max_block_s)
     if decided:
-        most = driver.client.deadline(driver.max_block_s * 0.75)  # the rest is for the log
+        # the rest is for reading and appending to the log
+        most = driver.client.deadline(driver.max_block_s * 0.75)
         for scope, result in commit_others(driver, decided, most).items():
             _append_run_outcome(driver.of(scope, deadline), records, decided[scope], result)
     for scope in over:
@@ -526,7 +529,7 @@ def _append_run_outcome(
 
 
 def _unfinished(driver: Driver, decided: DecidedBatch, error: KafkaProdError) -> str:
-    """Describe what to do about another run's decision that could not be carried out."""
+    """Describe how to handle another run's decision that could not be completed."""
     names = [each.transactional_id for each in decided.transactions]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     servers = ",".join(driver.client.config.bootstrap_servers)

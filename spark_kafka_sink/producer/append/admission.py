@@ -54,7 +54,7 @@ class AdmissionControl:
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))
 
     def broken(self, topic: TopicInfo) -> frozenset[int]:
-        """Return the partitions whose circuit breaker, or that of their leader, is open.
+        """Return the partitions whose own or whose leader's circuit breaker is open.
 
         UNASSIGNED is included if no partition with a leader is left.
         """
@@ -69,7 +69,7 @@ class AdmissionControl:
         return frozenset(found)
 
     def split(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Yield parts that may each be appended at once; an oversized row is a part of its own."""
+        """Yield parts that may each be appended at once; an oversized row gets its own part."""
         rows, sizes = len(chunk), chunk.sizes
         if rows <= self._chunk_rows and chunk.size <= self._chunk_bytes:
             yield chunk
@@ -110,7 +110,7 @@ class AdmissionControl:
         return Admission(broken, self._full(chunk.size))
 
     def in_turn(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
-        """Yield the whole chunk if it fits, else first the rows of partitions below their quota.
+        """Yield the whole chunk if it fits; if not, first the rows of partitions below their quota.
 
         Raises:
             BufferTimeoutError: a partition or broker used up its whole quota for max.block.ms.

@@ -10,11 +10,11 @@ Batches of rows without a key normally get their partition when they can be sent
 `StickyPartitioner`, on the writer thread, assigns it earlier in two cases:
 
 - Rows of the same topic that have a partition, by key or explicitly, have not all been sent.
-  Records that end up in one partition keep their order, so they must join its queue in their order.
+  Records that end up in one partition keep their order, so they must join its queue in that order.
 - partitioner.adaptive.partitioning.enable is false, so load must not influence the choice.
 
-The rows then fill the open batch of the drawn partition, together with rows that belong to it, and
-continue with the next drawn partition.
+In that case, the rows fill the open batch of the drawn partition, together with rows that belong
+there, and then the batch of the next drawn partition.
 
 The key hashes (murmur2, CRC-32, FNV-1a) are in `records/key_hashes`.
 
@@ -66,7 +66,7 @@ _INT31_MASK = np.uint32(0x7FFFFFFF)
 
 
 class Keyless(Enum):
-    """Which rows count as rows without a key, which are not hashed."""
+    """Rows that count as rows without a key; these rows are not hashed."""
 
     NONE = auto()
     """Every row is hashed; a null key is hashed as an empty one."""
@@ -117,16 +117,16 @@ KEY_RULES: Mapping[Kind, KeyRule] = {
     Kind.FNV1A: KeyRule(fnv1a, Keyless.NONE),
     Kind.FNV1A_RANDOM: KeyRule(fnv1a, Keyless.NULL),
 }
-"""Partitioners that hash the key; others have no entry."""
+"""Partitioners that hash the key; other partitioners have no entry."""
 
 
 class UserPartitioner:
     """Calls ``function(key, value, partition_count)`` for n rows.
 
     `key` and `value` are Arrow binary arrays of length n; `key` is None if no row has one. The
-    function returns an int32 array of length n, of numpy or Arrow: partitions below
-    `partition_count`, or -1 for rows to be treated like rows without a key. If equal keys are to
-    share a partition, the result must depend only on the arguments.
+    function returns a NumPy or Arrow int32 array of length n: partitions below `partition_count`,
+    or -1 for rows to be treated like rows without a key. If equal keys are to share a partition,
+    the result must depend only on the arguments.
 
     Raises:
         ConfigError: the function cannot be imported, or is not callable.
@@ -173,7 +173,7 @@ class UserPartitioner:
         if not isinstance(result, np.ndarray) or result.dtype != np.int32:
             kind = result.dtype if isinstance(result, np.ndarray) else type(result).__name__
             raise self._invalid(
-                f"returned {kind}; it must return an int32 array of numpy or Arrow", topic
+                f"returned {kind}; it must return a NumPy or Arrow int32 array", topic
             )
         return result
 
@@ -237,8 +237,8 @@ class Route:
 class Admission:
     """The partitions that do not accept rows of one chunk.
 
-    - `broken`: by topic, the partitions whose circuit breaker, or that of their leader, is open;
-      with UNASSIGNED if no partition with a leader is left.
+    - `broken`: by topic, the partitions whose own or whose leader's circuit breaker is open; with
+      UNASSIGNED if no partition with a leader is left.
     - `full`: the partitions and brokers that have used up their buffer quota.
     """
 
@@ -272,8 +272,8 @@ def rows_of(
 class Partitioner:
     """Assigns partitions for one producer session; writer thread only.
 
-    Only `random` is shared: it is the client's, and the sender thread also draws from it. Each draw
-    is atomic.
+    Only `random` is shared: it belongs to the client, and the sender thread also draws from it.
+    Each draw is atomic.
     """
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
@@ -285,12 +285,13 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         self.keyed: Counter[str] = Counter()
         self.assigned: Counter[str] = Counter()
-        """Rows counted by `count`, by topic: `keyed` with a hashed key, `assigned` with an explicit
-        partition."""
+        """Rows counted by `count` for each topic: `keyed` rows have a hashed key, `assigned` rows
+        an explicit partition.
+        """
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
         self._has_sticky_rows = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
-        """True if rows without a key share batches, and each batch gets its partition later."""
+        """True if rows without a key share batches whose partitions are assigned later."""
 
     def may_choose_later(self, rows: Rows) -> bool:
         """Return True if no row needs its topic's partitions now: none has a key or a partition."""
@@ -323,11 +324,11 @@ class Partitioner:
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
-            topics: the topics in the cluster; an unknown one has no partitions, which suffices if
+            topics: the topics in the cluster; an unknown topic has no partitions, which suffices if
                 `may_choose_later` is true.
 
         Raises:
-            ColumnError: an explicit partition that the topic does not have.
+            ColumnError: a row names a partition that the topic does not have.
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
@@ -385,7 +386,7 @@ class Partitioner:
         unassigned: NDArray[np.bool_] | None,
         partitions: NDArray[np.int32],
     ) -> None:
-        """Fill in rows partitioned round robin, at random, or by the user function."""
+        """Fill in rows that are assigned round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, unassigned):
             if self._function is not None:
                 partitions[members] = self._by_function(self._function, topic, rows, members)
@@ -438,7 +439,7 @@ def _explicit_partitions(
     """Return the partition that each row names, shape (n,), 0 for null.
 
     Raises:
-        ColumnError: the topic does not have it.
+        ColumnError: a row names a partition that the topic does not have.
     """
     named = np.asarray(column.fill_null(0) if column.null_count else column)
     wrong = out_of_range(rows, topics)
@@ -475,7 +476,7 @@ def _route(
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
     targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
-    # numpy sorts 16-bit integers by radix, about fifteen times faster than wider ones.
+    # NumPy sorts 16-bit integers by radix, about fifteen times faster than wider ones.
     small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
     return Route(
         targets=targets.astype(np.int16 if small else np.int32), topics=topics, bases=bases
@@ -496,7 +497,7 @@ def _raise_out_of_range(
 
 
 def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
-    """Return the candidate partitions; those of unavailable brokers only if there are no others.
+    """Return the candidate partitions; partitions of unavailable brokers only if no others exist.
 
     `leaders` maps each partition that has a leader to its broker id.
     """
@@ -533,7 +534,7 @@ def draw_order(
 
 
 class StickyPartitioner:
-    """Chooses the current partition of each topic's rows without a key; writer thread only."""
+    """Chooses the current partition for each topic's rows without a key; writer thread only."""
 
     def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
         self._client = client = context.client
@@ -544,12 +545,12 @@ class StickyPartitioner:
         self._current: dict[str, int] = {}
 
     def assign(self, route: Route, sizes: NDArray[np.int64], admission: Admission) -> Route:
-        """Return the route with a partition for each row that must have one now.
+        """Return the route with a partition for each row that needs a partition now.
 
         Args:
             route: the rows' route.
             sizes: upper bounds of the records in bytes, shape (n,).
-            admission: the partitions that do not accept the rows; they are avoided.
+            admission: the partitions that do not accept the rows and must be avoided.
         """
         counts = list(_count_unassigned(route))
         with_assigned = {topic.name for topic, _, assigned in counts if assigned}
@@ -578,7 +579,7 @@ class StickyPartitioner:
     def _choose(
         self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
     ) -> NDArray[np.int64]:
-        """Return a partition for each of n rows, filling the open batch of one after another."""
+        """Return a partition for each of n rows; fill one open batch after the other."""
         chosen = np.empty(len(sizes), np.int64)
         ends = sizes.cumsum()
         choices = self._choices(topic, admission)
@@ -592,7 +593,7 @@ class StickyPartitioner:
         return chosen
 
     def _choices(self, topic: TopicInfo, admission: Admission) -> Iterator[tuple[int, int]]:
-        """Yield partitions and the bytes left in their batches, first the current open one."""
+        """Yield partitions and the bytes left in their batches, the current partition first."""
         partitions = self._partitions(topic, admission)
         current = self._current.get(topic.name, UNASSIGNED)
         if current in partitions and self._accumulator.open_batch(
@@ -627,7 +628,7 @@ class StickyPartitioner:
 
 
 def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
-    """Yield each topic with its numbers of rows without and with a partition."""
+    """Yield each topic with its row counts: without and with a partition."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing

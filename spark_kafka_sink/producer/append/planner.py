@@ -112,7 +112,7 @@ class Segment(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """True if the first row is the first record of a new batch."""
+        """True if the first row begins a new batch."""
         return self.first_delta == 0
 
 
@@ -168,7 +168,7 @@ def plan(
 def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
     """Return the order that groups the rows by target, and where runs of one target begin.
 
-    The bounds are those of r runs in that order, shape (r + 1,).
+    The bounds of the r runs have shape (r + 1,).
     """
     bounds = _bounds(targets)
     if len(bounds) <= _FEW_RUNS + 1 or bool((targets[1:] >= targets[:-1]).all()):
@@ -243,7 +243,7 @@ class _Cutter:
             self._touched[target] = batch
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
-        """Return the first row from `start` on that does not fit into the batch."""
+        """Return the first row at or after `start` that does not fit into the batch."""
         limit = int(self._ends[start]) + self._batch_size - batch.size
         delta_size = self._delta_size(batch)
         ends = self._ends[start + 1 : stop + 1]
@@ -255,8 +255,8 @@ class _Cutter:
     def _delta_size(self, batch: OpenBatch) -> int:
         """Return the bytes that a record of this batch may take beyond its size bound.
 
-        These are the bytes of its timestamp delta, and one more that its length varint may need for
-        them.
+        These are the bytes of its timestamp delta, plus one byte by which they may lengthen the
+        length varint.
         """
         if not isinstance(self._timestamps, int) or self._timestamps == batch.base_timestamp:
             return 0
@@ -316,7 +316,7 @@ class ChunkEncoder:
 
         Args:
             chunk: n rows.
-            arrived_ms: the timestamp of rows without one, in milliseconds.
+            arrived_ms: the timestamp for rows without a timestamp, in milliseconds.
         """
         own = chunk.rows.columns.timestamps
         timestamps = arrived_ms if own is None else own
@@ -340,7 +340,7 @@ class ChunkEncoder:
         return _slices(layout.segments, views, latest, names, numbers), charge
 
     def _names_of(self, route: Route) -> _TargetNames:
-        """Return the previous chunk's target names if the topics are unchanged, else new ones."""
+        """Return the previous chunk's target names if the topics are unchanged, else new names."""
         if self._names is None or self._names.route.topics != route.topics:
             self._names = _TargetNames(route)
         return self._names
@@ -381,7 +381,7 @@ def _latest(
 
 
 def _row_numbers(chunk: RoutedChunk, order: NDArray[np.intp] | None) -> RowNumbers | None:
-    """Return the numbers of the rows in this order; None if they would take much memory."""
+    """Return the row numbers in this order; None if they would take too much memory."""
     rows, partition = chunk.rows, chunk.rows.spark_partition
     if order is None and rows.numbers is None:
         return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)

@@ -86,15 +86,15 @@ class TopicMetadata:
         return tuple(cluster.topics[name] for name in names)
 
     def known(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
-        """Return the topics as they are known now; an unknown one has no partitions."""
+        """Return the topics as they are known now; an unknown topic has no partitions."""
         topics = self._client.metadata.cluster.topics
         return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
     def expect(self, names: tuple[str, ...]) -> None:
-        """Start max.block.ms for unknown topics; wait only if it has already passed.
+        """Start max.block.ms for unknown topics; wait only if it has already expired.
 
         Raises:
-            KafkaProdError: see `lookup`; only once max.block.ms has passed.
+            KafkaProdError: see `lookup`; raised only after max.block.ms.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
@@ -121,7 +121,7 @@ class TopicMetadata:
     def update(self) -> bool:
         """Request fresh metadata and wait for it; return True if it has arrived.
 
-        Return False without a request if the last one is too recent. Topics can gain partitions
+        Return False without a request if the last request is too recent. Topics can gain partitions
         while they are being written.
         """
         now, metadata = self._client.clock.monotonic(), self._client.metadata
@@ -153,7 +153,7 @@ class TopicMetadata:
         return tuple(found)
 
     def _await_each(self, names: tuple[str, ...]) -> Cluster:
-        """Wait until each topic is known or rejected; record those that are missing."""
+        """Wait until each topic is known or rejected; record the missing topics."""
         limit = _RETRY_TIMEOUT_S if self._missing_topics else None
         cluster = self._await(names, self._has_result_for_each, limit)
         missing = {name for name in names if name not in cluster.topics}
@@ -168,9 +168,9 @@ class TopicMetadata:
     ) -> Cluster:
         """Return the first snapshot that satisfies `done`, or the current one after the timeout.
 
-        The timeout is max.block.ms, or `max_seconds` if that is less. Callers must use the
-        returned snapshot: a topic known from an earlier session may be missing from the next
-        response, if that was requested before this session wanted the topic.
+        The timeout is max.block.ms, or `max_seconds` if that is less. Callers must use the returned
+        snapshot: a topic known from an earlier session may be missing from the next response, if
+        that response was requested before this session needed the topic.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
@@ -186,9 +186,9 @@ class TopicMetadata:
         return cluster
 
     def _wait_for(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Wait as `SessionState.wait_for` does; nothing is sent to a broker during its pause.
+        """Wait as `SessionState.wait_for` does, but restart the timeout after a throttle pause.
 
-        Pauses restart the wait only until metadata arrives, because a quota may throttle every
+        Pauses restart the timeout only until metadata arrives, because a quota may throttle every
         response.
         """
         metadata, begin = self._client.metadata, 0.0
@@ -266,8 +266,8 @@ def _how_to_create(*, is_dead_letter_topic: bool) -> str:
     """Return a hint; topic.create=true creates only the topic that the option `topic` names."""
     if is_dead_letter_topic:
         return (
-            "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics, "
-            "which topic.create=true does not"
+            "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics "
+            "(topic.create=true does not create it)"
         )
     return (
         "correct the name, or create the topic: topic.create=true if the option `topic` names it, "
@@ -336,7 +336,8 @@ class RowValidator:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self._partitioner.may_choose_later(rows):
             topics = self._topics.known(rows.topics)
-            self._topics.expect(rows.topics)  # last: includes topics that disappear in between
+            # Resolve the topics last, so that topics that disappear in between are rejected.
+            self._topics.expect(rows.topics)
             return topics
         topics = self._topics.lookup(rows.topics)
         if out_of_range(rows, topics) is not None and self._topics.update():

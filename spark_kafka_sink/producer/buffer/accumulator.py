@@ -30,21 +30,27 @@ SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. Until then, full
 batches in flight get time to free memory, because a small batch costs as much as a full one."""
 TIMER_STEP_S = 0.001
-"""Resolution of the sender's waits in seconds; they are rounded up. Batches close earlier by this
-step, at most by a quarter of linger.ms, because linger.ms is the longest wait."""
+"""Resolution of the sender's waits in seconds; they are rounded up.
+
+Batches close early by this step, but at most by a quarter of linger.ms, because linger.ms is an
+upper limit.
+"""
 SHORT_LINGER_S = 0.005
-"""Seconds of linger.ms below which the sender is woken for a first open batch, to close it in
-time."""
+"""If linger.ms is shorter than this many seconds, a first open batch wakes the sender, so that the
+batch closes in time.
+"""
 COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
 PIN_TIMEOUT_S = 1.0
-"""Age in seconds from which slices of mostly finished chunks are copied when the buffer is full.
-Brokers that accept data complete a chunk much earlier."""
+"""Minimum age in seconds of mostly finished chunks whose slices are copied when the buffer is full.
+
+Brokers that accept data complete a chunk much earlier.
+"""
 
 
 class Contents(NamedTuple):
-    """Records and uncompressed bytes of a partition's open batch and of its closed ones."""
+    """Records and uncompressed bytes of a partition's open batch and of its closed batches."""
 
     open_records: int = 0
     open_bytes: int = 0
@@ -83,18 +89,22 @@ class Accumulator:
         self._batch_records = config.batch_num_messages
         self._compresses = config.compression_type is not Codec.NONE
 
-        # Guarded by the lock, which is that of the session's state.
+        # Guarded by the session state's lock.
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        """Closed batches that were never sent, oldest first. The order of the partitions is the
-        order in which they are served; every partition that was ever sent to is included."""
+        """Closed batches that were never sent, oldest first.
+
+        The order of the partitions is the order in which they are served; every partition that ever
+        received data is included.
+        """
         self._assigned_topics: set[str] = set()
         """Topics with rows that have a partition: their unassigned batches are sent first."""
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._incomplete: set[ProducerBatch] = set()
-        """All batches that are charged for, in any state."""
+        """All batches that are charged to the buffer, in any state."""
         self._began: float | None = None
-        """Start time of the current plan, which relies on the open batches not changing; None
-        if there is no plan."""
+        """Start time of the current plan, during which open batches must not change; None without a
+        plan.
+        """
         self._is_close_missed = False
         """True if a batch became due during the current plan."""
         self._created = 0
@@ -124,7 +134,7 @@ class Accumulator:
         self.state.wake_sender()
 
     def forget_sent_topics(self, topics: Collection[str]) -> None:
-        """Remove those of these topics whose assigned rows have all been sent."""
+        """Remove the topics whose assigned rows have all been sent."""
         with self._lock:
             if self._assigned_topics.isdisjoint(topics):
                 return
@@ -136,7 +146,8 @@ class Accumulator:
     def needs_partition(self, topic: str) -> bool:
         """Return True if unassigned rows of a topic need a partition when they are appended.
 
-        Rows of the topic that have a partition have not all been sent. Any thread may call this.
+        This is the case until all of the topic's rows with a partition have been sent. Any thread
+        may call this.
         """
         with self._lock:
             return topic in self._assigned_topics
@@ -152,11 +163,11 @@ class Accumulator:
 
         Args:
             slices: in the order of the plan.
-            chunk: the charge for the chunk's buffer, with no holders yet.
+            chunk: the charge for the chunk's buffer; it has no holders yet.
             reserved: bytes that were reserved in the pool for it.
 
         Raises:
-            BaseException: the session's error; nothing was appended then.
+            BaseException: the session's error; in that case nothing was appended.
         """
         with self._lock:
             self.state.raise_error()
@@ -199,8 +210,8 @@ class Accumulator:
     def close_due(self, now: float) -> None:
         """Close batches whose linger.ms has passed, or all if they keep the writer waiting.
 
-        If open batches hold more than half of the buffer, the oldest are closed as well, so that
-        the writer fills the other half while they are sent.
+        If open batches hold more than half of the buffer, the oldest are also closed, so that the
+        writer can fill the other half while they are sent.
         """
         with self._lock:
             if self._began is not None:
@@ -238,14 +249,15 @@ class Accumulator:
                 failure = failure or error
                 continue
             with self._lock:
-                if not batch.completed:  # otherwise it has expired
+                if not batch.completed:  # otherwise the batch has expired
                     self._take_payload(batch, payload, seconds)
         return failure
 
     def waiting(self, retried: Collection[TopicPartition]) -> list[TopicPartition]:
         """Return the queues with batches and `retried` partitions, the least recently served first.
 
-        So no queue starves, and a batch that did not fit in a request is first in the next one.
+        This way no queue starves, and a batch that did not fit into a request is first in the next
+        request.
         """
         with self._lock:
             return [each for each, queue in self._queues.items() if queue or each in retried]
@@ -270,7 +282,7 @@ class Accumulator:
             return sum(batch.ready for batch in self._queues.get(partition, ()))
 
     def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
-        """Remove the first batch of its queue, as one of `partition`."""
+        """Remove the first batch of its queue and assign it to `partition`."""
         with self._lock:
             self._queues[batch.partition].popleft()
             if batch.partition != partition:
@@ -293,7 +305,7 @@ class Accumulator:
             self.state.complete()
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Replace a batch with `parts`, which get charges of their own."""
+        """Replace a batch with `parts`, each with its own charge."""
         with self._lock:
             self._discharge(batch)
             for part in parts:
@@ -302,7 +314,7 @@ class Accumulator:
             self.state.complete()
 
     def add_closed(self, batch: ProducerBatch) -> None:
-        """Queue a batch of the sender, such as dead letters, without waiting for buffer space."""
+        """Queue a batch of the sender (such as dead letters) without waiting for buffer space."""
         with self._lock:
             self._label(batch)
             self._admit(batch)
@@ -310,7 +322,7 @@ class Accumulator:
             self._queues.setdefault(batch.partition, deque()).append(batch)
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return never-drained batches from the head of each queue while unwanted."""
+        """Remove and return undrained batches from the head of each queue while `unwanted`."""
         taken: list[ProducerBatch] = []
         with self._lock:
             for queue in self._queues.values():
@@ -339,7 +351,7 @@ class Accumulator:
     # Any thread may call the methods below.
 
     def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
-        """Return the batches that still take records, oldest first."""
+        """Return the batches that still accept records, oldest first."""
         with self._lock:
             return list(self._open.items())
 
@@ -368,7 +380,7 @@ class Accumulator:
                 )
             return contents, self.state.incomplete
 
-    # The callers of the methods below hold the lock.
+    # Callers of the methods below must hold the lock.
 
     def _append(
         self, encoded: EncodedSlice, chunk: Charge, now: float
@@ -420,7 +432,7 @@ class Accumulator:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
-        """Store compressed records, unless they are larger: then the batch is sent uncompressed."""
+        """Store the compressed records, unless they are larger than the uncompressed ones."""
         batch.compression, batch.ready = seconds, True
         if len(payload) < batch.held:
             self.pool.release(batch.charges)
@@ -479,7 +491,7 @@ class Accumulator:
         data, charge = bytes(batch.parts[index]), batch.charges[index]
         parts = list(batch.parts)
         parts[index] = data
-        batch.parts = parts  # a new list: the codec thread may be reading the old one
+        batch.parts = parts  # Create a new list: the codec thread may be reading the old one.
         batch.charges[index] = Charge(len(data))
         self.pool.charge(len(data))
         self.pool.release([charge])

@@ -54,7 +54,7 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatch(NamedTuple):
-    """The properties of an open batch that a plan needs; `size` in bytes, header included."""
+    """The properties of an open batch that a plan needs; `size` is in bytes, header included."""
 
     records: int
     size: int
@@ -65,7 +65,7 @@ class OpenBatch(NamedTuple):
 class Charge:
     """`size` bytes that stay charged until all `holders` have released them.
 
-    Guarded by the lock of the session's state once the first batch holds it.
+    Guarded by the session state's lock once the first batch holds it.
     """
 
     size: int
@@ -83,14 +83,13 @@ class ProducerBatch:
     - `arrivals` is when its records were appended, and how many each time; `rows` is their row
       numbers.
     - `ready`: the batch may be sent.
-    - `ambiguous`: it was sent without a clear response, so the log may contain it.
+    - `ambiguous`: it was sent but got no conclusive response, so the log may contain it.
     - `retried`: an attempt was refused or its response was lost, and the batch is sent again;
       `refused` is the error code of the latest such response, 0 if no attempt was refused.
-    - `label` is a number within the session, with one more number for each split; `order` is the
-      same among the batches that its partition has sent, empty until then.
-    - `timed_from` is the start of delivery.timeout.ms for a batch that was sent, see
-      `batch_completion`.
-    - `topic_id` is the topic's id when the batch was last sent.
+    - `label` is a number within the session, with one more number for each split; `order` is a
+      similar number among the batches sent to the partition, empty before the first send.
+    - `timed_from` is the start of delivery.timeout.ms for a sent batch; see `batch_completion`.
+    - `topic_id` is the topic id with which the batch was last sent.
     - `completed`: it was acknowledged or has failed.
     - `restamped`: it contains dead letters with new timestamps, because the original ones were
       refused.
@@ -154,7 +153,7 @@ class ProducerBatch:
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
         """Return the compressed records section; the batch does not change."""
-        parts = self.parts  # the batch may be completed concurrently
+        parts = self.parts  # another thread may complete the batch during the compression
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
         # A codec writes into a buffer of the input's size. Copy the payload, which is several times
         # smaller; otherwise the whole buffer would stay allocated while the payload waits.
@@ -181,7 +180,7 @@ class ProducerBatch:
 
     @property
     def name(self) -> str:
-        """The label as text, unique within the session."""
+        """The label as text; it is unique within the session."""
         return ".".join(map(str, self.label))
 
     @property
@@ -191,7 +190,7 @@ class ProducerBatch:
 
     @property
     def size(self) -> int:
-        """Size on the wire in bytes, header included."""
+        """Size on the wire in bytes, including the header."""
         return HEADER_SIZE + self.held
 
     def encode(self, *, transactional: bool = False) -> Sequence[Buffer]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SLOTS = 10
-"""Slots of the window; outcomes expire one slot at a time."""
+"""Number of slots of the window; outcomes expire one slot at a time."""
 
 
 class BreakerState(Enum):
@@ -148,13 +148,13 @@ class Breaker:
 
         # Replaced as a whole by the sender thread, read by any thread.
         self._position = (BreakerState.CLOSED, 0.0)
-        """The state, and when it was entered."""
+        """The state and the time at which it began."""
 
         # Sender thread only.
         self._window = Window(config.window)
 
     def state(self, now: float) -> BreakerState:
-        """Return the state at `now`; OPEN becomes HALF_OPEN by the passage of time alone."""
+        """Return the state at `now`; OPEN becomes HALF_OPEN after `open_for` seconds."""
         state, since = self._position
         cooled_down = now >= since + self._config.open_for
         return next_state(state, Event.COOLED_DOWN) if cooled_down else state
@@ -269,7 +269,7 @@ class CircuitBreakers:
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
 
     def is_probing(self, target: TopicPartition | int, now: float) -> bool:
-        """Return True if the breaker is half-open, so that only one trial batch may be sent."""
+        """Return True if the breaker is half-open, which allows only one trial batch."""
         return self._state(target, now) is BreakerState.HALF_OPEN
 
     @property
@@ -305,7 +305,7 @@ class CircuitBreakers:
             f"the job's circuit breaker opened: of {plural(tally.total, 'response')} in "
             f"{config.window:g} s, {plural(tally.retried, 'retriable error')} "
             f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'permanent failure')}; "
-            f"all errors: {errors}",
+            f"errors: {errors}",
             hint="fix the cause of these errors before you run the write again; "
             f"errors.breaker.job.retryPercent ({config.job.retry_percent or 'off'}) and "
             f"errors.breaker.job.failures ({config.job.failures or 'off'}) set the thresholds",

@@ -11,10 +11,10 @@ of buffer.memory (the option bufferShare):
   only broker or the only partition of the session's topics, nor to a single row that is larger. The
   rest of the buffer stays available to the other brokers and partitions.
 - Rows without a key wait unassigned and count towards no quota until a batch of them can be sent at
-  once. A partition that has used up its quota, or whose broker has, gets no such batch. So these
-  rows never wait for a stalled partition, only for space in the whole buffer, which they may fill
-  if all partitions of their topic stall. While keyed or explicitly partitioned rows of their topic
-  wait, rows without a key are assigned to partitions with remaining quota and count towards it.
+  once. A partition gets no such batch if it or its broker has used up its quota. So these rows
+  never wait for a stalled partition, only for space in the whole buffer, which they may fill if all
+  partitions of their topic stall. While keyed or explicitly partitioned rows of their topic wait,
+  rows without a key are assigned to partitions with remaining quota and count towards it.
 - Rows that belong to one partition, by key or explicitly, wait when its quota is used up. The other
   rows of the chunk are appended first. Since rows arrive in one order, later rows cannot be taken
   until these are appended: the writer blocks for at most max.block.ms while the sender continues.
@@ -57,7 +57,7 @@ _WHOLE = 100
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Partitions and brokers whose quota is used up."""
+    """Partitions and brokers that have used up their quota."""
 
     partitions: frozenset[TopicPartition] = frozenset()
     brokers: frozenset[int] = frozenset()
@@ -87,8 +87,8 @@ def find_full(
 ) -> Full:
     """Return the partitions and brokers whose quota `more` bytes would exceed.
 
-    Those that hold nothing are never full. `limit` is the quota of a broker in bytes; `topics` are
-    all topics that the session writes to.
+    Partitions and brokers that hold nothing are never full. `limit` is the quota of a broker in
+    bytes; `topics` are all topics that the session writes to.
     """
     brokers: Counter[int] = Counter()
     for topic_partition, size in held.items():
@@ -114,11 +114,11 @@ def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) ->
 
 
 class BufferQuotas:
-    """Bytes that each partition's batches hold in the buffer, and their quota.
+    """Bytes that the batches of each partition hold in the buffer, and the quotas.
 
     Args:
         limit: the quota of one broker in bytes; None for no limit.
-        lock: the lock of the session's state.
+        lock: the session state's lock.
     """
 
     def __init__(self, limit: int | None, lock: RLock) -> None:
@@ -176,7 +176,7 @@ class BufferPool:
         self._state = state
         self._events = events
 
-        # Guarded by the lock of the session's state.
+        # Guarded by the session state's lock.
         self._used = 0
         self._peak = 0
         self._waits = 0
@@ -208,9 +208,9 @@ class BufferPool:
     ) -> bool:
         """Wait at most max.block.ms until `done` is true; return False after the timeout.
 
-        max.block.ms begins at `since` or at the end of a throttle pause, if that is later than now.
-        During the wait the accumulator closes open batches; see `waiting_since`. `size` is the
-        bytes wanted, for the log.
+        max.block.ms begins now, or at `since` or at the end of a throttle pause, whichever is
+        latest. During the wait the accumulator closes open batches; see `waiting_since`. `size` is
+        the number of bytes requested, for the log.
         """
         started = self._state.clock.monotonic()
         with self._state.lock:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CompressionResult(NamedTuple):
-    """The compressed records section of a batch and the seconds it took, or the error."""
+    """A batch's compressed records section and the duration in seconds, or the error."""
 
     batch: ProducerBatch
     payload: bytes = b""
@@ -27,13 +27,13 @@ class CompressionResult(NamedTuple):
 class Compressor:
     """Compresses the batches of one session; its thread starts with the first batch.
 
-    It needs no lock of its own, because each deque has one thread that appends and one that pops.
+    It needs no lock, because each deque has one thread that appends and one that pops.
 
     Args:
         config: the codec and its level.
         clock: measures the compression time.
         on_result: called in the codec thread after each result.
-        executor: compresses one batch after another; None for a thread of its own.
+        executor: compresses one batch after another; None for a dedicated thread.
     """
 
     def __init__(
@@ -51,15 +51,16 @@ class Compressor:
             1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
         self._pending: deque[ProducerBatch] = deque()
-        """Filled under the accumulator's lock; emptied by the codec thread, one batch per result,
-        or by the sender if the codec thread is dead."""
+        """Filled under the accumulator's lock; emptied by the codec thread, or by the sender if the
+        codec thread has died. Each removed batch yields one result.
+        """
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
-        """The codec thread, stored once by itself."""
+        """The codec thread; the thread stores itself here when it starts."""
 
     def submit(self, batch: ProducerBatch) -> None:
-        """Compress a batch after all batches submitted before; call this under the lock."""
+        """Compress a batch after all batches submitted earlier; call this under the lock."""
         self._pending.append(batch)
         self._executor.submit(self._compress, batch)
 

@@ -36,7 +36,7 @@ _DOUBLING = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A token bucket: `rate` tokens per second, `level` tokens at `at`, negative if overdrawn."""
+    """A token bucket: `rate` tokens per second, `level` tokens at `at` (negative if overdrawn)."""
 
     rate: float
     level: float = 0.0
@@ -85,7 +85,7 @@ class Speedometer:
         """Sample times, and the total bytes before each."""
 
     def add(self, size: int, now: float) -> None:
-        """Add bytes that are taken now."""
+        """Record that `size` bytes were taken now."""
         if not self._samples or now >= self._samples[-1][0] + _SAMPLE_SECONDS:
             self._samples.append((now, self._total))
             while self._samples[0][0] < now - _MEASURED_SECONDS:
@@ -129,7 +129,7 @@ class RateLimiter:
         return self._records is not None or self._bytes is not None
 
     def chunk(self, rows: int, size: int) -> tuple[int, int]:
-        """Return the maximum rows and bytes of a chunk, given the maximum wanted."""
+        """Return the maximum rows and bytes of a chunk, given the requested maximum."""
         if self._records is not None:
             rows = min(rows, max(1, int(self._records.rate * CHUNK_SECONDS)))
         if self._bytes is not None:
@@ -151,7 +151,7 @@ class RateLimiter:
     def wait(self) -> float:
         """Seconds to wait before the next chunk, as of the latest `refill`.
 
-        Refill and check again after the wait: the ramp may have changed.
+        After the wait, refill and check again: the ramp may have changed.
         """
         buckets = [bucket for bucket in (self._records, self._bytes) if bucket is not None]
         longest = max((bucket.wait(self._factor) for bucket in buckets), default=0.0)
@@ -159,7 +159,7 @@ class RateLimiter:
         return wait if wait >= _SHORTEST else 0.0
 
     def acquire(self, rows: int, size: int) -> None:
-        """Take a chunk's tokens, at the time of the latest `refill`."""
+        """Take a chunk's tokens as of the latest `refill`."""
         if not self._given and self._bytes is None:
             self._speed.add(size, self._now)
         if self._records is not None:

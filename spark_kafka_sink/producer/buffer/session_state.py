@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class SessionState:
     """The session's error, its number of incomplete batches, and the lock of both threads.
 
-    Other locks that both threads of a session take are leaf locks, held without taking another:
-    those of `Metadata`, `BadRows` and the histograms. `lock` guards this state, the `BufferPool`,
-    the `BufferQuotas` and the `Accumulator` together, because the writer waits for a change in any
-    of them. `changed` is notified when memory is freed, when a batch completes, when an error ends
-    the session, and when metadata arrives.
+    All other locks that both threads take (in `Metadata`, `BadRows` and the histograms) are leaf
+    locks: no other lock is taken while one is held. `lock` guards this state, the `BufferPool`, the
+    `BufferQuotas` and the `Accumulator` together, because the writer waits for a change in any of
+    them. `changed` is notified when memory is freed, when a batch completes, when an error ends the
+    session, and when metadata arrives.
 
     Args:
         clock: the client's clock.
@@ -82,7 +82,7 @@ class SessionState:
             self._incomplete += batches
 
     def complete(self) -> None:
-        """Decrement the number of incomplete batches."""
+        """Subtract one from the number of incomplete batches."""
         with self.lock:
             self._incomplete -= 1
             self.changed.notify_all()
@@ -123,7 +123,7 @@ class SessionState:
         Args:
             done: ends the wait.
             seconds: the timeout; None for no limit.
-            since: called under the lock; returns when the timeout begins, if that is later than the
+            since: called under the lock; returns the start of the timeout if it is later than the
                 start of the wait.
 
         Raises:
@@ -151,7 +151,7 @@ class SessionState:
 
 
 def throttled_note(pause_ms: int) -> str:
-    """Return a note for errors on how long brokers have throttled the task; "" if they have not."""
+    """Return a note on how long brokers have throttled the task; "" without throttling."""
     if not pause_ms:
         return ""
     return f"; a quota of the brokers has throttled this task for {pause_ms:,} ms"

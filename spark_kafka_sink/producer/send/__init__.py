@@ -5,7 +5,7 @@ In reading order:
 - `sender`: one iteration of the loop: close, drain, send, poll, complete; builds Produce requests
 - `drainer`: selects the batches of the next request to each broker
 - `partition_state`: the order, sequences, epochs and gaps of each partition
-- `error_policy`: the retry rule: the next step for each error code
+- `error_policy`: the next step for each error code
 - `response_handler`: carries out the decisions of `error_policy`
 - `batch_completion`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
 - `batch_failure`: the errors that failed batches raise, with hints

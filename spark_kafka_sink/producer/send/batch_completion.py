@@ -3,13 +3,13 @@
 The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
 and then the error reports the delivery status of every record.
 
-A batch expires wherever it waits. Its delivery.timeout.ms begins when it is created. Until the
-batch is first sent, the timeout restarts whenever a broker that the batch waits for acknowledges
-another batch, and at the end of each throttle pause of such a broker (KIP-219): the buffer may hold
-more than a slow or throttled broker accepts within delivery.timeout.ms. No caller waits for a
-single record of a task, and a broker that accepts nothing is still detected after
-delivery.timeout.ms. Once the batch was sent, only throttle pauses restart the timeout, and no pause
-after a broker has refused it or a response was lost, because a quota may throttle every other
+A batch can expire in any queue. Its delivery.timeout.ms begins when it is created. Until the batch
+is first sent, the timeout restarts whenever a broker that the batch waits for acknowledges another
+batch, and at the end of each throttle pause of such a broker (KIP-219): the buffer may hold more
+than a slow or throttled broker accepts within delivery.timeout.ms. No caller waits for a single
+record of a task, and a broker that accepts nothing is still detected after delivery.timeout.ms.
+After the batch is first sent, only throttle pauses restart the timeout, and not even they once a
+broker has refused the batch or a response was lost, because a quota may throttle every other
 request (see `DeliveryTimeout.paused`). A batch in flight may be in the log, so its records are
 POSSIBLY_PERSISTED.
 
@@ -62,7 +62,7 @@ class DeliveryTimeout:
         self._progress: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
         self._pauses: dict[int, Pause] = {}
-        """Each broker's latest pause that counts, see `paused`."""
+        """Each broker's latest pause that counts; see `paused`."""
 
     def progressed(self, node_id: int) -> None:
         """Record that a broker accepts batches."""
@@ -94,7 +94,7 @@ class DeliveryTimeout:
         return max(times)
 
     def _paused_until(self, node_id: int) -> float:
-        """Return the end of the last pause that counts; 0 if there was none.
+        """Return the end of the last pause that counts; 0 without such a pause.
 
         A pause from an earlier session of the client counts until the next one.
         """
@@ -102,7 +102,7 @@ class DeliveryTimeout:
         return self._client.network.throttled_until(node_id) if pause is None else pause.until
 
     def _leaders(self, batch: ProducerBatch) -> Collection[int]:
-        """Return the brokers that a batch waits for; all of the topic's if it is unassigned."""
+        """Return the brokers that a batch waits for; all of the topic's leaders if unassigned."""
         topic = self._client.metadata.cluster.topics.get(batch.partition.topic)
         if topic is None:
             return ()
@@ -112,7 +112,7 @@ class DeliveryTimeout:
 
 
 class BatchCompletion:
-    """Completes batches: updates the report, the events and the accumulator, which frees them."""
+    """Completes batches: updates the report and the events, and frees their memory."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class BatchCompletion:
         timeout: DeliveryTimeout,
     ) -> None:
         self.failure: KafkaProdError | None = None
-        """The first permanent failure; `finish_failure` fills in its delivery statuses."""
+        """The first permanent failure; `finish_failure` adds the delivery statuses."""
         self._session = session
         self._accumulator = accumulator
         self._partitions = partitions
@@ -173,7 +173,8 @@ class BatchCompletion:
 
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; it must already be removed from all queues."""
-        self._accumulator.state.mark_failed()  # first: flush may wait for this batch
+        # Store the error first: flush may be waiting for this batch.
+        self._accumulator.state.mark_failed()
         self._report.failed(*batch.partition, batch.records, status, error)
         self._events.failed(batch, status, error)
         self._accumulator.complete(batch)
@@ -205,7 +206,7 @@ class BatchCompletion:
             self._transactions.fail()
 
     def renumber(self, state: PartitionState) -> None:
-        """Give a partition new sequences; fail the batches that cannot get any."""
+        """Assign new sequences to a partition; fail the batches that cannot get new ones."""
         producer, session = self._session.producer_state, self._session
         renumbering = state.renumber(producer)
         if renumbering.torn:
@@ -294,10 +295,10 @@ def finished_batch(
 
 
 def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:
-    """Return the broker's append time of the batch, if the response has one.
+    """Return the time at which the broker appended the batch, if the response contains it.
 
-    For a duplicate batch, a broker returns the timestamp in the log, which is the producer's own if
-    the topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
+    For a duplicate batch, a broker returns the timestamp in the log, which the producer set if the
+    topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
     """
     repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
     return None if repeated else response.append_time

@@ -144,7 +144,7 @@ def rewound_error(partition: TopicPartition, last: int, offset: int) -> Delivery
     """Return the error for a batch appended below an offset acknowledged before it."""
     return DeliveryError(
         f"the partition has lost acknowledged records during the write: a batch was appended at "
-        f"offset {offset}, after one at offset {last}",
+        f"offset {offset}, after a batch at offset {last}",
         topic=partition.topic,
         partition=partition.partition,
         hint="the topic was deleted and recreated, or an unclean leader election lost records: run "
@@ -159,8 +159,8 @@ def order_error(partition: TopicPartition) -> DeliveryError:
         topic=partition.topic,
         partition=partition.partition,
         error=error_name(ErrorCode.out_of_order_sequence_number),
-        hint="run the write again; brokers forget a producer that is idle, or whose records have "
-        "timestamps older, than producer.id.expiration.ms",
+        hint="run the write again; brokers forget a producer that is idle for "
+        "producer.id.expiration.ms, or whose records have older timestamps",
     )
 
 
@@ -177,7 +177,7 @@ def gap_error(partition: TopicPartition) -> DeliveryError:
 
 
 def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
-    """Return the error for a batch of a removed partition; `remaining` partitions are left."""
+    """Return the error for a batch of a removed partition; the topic has `remaining` partitions."""
     return DeliveryError(
         f"the topic was deleted and recreated during the write and now has partitions 0 to "
         f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",

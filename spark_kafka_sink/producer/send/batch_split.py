@@ -1,8 +1,8 @@
 """Refused records: split batches, dead letters and retries (KIP-467).
 
-A batch is taken apart if a broker finds it too large or refuses some of its records. The pieces of
-a split keep the batch's sequences: together they number the same records, so batches sent after it
-stay valid. Refused records become dead letters; the other records are sent again.
+A batch is divided if a broker finds it too large or refuses some of its records. The pieces of a
+split batch keep its sequences: they contain the same records, so batches sent later stay valid.
+Refused records become dead letters; the other records are sent again.
 
 Refusals are rare, so records may be processed one by one here. Source: ``ProducerBatch.split``,
 KIP-467.
@@ -50,8 +50,8 @@ HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])
 def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
     """Return batches of at most `size` bytes before compression, headers included.
 
-    A larger record gets a batch of its own; a batch of one record cannot be split. The result has
-    at least two batches if `size` is at most `half` of the whole.
+    A larger record gets its own batch; a batch of one record cannot be split. The result has at
+    least two batches if `size` is at most half of the batch (see `half`).
     """
     codec, sequence = batch.codec, batch.sequence
     whole = b"".join(bytes(part) for part in batch.encode())
@@ -89,12 +89,12 @@ def _part(
 
 
 def records_of(batch: ProducerBatch) -> list[Record]:
-    """Return the records of a batch, one object each."""
+    """Return the records of a batch as objects."""
     return list(decoder.read_records(b"".join(bytes(part) for part in batch.encode())))
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
-    """Compress a piece like its batch, unless that makes it larger."""
+    """Compress a piece with the codec of its batch, unless that makes it larger."""
     if not codec:
         return
     payload = compress(codec, bytes(piece.parts[0]), level)
@@ -104,7 +104,7 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
 
 
 def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-    """Return an uncompressed batch without sequence for some of a batch's records."""
+    """Return an uncompressed batch without a sequence that contains these records of `batch`."""
     return closed_batch(batch.partition, batch.created, columns_of(records))
 
 
@@ -122,7 +122,7 @@ def closed_batch(partition: TopicPartition, created: float, columns: Columns) ->
 
 
 def columns_of(records: list[Record]) -> Columns:
-    """Return records as columns."""
+    """Convert records to columns."""
     return Columns(
         value=pa.array([record.value for record in records], pa.binary()),
         key=pa.array([record.key for record in records], pa.binary()),
@@ -142,7 +142,7 @@ def _headers(record: Record) -> list[dict[str, bytes | None]]:
 
 
 class Fault(Enum):
-    """The cause of a refusal: some records, the topic, or something else."""
+    """The cause of a refused batch: some records, the topic, or something else."""
 
     RECORDS = auto()
     """Some records are at fault; the partition and the broker work."""
@@ -152,14 +152,14 @@ class Fault(Enum):
 
     @classmethod
     def of(cls, response: PartitionResponse) -> Fault:
-        """Return the cause of a batch's refusal."""
+        """Return why a batch was refused."""
         if response.record_errors or response.code in error_codes.INVALID_RECORDS:
             return cls.RECORDS
         return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
 
 
 class Remedy(Enum):
-    """How to continue after a refused batch."""
+    """The next step after a refused batch."""
 
     NONE = auto()
     """No remedy: the task fails."""
@@ -170,9 +170,9 @@ class Remedy(Enum):
 
 
 class RecordErrorHandler:
-    """Decides whether refused records can be set aside, and takes their batch apart.
+    """Decides whether refused records can be set aside, and divides their batch.
 
-    Sender thread only; it counts in `BadRows`, which has its own lock.
+    Sender thread only; it counts the records in `BadRows`, which has its own lock.
     """
 
     def __init__(self, context: SessionContext) -> None:
@@ -183,9 +183,9 @@ class RecordErrorHandler:
     def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy | ProducerBatch:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
-        If a dead letter is itself refused because of its size or timestamp, return the batch to
-        send instead; for other reasons, there is no remedy. An ambiguous batch has no remedy
-        either, because its records may have been appended before they were refused.
+        If a dead letter is refused because of its size or timestamp, return the batch to send
+        instead; dead letters refused for other reasons have no remedy. An ambiguous batch has no
+        remedy either, because its records may have been appended before they were refused.
         """
         letters, fault = self._context.dead_letters, Fault.of(response)
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
@@ -201,7 +201,7 @@ class RecordErrorHandler:
     ) -> tuple[list[ProducerBatch], list[Record]]:
         """Return the rest of the batch and the refused records.
 
-        The rest is an empty list, or one batch without sequence.
+        The rest is an empty list, or one batch without a sequence.
         """
         records = records_of(batch)
         bad = _refused_indexes(batch, response) or set(range(len(records)))
@@ -258,7 +258,7 @@ class RecordErrorHandler:
         return None if record is None else self._replacement(batch, [record])
 
     def _restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
-        """Return dead letters with the current time if theirs was refused; None if done before."""
+        """Return dead letters with the current time if theirs was refused; None the second time."""
         if batch.restamped:
             return None
         records = records_of(batch)
@@ -271,7 +271,7 @@ class RecordErrorHandler:
         return piece
 
     def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-        """Return a batch with the same number of records, and with the sequences of this one."""
+        """Return a batch with the sequences of `batch`, which has the same number of records."""
         piece = piece_of(batch, records)
         piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
         piece.number(batch.producer_id, batch.epoch, batch.sequence)
@@ -284,7 +284,7 @@ class RecordErrorHandler:
         return [replace(record, timestamp=now) for record in records]
 
     def _with_hint(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
-        """Return the response, with a hint in its message if an ACL is missing."""
+        """Return the response; if an ACL is missing, add a hint to its message."""
         if response.code not in error_codes.AUTHORIZATION_FAILED:
             return response
         hint = self._context.acls.hint(response.code, batch.partition.topic)

@@ -1,9 +1,9 @@
 """Select the batches of the next request to each broker, and assign partitions to unassigned ones.
 
-A batch without a key gets its partition here, when it can be sent at once. So a stalled partition
-or broker delays such batches only if they are already in flight to it. Other findings, such as
-stale metadata or a due epoch bump, are returned to the sender, which acts on them. Sender thread
-only.
+A batch of rows without a key gets its partition here, when it can be sent at once. This way, a
+stalled partition or broker delays such batches only if they are already in flight to it. Other
+findings, such as stale metadata or a due epoch bump, are returned to the sender, which acts on
+them. Sender thread only.
 
 Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
-"""Bytes allowed for a half-open broker: the first batch may have any size and uses them up."""
+"""Bytes allowed for a half-open broker: the first batch may have any size and uses up the limit."""
 
 _SLOW = 0.1
 """Fraction of request.timeout.ms without a response after which requests become smaller."""
@@ -43,7 +43,7 @@ class Drained:
 
     - `room`: bytes that each broker's request may still take; 0 if it cannot be sent now.
     - `unready`: brokers that batches wait for and that must be connected first.
-    - `unavailable`: brokers that have not answered for so long that no unassigned batch goes there.
+    - `unavailable`: brokers that have not answered for so long that they get no unassigned batches.
     - `more`: more batches may be sent in later requests.
     - `stale`: a partition has no leader.
     - `to_renumber`: partitions that send nothing until they have new sequences.
@@ -62,7 +62,7 @@ class Drained:
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
-        """Return True if a batch may join: one per partition, and the first may have any size."""
+        """Return True if the request has room; one batch per partition, the first of any size."""
         return topic_partition not in self._taken and self._has_room(leader, size)
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
@@ -82,7 +82,7 @@ class Drained:
         return {partition for name, partition in self._taken if name == topic}
 
     def add(self, state: PartitionState, batch: ProducerBatch, leader: int) -> None:
-        """Add a batch to the request to its leader."""
+        """Add a batch to the request to `leader`."""
         self.room[leader] -= batch.size
         self.requests.setdefault(leader, []).append(DrainedBatch(state, batch))
         self._taken.add(state.partition)
@@ -150,7 +150,7 @@ class Drainer:
         """Return the maximum bytes of a request to this ready broker now, possibly 0."""
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
-            return 0  # request.timeout.ms begins at once, so no request may wait for the socket
+            return 0  # request.timeout.ms begins at once, so no request may wait for the socket.
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         if self._breakers.is_probing(node_id, now):
@@ -203,7 +203,7 @@ class Drainer:
         return self._accumulator.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, drained: Drained) -> bool:
-        """Return True if the session may send to the partition; else record why in `drained`."""
+        """Return True if the session may send to the partition; if not, store why in `drained`."""
         if state.can_renumber:
             drained.to_renumber[state.partition] = state
             return False
@@ -255,7 +255,7 @@ class Drainer:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.head(unassigned)
             if head is None:
-                # Rows with a partition may have waited for the batch drained last.
+                # Rows with a partition may have waited for the last drained batch.
                 return self._accumulator.needs_partition(unassigned.topic)
             if drained.is_full(brokers, head.size):
                 break
@@ -304,7 +304,7 @@ class Drainer:
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, drained: Drained
     ) -> None:
-        """Drain a batch as one of this partition, if the partition can take it now."""
+        """Assign a batch to this partition and drain it, if the partition can take it now."""
         topic_partition = TopicPartition(batch.partition.topic, partition)
         if not drained.fits(topic_partition, leader, batch.size):
             return
@@ -330,7 +330,7 @@ class Drainer:
 
 
 def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
-    """Return the leaders of the queues' partitions; for unassigned queues, all of the topic's."""
+    """Return the leaders of the queues' partitions; an unassigned queue has all of its topic's."""
     leaders: set[int] = set()
     for (_, partition), led in waiting:
         if partition == UNASSIGNED:

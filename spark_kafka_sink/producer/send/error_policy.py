@@ -1,4 +1,4 @@
-"""The retry rule: one pure decision on the next step after the response to a batch.
+"""Decide on the next step after the response to a batch; a pure function.
 
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
     MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
@@ -47,13 +47,13 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The inputs of the decision besides the error code.
+    """The inputs of the decision other than the error code.
 
     - `idempotent`: the producer is idempotent.
     - `head`: no earlier batch of the partition is incomplete or has left a gap.
     - `records`: number of records in the batch.
-    - `ambiguous`: an earlier attempt got no clear response, so the log may contain the batch. It
-      may be retried only with its original sequences, by which a broker detects duplicates.
+    - `ambiguous`: an earlier attempt got no conclusive response, so the log may contain the batch.
+      It may be retried only with its original sequences, by which a broker detects duplicates.
     - `expired`: delivery.timeout.ms has passed.
     - `attempts_left`: `retries` is not used up.
     - `gapless`: enable.gapless.guarantee, which stops the producer after a permanently failed
@@ -96,7 +96,7 @@ def decide(code: int, facts: Facts) -> Decision:
 
 
 def _too_large(code: int, facts: Facts) -> Decision:
-    """Split the batch, which does not count as a retry; a single record cannot be split.
+    """Decide to split the batch, which does not count as a retry; a single record fails.
 
     The log may contain an ambiguous batch. Its parts keep its sequences: a broker that has appended
     the whole batch refuses the first part as out of order, so nothing is duplicated.
@@ -124,7 +124,7 @@ def _retriable(code: int, facts: Facts) -> Action | None:
 
 
 def is_unclear(code: int) -> bool:
-    """Return True if the records may be in the log although no success was reported."""
+    """Return True if the records may be in the log although the broker reported no success."""
     return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
 
 

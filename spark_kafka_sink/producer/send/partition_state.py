@@ -3,8 +3,8 @@
 Rules that keep sequences gapless and records in order:
 
 - A batch that must be retried waits until no batch of its partition is in flight.
-- Retries precede new batches, lowest sequence first, each alone: brokers remember a producer's last
-  five batches, and reject an older one as out of order.
+- Retries precede new batches. They are sent one at a time, lowest sequence first: brokers remember
+  a producer's last five batches, and reject older ones as out of order.
 - After a leader change, a partition waits until its old leader has answered.
 - A partition's first batch is sent alone: in each session, after a pause, and to each new leader. A
   broker that does not know the producer accepts any sequence, so it could refuse the first batch
@@ -47,14 +47,14 @@ _REMEMBERED_S = 1.0
 
 
 class Gap(NamedTuple):
-    """The place of a refused batch in the order, and its first sequence, which is now unused."""
+    """The position of a refused batch in the order, and its first sequence, which is now unused."""
 
     order: tuple[int, ...]
     sequence: int
 
 
 class NextSequence(NamedTuple):
-    """The producer id and epoch that a partition uses, and the sequence of its next record."""
+    """A partition's producer id and epoch, and the sequence of its next record."""
 
     producer_id: int
     epoch: int
@@ -92,7 +92,8 @@ class PartitionState:
         self._passed_gap = False
         """True if a broker has appended a batch after the gap."""
         self._known_by = NO_LEADER
-        """The leader that last acknowledged a batch of this epoch; `_known_at` is the time."""
+        """The leader that last acknowledged a batch of this epoch; `_known_at` is the time of that.
+        """
         self._known_at = 0.0
         self._last: tuple[tuple[int, ...], int] = ((), -1)
         """Order and base offset of the last acknowledged batch, in batch order."""
@@ -178,7 +179,7 @@ class PartitionState:
     # The methods below record what happened to a batch.
 
     def sent(self, batch: ProducerBatch, leader: int) -> None:
-        """Add a batch that is sent now to the batches in flight."""
+        """Record that a batch is sent now, which makes it a batch in flight."""
         if self._retry_queue and self._retry_queue[0] is batch:
             self._retry_queue.pop(0)
         else:
@@ -204,7 +205,7 @@ class PartitionState:
     def acknowledged(self, batch: ProducerBatch, offset: int, now: float) -> DeliveryError | None:
         """Remove a batch that a broker has appended at `offset` (-1: unknown), now or earlier.
 
-        Return an error if the log is not in the order of the batches, or has lost some.
+        Return an error if the log is not in the order of the batches, or has lost records.
         """
         self.remove(batch)
         if self._gap is not None and batch.order > self._gap.order:
@@ -226,20 +227,20 @@ class PartitionState:
     def _clear_doubt(self, piece: ProducerBatch) -> None:
         """Clear `ambiguous` of a split batch's unsent pieces after the broker accepted a piece.
 
-        The broker has never appended the whole batch; otherwise it would have refused the piece.
+        The broker cannot have appended the whole batch; otherwise it would have refused the piece.
         """
         for each in self._retry_queue:
             if each.order[0] == piece.order[0] and not each.attempts:
                 each.ambiguous = False
 
     def retry(self, batch: ProducerBatch, at: float, *, in_new_epoch: bool = False) -> None:
-        """Queue a batch in flight for a retry, not before `at`."""
+        """Queue a batch in flight for a retry at `at` or later."""
         self.replace(batch, [batch])
         self._retry_at = max(self._retry_at, at)
         self._must_renumber |= in_new_epoch
 
     def replace(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
-        """Queue these pieces, if any, for a retry instead of a batch in flight."""
+        """Remove a batch in flight, and queue these pieces for a retry instead."""
         self._in_flight.remove(batch)
         if pieces:
             position = sum(each.order < pieces[0].order for each in self._retry_queue)
@@ -254,14 +255,14 @@ class PartitionState:
         self._gap = gap if self._gap is None else min(self._gap, gap)
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return unwanted batches that wait to be retried."""
+        """Remove and return the retries for which `unwanted` is true."""
         taken = [batch for batch in self._retry_queue if unwanted(batch)]
         if taken:
             self._retry_queue = [batch for batch in self._retry_queue if batch not in taken]
         return taken
 
     def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return unwanted batches in flight, which the log may contain."""
+        """Remove and return batches in flight if `unwanted` is true; the log may contain them."""
         taken = [batch for batch in self._in_flight if unwanted(batch)]
         for batch in taken:
             batch.ambiguous = True
@@ -316,18 +317,18 @@ class PartitionStates:
         return self._states.get(partition)
 
     def of(self, partition: TopicPartition) -> PartitionState:
-        """Return the state of a partition, creating it if necessary."""
+        """Return the state of a partition; create it if necessary."""
         state = self._states.get(partition)
         if state is None:
             state = self._states[partition] = PartitionState(partition)
         return state
 
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return unwanted batches that wait to be retried, from all partitions."""
+        """Remove and return the retries of all partitions for which `unwanted` is true."""
         return [batch for state in self for batch in state.take_retries(unwanted)]
 
     def take_in_flight(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return unwanted batches in flight, from all partitions."""
+        """Remove and return all partitions' batches in flight for which `unwanted` is true."""
         return [batch for state in self for batch in state.take_in_flight(unwanted)]
 
     def wait(self, now: float) -> float:

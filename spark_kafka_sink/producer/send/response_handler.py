@@ -53,10 +53,11 @@ _OUTCOMES = {
     Action.FATAL: BatchOutcome.FAILED,
 }
 _COMPLETED = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
-"""The decision for successful batches, which needs no call of `decide`."""
+"""The decision for successful batches, without a call of `decide`."""
 _CLIENT_THROTTLES = 6
-"""Produce version from which the client must pause; before, the broker delays its response
-(KIP-219)."""
+"""First Produce version at which the client must pause itself; for older versions, the broker
+delays its response (KIP-219).
+"""
 
 
 class ResponseHandler:
@@ -97,7 +98,7 @@ class ResponseHandler:
             self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
         for state, batch in drained:
-            if state.contains(batch):  # otherwise it has expired
+            if state.contains(batch):  # otherwise the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
                 key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
                 partition_response = partition_responses.get(
@@ -243,15 +244,15 @@ class ResponseHandler:
             self._client.network.throttle(node_id, seconds, now)
             self._accumulator.state.throttled(pause_ms)
 
-    # The methods below handle topics that are refused while batches wait to be sent to them.
+    # The methods below handle topics that are refused while batches wait for them.
 
     def refuse_waiting(
         self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
     ) -> None:
         """Treat batches of topics that the metadata refuses as if their leaders had refused them.
 
-        Batches in flight wait for their responses, and batches being compressed for the next
-        metadata. `error` creates the error of a topic if something else refused it.
+        Batches in flight wait for their responses; batches being compressed wait for the next
+        metadata. `error` creates the error of a topic that was refused for another reason.
         """
         error = error or self._session.acls.refused_topic
 
@@ -283,7 +284,7 @@ class ResponseHandler:
         response: PartitionResponse,
         decision: Decision,
     ) -> None:
-        """Set refused records aside if errors are tolerated; else fail the batch."""
+        """Set refused records aside if errors are tolerated; otherwise fail the batch."""
         remedy: Remedy | ProducerBatch = Remedy.NONE
         if decision.action is not Action.FATAL:
             remedy = self._record_errors.remedy(batch, response)
@@ -316,7 +317,7 @@ class ResponseHandler:
     ) -> None:
         """Turn the refused records into dead letters, and retry the others.
 
-        The batch's sequences are not all used, so later batches need new ones.
+        Some of the batch's sequences stay unused, so later batches need new ones.
         """
         rest, refused = self._record_errors.divide(batch, response)
         state.replace(batch, rest)

@@ -1,7 +1,7 @@
 """The sender: drains batches into Produce requests and acts on the responses.
 
-Each iteration closes, drains, sends, polls and completes; only the poll blocks. It runs in the
-client's thread, or in a test that advances the clock.
+Each iteration closes, drains, sends, polls and completes; only the poll blocks. The sender runs in
+the client's thread, or in a test that advances the clock.
 
 Source: Kafka's ``Sender.runOnce``; "Producer throughput improvement".
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
-"""Maximum wait of a poll in seconds, which is also the maximum delay of an expiry."""
+"""Maximum duration of a poll in seconds, which also bounds the delay of an expiry."""
 _FAILED_WAIT = 0.02
 """Poll wait in seconds while a failed session waits for its in-flight batches."""
 
@@ -116,10 +116,10 @@ class Sender:
         return self._report.meters.brokers
 
     def backlog(self, node_id: int, now: float) -> str:
-        """Describe the batches that wait for a broker: count, duration, deadline; "" if none do.
+        """Describe the batches that wait for a broker: count, duration, deadline; "" without any.
 
-        Batches whose topic is still unknown wait for any bootstrap server (negative node id).
-        Computed on each call; calls are rare.
+        Batches whose topic is still unknown wait for any bootstrap server (negative node id). The
+        text is computed on each call; calls are rare.
         """
         cluster, config = self._metadata.cluster, self._config
         timeout = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
@@ -224,7 +224,7 @@ class Sender:
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
-        """Send the request, then update the metrics; overridden by a dry run."""
+        """Send the request and update the metrics; a dry run overrides this method."""
         correlation = self._network.send(node_id, request, now)
         if correlation:
             self._measure_request(node_id, drained)
@@ -233,7 +233,7 @@ class Sender:
             self._events.sent(batch, node_id, correlation)
 
     def _measure_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
-        """Record the size of a request, and count it if it contains a retried batch."""
+        """Record the size of a request, and count the request if it contains a retried batch."""
         self._report.meters.request(sum(batch.records for _, batch in drained))
         if any(batch.attempts > 1 for _, batch in drained):
             self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
@@ -293,7 +293,8 @@ class Sender:
         self, completion: Completion, requester: ProducerIdRequester, now: float
     ) -> None:
         try:
-            # Includes requests of an earlier session, which may have passed on its producer state.
+            # This includes requests of an earlier session, which may have passed on its producer
+            # state.
             requester.handle_response(completion, now)
             self._events.producer_id_received(requester.producer_state)
         except DeliveryError as error:
@@ -316,7 +317,7 @@ class Sender:
         self, completion: Completion, transactions: TransactionManager, now: float
     ) -> None:
         if transactions is not self._transactions:
-            return  # the request of an earlier task, whose session has ended
+            return  # the request belongs to an earlier task, whose session has ended
         try:
             transactions.handle_response(completion, now)
         except DeliveryError as error:
@@ -418,7 +419,8 @@ def produce_request(
 ) -> Request:
     """Return one request with one batch per partition; its context is the drained batches.
 
-    In a transaction, the batches are marked transactional and the request contains its id.
+    In a transaction, the batches are marked transactional and the request contains the
+    transactional id.
 
     Raises:
         ProtocolError: the broker does not support these batches, or this client.

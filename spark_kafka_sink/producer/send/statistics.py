@@ -1,4 +1,4 @@
-"""Statistics of a session in librdkafka's structure: lines of JSON, to the log or to files.
+"""Statistics of a session in librdkafka's structure, as lines of JSON in the log or in files.
 
 Counters run from the session's start; the windows (`int_latency`, `rtt`, `batchsize` ...) cover the
 time since the previous line. `metrics` contains the same values under the Java producer's names.
@@ -45,9 +45,9 @@ _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 PART_BYTES = 4 << 20
-"""Bytes of lines after which a file is written and a new one begins."""
+"""Buffered bytes at which a file is written and the next one begins."""
 _MOST_PARTS = 2
-"""Maximum number of files waiting to be written; lines are dropped while they wait."""
+"""Maximum number of files waiting to be written; at the maximum, new lines are dropped."""
 _STATES = {
     State.DISCONNECTED: "DOWN",
     State.LOADING_STORES: "TRY_CONNECT",
@@ -78,7 +78,7 @@ _TRANSACTION_STATES = {
 
 
 class StatisticsFiles:
-    """Writes the lines to files `<path>-0.jsonl`, `<path>-1.jsonl` ..., on a thread of its own.
+    """Writes the lines to files `<path>-0.jsonl`, `<path>-1.jsonl` ..., in its own thread.
 
     If a file cannot be written, its lines are dropped with a warning. Waiting lines take up to
     three times `PART_BYTES`.
@@ -96,7 +96,7 @@ class StatisticsFiles:
         self._pending: list[Future[None]] = []
 
     def write(self, line: str) -> None:
-        """Buffer a line, and start writing a file if there are enough lines."""
+        """Buffer a line; start writing a file once enough lines are buffered."""
         self._lines.append(line)
         self._size += len(line)
         if self._size >= PART_BYTES:
@@ -135,9 +135,8 @@ class Statistics:
     """Statistics of one session's sender, its queues and its connections.
 
     Sender thread only, except that the writer thread writes the last line after the sender's last
-    iteration, when the connections already count for other sessions. That line shows the client's
-    connections, which outlive the session, at that moment, and the cluster as of the sender's last
-    iteration.
+    iteration. That line shows the cluster as of that iteration, and the current state of the
+    client's connections, which outlive the session and may already serve another one.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class Statistics:
         """The state by librdkafka's name, and the time at which it began."""
 
     def maybe_emit(self, now: float) -> None:
-        """Write a line if statistics are enabled and one is due."""
+        """Write a line if statistics are enabled and a line is due."""
         if not self._is_enabled:
             return
         self._cluster = self._client.metadata.cluster
@@ -378,7 +377,7 @@ def window(values: Histogram) -> dict[str, int]:
 
 
 def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
-    """Return a state and its start time; `before` if the state has not changed."""
+    """Return a state and its start time; return `before` if the state has not changed."""
     return before if before[0] == state else (state, now)
 
 
@@ -449,6 +448,6 @@ def _records(batches: Iterable[ProducerBatch]) -> int:
 
 
 def _produced(requests: Iterable[InFlightRequest]) -> int:
-    """Return the number of records in the Produce requests among these."""
+    """Return the number of records in the Produce requests among `requests`."""
     produce = (each.request for each in requests if each.request.api is ApiKey.PRODUCE)
     return sum(batch.records for request in produce for _, batch in request.context)

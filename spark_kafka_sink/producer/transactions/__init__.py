@@ -7,6 +7,6 @@ In reading order:
 
 - `state`: the settings, the states and their transitions, the transaction timeout, and the errors
 - `manager`: drives the transaction from the sender's loop
-- `coordinator`: finds the coordinator, builds requests to it, and decides on its error codes
+- `coordinator`: finds the coordinator, builds requests to it, and decides how to handle its errors
 - `partitions`: tracks partitions to add to the transaction (transactions V1)
 """

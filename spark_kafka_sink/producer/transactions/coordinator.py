@@ -1,4 +1,4 @@
-"""Find the transaction coordinator, build requests to it, and decide on its error codes.
+"""Find the transaction coordinator, build requests to it, and decide how to handle its errors.
 
 The next step after a coordinator's response (`decide`):
 
@@ -58,7 +58,7 @@ class CoordinatorAction(Enum):
     DENIED = auto()
     """This client may not write to the partition's topic."""
     ABORT = auto()
-    """The transaction must be aborted, which the coordinator does."""
+    """The coordinator aborts the transaction; the session fails."""
     FAIL = auto()
     """The coordinator refuses this producer."""
 
@@ -139,7 +139,7 @@ class CoordinatorLookup:
         return None
 
     def forget(self, now: float) -> None:
-        """Discard the coordinator, which may have changed; look it up again after a backoff."""
+        """Discard the coordinator, which may have changed; repeat the lookup after a backoff."""
         self._node = None
         self._retry.record_failure(now)
 
@@ -164,7 +164,7 @@ class CoordinatorLookup:
         self._attempts = self._network.attempts(self._node)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `ready_node` has something to do.
+        """Return the seconds until `ready_node` must be called again.
 
         New connections and responses are not included, because they end a poll anyway.
         """
@@ -254,7 +254,7 @@ def describe(connection: Connection, transactional_id: str, context: object) -> 
 
 
 def described_code(response: Any | None) -> int:
-    """Return the error code for the id of a `describe`; `disconnected` without a response."""
+    """Return the error code in the response to `describe`; `disconnected` without a response."""
     return error_code(None if response is None else response.transaction_states[0])
 
 

@@ -75,7 +75,8 @@ class TransactionManager:
         # Set by the sender thread; any thread may wait for it.
         self.over = Event()
         """Set when no more requests follow: the transaction has ended, or this client cannot end
-        it."""
+        it.
+        """
 
         # Changed by the sender thread; the writer reads them after a flush.
         self.state = TransactionState.UNINITIALIZED
@@ -88,7 +89,7 @@ class TransactionManager:
 
         # Sender thread only.
         self.denied: set[str] = set()
-        """Topics that the coordinator denied and that the sender has not handled yet."""
+        """Topics to which the coordinator denied access and that the sender has not handled yet."""
         self._coordinator = coordinator.CoordinatorLookup(client, settings.first_id, acls)
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
@@ -149,7 +150,7 @@ class TransactionManager:
 
     @property
     def partitions(self) -> TransactionPartitions | None:
-        """The partitions to add before sending to them; None if the brokers add them."""
+        """The partitions to add before sending batches to them; None if the brokers add them."""
         if self._opened is None or not self._opened.version.needs_add_partitions:
             return None
         return self._partitions
@@ -159,7 +160,7 @@ class TransactionManager:
         self._partitions.want(partitions)
 
     def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
-        """Record that a request with batches of these partitions is sent now."""
+        """Record that a request with batches of these partitions is being sent."""
         self._begin(now)
         self._partitions.used(partitions)
 
@@ -168,7 +169,7 @@ class TransactionManager:
         self._has_records = True
 
     def fail(self) -> None:
-        """Fail the transaction, which must no longer be committed."""
+        """Mark the transaction as failed; it must not be committed."""
         if self.state not in FAILED:
             self._transition_to(TransactionState.ABORTABLE_ERROR)
 
@@ -216,7 +217,7 @@ class TransactionManager:
             self._handle_added(completion, now)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `maybe_send` has something to do."""
+        """Return the seconds until `maybe_send` must be called again."""
         waits_for_coordinator = self.state in {
             TransactionState.UNINITIALIZED,
             TransactionState.ABORTING,
@@ -237,7 +238,7 @@ class TransactionManager:
 
     @property
     def _checks_flag(self) -> bool:
-        """True if the producer id may be used only after the abort flag was checked."""
+        """True if the abort flag must be checked before the producer id is used."""
         return self._unchecked_flag is not None and self.state is TransactionState.INITIALIZING
 
     def _next_request(self, connection: Connection, now: float) -> Request:
@@ -261,7 +262,7 @@ class TransactionManager:
             )
         if self.version.bumps_epoch:
             return coordinator.abort(connection, self._opened, self)
-        # A new epoch also aborts it, and fences batches that are still in flight.
+        # A new epoch also aborts the transaction, and fences batches that are still in flight.
         return coordinator.init_producer_id(connection, self.settings, self)
 
     def _begin(self, now: float) -> None:
@@ -307,9 +308,9 @@ class TransactionManager:
     def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write.
 
-        The driver first creates the flag and then fences the producer ids that it finds. An id that
-        was granted earlier is fenced by the driver; for an id that was granted later, this check
-        finds the flag.
+        The driver first creates the flag and then fences the producer ids that it finds. The driver
+        fences ids that were granted before; for ids that were granted later, this check finds the
+        flag.
         """
         code = coordinator.described_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
@@ -329,7 +330,7 @@ class TransactionManager:
             self._transition_to(TransactionState.READY)
 
     def _resolve_producer(self, completion: Completion, response: Any) -> OpenTransaction:
-        """Return the producer to write with: the granted one, or that of the joined transaction."""
+        """Return the producer to write with: the granted one, or the joined transaction's."""
         joined = self.settings.joined
         if joined is None:
             connection = self._client.network.broker(completion.node.node_id).connection
@@ -372,7 +373,8 @@ class TransactionManager:
 
     def _handle_aborted(self, completion: Completion, now: float) -> None:
         code = coordinator.error_code(completion.response)
-        # The first response to a request for a new epoch: the old transaction is being aborted.
+        # This is the first response to a request for a new epoch: the old transaction is being
+        # aborted.
         is_aborting = (
             completion.request.api is ApiKey.INIT_PRODUCER_ID
             and code == ErrorCode.concurrent_transactions
@@ -409,12 +411,12 @@ class TransactionManager:
     # The methods below end the transaction.
 
     def _maybe_begin_abort(self) -> None:
-        """Begin to abort a failed transaction; if it never began, nothing has to be aborted."""
+        """Begin to abort a failed transaction, unless it never began."""
         if self.state is not TransactionState.ABORTABLE_ERROR:
             return
         joined = self.settings.joined
         if joined is not None and self.has_claimed:
-            # No later attempt may replace this one, so the whole batch cannot be committed.
+            # No later attempt may replace this attempt, so the whole batch cannot be committed.
             self._coordinate(joined)
         elif not self.begun:
             self._transition_to(TransactionState.ABORTED)

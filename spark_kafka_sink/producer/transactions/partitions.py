@@ -57,7 +57,7 @@ class TransactionPartitions:
         return sorted(numbers, key=lambda number: number not in unused)
 
     def want(self, partitions: Iterable[TopicPartition]) -> None:
-        """Request the addition of these partitions, unless it is done or in progress."""
+        """Request the addition of these partitions, unless they are added or being added."""
         for partition in partitions:
             self._states.setdefault(partition, AddState.NEW)
 
@@ -115,7 +115,7 @@ class UnassignedBatches:
 
     @property
     def done(self) -> bool:
-        """True if every batch is drained, or a partition is being added for it."""
+        """True if every batch is drained or has a partition that is being added."""
         return self._free <= 0
 
     def order(self, drawn: Iterable[int]) -> list[int]:

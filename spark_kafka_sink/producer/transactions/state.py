@@ -1,8 +1,8 @@
 """Settings, states, timeout and errors of a session's transaction.
 
 The producer checks transaction.timeout.ms from its first request that may begin the transaction.
-The coordinator counts from the first added partition, which is later, so the producer detects the
-timeout at most one round trip early.
+The coordinator's timeout starts later, with the first added partition, so the producer detects it
+at most one round trip early.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JoinedTransaction:
 
     producer: OpenTransaction
     claim_id: str
-    """A transactional id that all attempts of one task share, and no other task uses."""
+    """A transactional id that only the attempts of one task share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,15 @@ class TransactionSettings:
     joined: JoinedTransaction | None = None
     """The transaction to write to, if a driver has begun it."""
     abort_flag: str | None = None
-    """A transactional id that must not exist after InitProducerId was answered: the driver creates
-    it before it lists transactions to abort, so that none is opened afterwards."""
+    """A transactional id that must not exist after InitProducerId is answered. The driver creates
+    it before it lists the transactions to abort; this prevents new transactions after that.
+    """
     id_prefix: str | None = None
     """Common prefix of the transactional ids of all attempts, for the ACL in error messages."""
 
     @property
     def first_id(self) -> str:
-        """The transactional id of the first InitProducerId, sent before anything is written."""
+        """The transactional id of the first InitProducerId, sent before any record."""
         return self.transactional_id if self.joined is None else self.joined.claim_id
 
 
@@ -78,7 +79,9 @@ class TransactionState(Enum):
     READY = auto()
     """There is a producer id; the transaction has not begun."""
     IN_TRANSACTION = auto()
-    """A partition is being added, or records were sent: the coordinator may have begun it."""
+    """A partition is being added, or records were sent: the coordinator may have begun the
+    transaction.
+    """
     ABORTABLE_ERROR = auto()
     """The transaction must no longer be committed."""
     FATAL_ERROR = auto()
@@ -113,7 +116,7 @@ ENDED = frozenset({_STATE.FATAL_ERROR, _STATE.ABORTED})
 def next_state(before: TransactionState, after: TransactionState) -> TransactionState:
     """Return `after`; raise AssertionError if the transition is not in the table."""
     if after not in _TRANSITIONS[before]:
-        raise AssertionError(f"a transaction cannot go from {before} to {after}")
+        raise AssertionError(f"a transaction cannot change from {before} to {after}")
     return after
 
 
@@ -171,8 +174,9 @@ _SHARED_PARTITION = (
 )
 _UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
 _HINTS: Mapping[int, str] = {
-    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to no more than the "
-    "brokers' transaction.max.timeout.ms (15 minutes by default), or raise that on every broker",
+    ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to at most the brokers' "
+    "transaction.max.timeout.ms (15 minutes by default), or "
+    "raise that setting on every broker",
     ErrorCode.unsupported_version: "exactly-once needs Apache Kafka 2.1 or later, or a compatible "
     "broker",
 }
@@ -193,8 +197,8 @@ def coordinator_error(
     problem = _MESSAGES.get(code, f"the broker refused {ApiKey(api).name}")
     if code == ErrorCode.invalid_transaction_timeout and settings is not None:
         problem = (
-            f"transaction.timeout.ms = {settings.timeout_ms} is more than the "
-            "transaction.max.timeout.ms of the brokers"
+            f"transaction.timeout.ms = {settings.timeout_ms} exceeds the brokers' "
+            f"transaction.max.timeout.ms"
         )
     return DeliveryError(
         f"transactional id {transactional_id}: {problem}",
@@ -243,7 +247,7 @@ def aborted_write_error(transactional_id: str) -> DeliveryError:
 
 
 def mark_uncommittable(error: KafkaProdError, settings: TransactionSettings) -> None:
-    """Extend an error's message: its transaction cannot be committed."""
+    """Add to an error's message that the transaction cannot be committed."""
     error.message = (
         f"{error.message}; the transaction of {settings.transactional_id} cannot be committed; "
         "read_committed consumers never see its records"

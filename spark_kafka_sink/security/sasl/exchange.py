@@ -1,4 +1,4 @@
-"""The client side that all SASL mechanisms have in common (RFC 4422)."""
+"""The common client side of all SASL mechanisms (RFC 4422)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_kafka_sink.common.text import quoted
 __all__ = ["check_size", "decoded", "quoted"]
 
 LARGEST = 64 * 1024
-"""Largest accepted message in bytes; all mechanisms need far less."""
+"""Maximum size of a message in bytes; all mechanisms need far less."""
 
 
 def check_size(message: bytes, mechanism: str) -> None:
@@ -42,9 +42,8 @@ def decoded(message: bytes, mechanism: str) -> str:
 class SaslExchange(Protocol):
     """One authentication on one connection; each re-authentication uses a new exchange.
 
-    Both calls may block for a long time (fetching a token, requesting a ticket, hashing a
-    password). They therefore run on a thread that may block, one at a time, and never on the sender
-    thread.
+    Both methods may block for a long time (to fetch a token, request a ticket, or hash a password).
+    Therefore they are called one at a time on a thread that may block, never on the sender thread.
     """
 
     @property

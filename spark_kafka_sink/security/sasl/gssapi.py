@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 _KERBEROS = gssapi.MechType.kerberos
 _FLAGS = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
 _NO_LAYER = 1
-"""Bit of RFC 4752's security layers: no wrapping after the login."""
+"""Bit among RFC 4752's security layers that means no wrapping after the login."""
 _LAYERS_SIZE = 4
-"""Length in bytes: one byte with the offered layers, three with the largest message size."""
+"""Length of the message in bytes: one byte for the offered layers, three for the maximum message
+size.
+"""
 
 
 class _Expects(Enum):
@@ -114,7 +116,7 @@ class GssapiExchange:
         return token or b""
 
     def _choose_layer(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
-        """Choose no layer, size 0, and the principal as authorization identity, like Java."""
+        """Choose no layer, size 0, and the principal as authorization identity, as Java does."""
         offered = context.unwrap(challenge).message
         if len(offered) != _LAYERS_SIZE:
             raise AuthenticationError("the broker's GSSAPI security layers are malformed")
@@ -146,7 +148,7 @@ def _credentials(login: KerberosLogin) -> gssapi.Credentials:
 
 
 def _describe_error(error: GSSError) -> str:
-    """Return the error text of Kerberos, or that of GSSAPI if Kerberos has none."""
+    """Return the Kerberos error text, or the GSSAPI error text if Kerberos has none."""
     texts = error.get_all_statuses(error.min_code, False) if error.min_code else []
     messages = [str(text) for text in texts if str(text) not in ("", "Success")]
     messages = messages or [str(text) for text in error.get_all_statuses(error.maj_code, True)]

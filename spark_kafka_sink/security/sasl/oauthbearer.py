@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SEPARATOR = b"\x01"
-"""Separator of key-value pairs; alone, the client's answer to an error."""
+"""Separator of key-value pairs; a single separator is the client's answer to an error."""
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
 
@@ -46,7 +46,7 @@ def _extension(name: str, value: str) -> str:
 
 
 def describe_error(error: str) -> str:
-    """Return the text of a broker's error: its status, and the scope it requires."""
+    """Return the text of a broker's error: its status, and the required scope."""
     found = object_in(error)
     if found is None:
         return quoted(error)
@@ -80,7 +80,7 @@ class OAuthBearerExchange:
         self._cache = cache
         self._token: Token | None = None
         self._error: str | None = None
-        """The broker's error, once it has sent one."""
+        """The error that the broker has sent, if any."""
 
     @property
     def mechanism(self) -> str:

@@ -21,18 +21,18 @@ from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.sasl.exchange import decoded
 
 KEPT = 32
-"""Number of salted passwords kept in a process; each user has one per salt."""
+"""Maximum number of salted passwords kept in a process; each user has one per salt."""
 
 
 class SaltedPasswords:
-    """Cache of PBKDF2 results, so that connections of one user do not hash the password again.
+    """Cache of PBKDF2 results, so that connections of one user hash the password only once.
 
     The cache key is a keyed digest: neither the password nor a fast hash of it stays in memory.
     """
 
     def __init__(self) -> None:
         self._digest_key = os.urandom(32)
-        # Guards `_cached`, and is held while hashing, so that waiting threads find the result.
+        # Guards `_cached`; held during hashing, so that waiting threads find the result.
         self._lock = Lock()
         self._cached: OrderedDict[bytes, bytes] = OrderedDict()
 
@@ -75,11 +75,12 @@ def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes
 GS2_HEADER = "n,,"
 """No channel binding, no authorization identity."""
 MIN_ITERATIONS = 4_096
-"""Minimum by RFC 7677; fewer iterations make the password cheap to guess."""
+"""Minimum iterations by RFC 7677; with fewer iterations, the password is cheap to guess."""
 MAX_ITERATIONS = 1_000_000
-"""Maximum, which takes one or two seconds on one core. Kafka allows 16,384 for its users, and
-current recommendations for stored passwords are below a million. Without a limit, a server that
-asks for billions would keep the client busy for hours."""
+"""Maximum iterations, which take one or two seconds on one core. Kafka allows 16,384 for its users,
+and current recommendations for stored passwords are below a million. Without a limit, a server
+that asks for billions would keep the client busy for hours.
+"""
 
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
 _SERVER_FIRST = re.compile(
@@ -135,8 +136,8 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
     nonce = found["nonce"]
     if not nonce.startswith(client_nonce) or nonce == client_nonce:
         raise AuthenticationError(
-            f"the broker's {mechanism} nonce does not start with the client's: its challenge "
-            "belongs to another login"
+            f"the broker's {mechanism} nonce does not start with the client's: the challenge "
+            f"belongs to another login"
         )
     salt = _base64(found["salt"], f"{mechanism} salt")
     return ServerFirst(nonce, salt, _iterations(found["iterations"], mechanism))
@@ -201,7 +202,7 @@ class ScramExchange:
     Args:
         mechanism: SCRAM_SHA_256 or SCRAM_SHA_512.
         login: login of a user or a delegation token.
-        nonce: printable ASCII without a comma; by default a random one with 192 bits.
+        nonce: printable ASCII without a comma; by default a random nonce of 192 bits.
         salted_passwords: cache of hashed passwords.
     """
 

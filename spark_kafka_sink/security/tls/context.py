@@ -63,14 +63,14 @@ class CipherSuites:
     tls_1_2: tuple[str, ...]
     tls_1_3: frozenset[str]
     level: str | None = None
-    """OpenSSL's security level, 0 to 5; None if the user does not set it."""
+    """OpenSSL's security level, 0 to 5; None if the user has not set it."""
 
 
 def cipher_suites(names: Sequence[str]) -> CipherSuites:
     """Group suites by protocol version; names without TLS_ or SSL_ in front are OpenSSL's names.
 
     As in OpenSSL's cipher strings, a name may end with @SECLEVEL=n, which may also stand alone or
-    after DEFAULT. These select no suites.
+    after DEFAULT. Such entries select no suites.
     """
     parts = [name.partition(_LEVEL) for name in names]
     suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
@@ -108,7 +108,7 @@ class PeerCertificateError(ssl.SSLCertVerificationError):
 
 
 class CipherSuiteError(ssl.SSLError):
-    """The broker chose a suite that ssl.cipher.suites does not name."""
+    """The broker chose a suite that is not in ssl.cipher.suites."""
 
 
 class ClientSslObject(ssl.SSLObject):
@@ -171,7 +171,7 @@ _VERSIONS = {
     TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
 _NEVER = "!aNULL:!eNULL"
-"""Suites without authentication or without encryption, which are always excluded."""
+"""Suites without authentication or encryption, which are always excluded."""
 _LEVELS = frozenset("012345")
 _DEFAULT_LEVEL = 2
 _LOG = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 def client_context(config: TlsConfig) -> ssl.SSLContext:
-    """Create a context for connections to brokers; pass the host name as `server_hostname`.
+    """Create a context for connections to brokers; callers pass the host name to `wrap_bio`.
 
     Raises:
         ConfigError: a store cannot be read or opened on this host.
@@ -221,14 +221,15 @@ def _without_stores(config: TlsConfig) -> ClientSslContext:
 def _limit_versions(
     context: ClientSslContext, protocols: tuple[TlsVersion, ...], suites: CipherSuites
 ) -> None:
-    """Disable versions for which no suite is named, as in Java."""
+    """Disable versions for which no suite is selected, as in Java."""
     named = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
     enabled = [version for version in protocols if named[version] or not any(named.values())]
     if not enabled:
         raise ConfigError(
             "none of the suites in kafka.ssl.cipher.suites belongs to a version in "
             "kafka.ssl.enabled.protocols",
-            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 belong to TLS 1.3, others to TLS 1.2.",
+            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 belong to TLS 1.3, all others to TLS "
+            "1.2.",
         )
     context.minimum_version = min(_VERSIONS[version] for version in enabled)
     context.maximum_version = max(_VERSIONS[version] for version in enabled)
@@ -256,7 +257,7 @@ def _check_level(level: str) -> None:
     if level not in _LEVELS:
         raise ConfigError(
             "kafka.ssl.cipher.suites has an @SECLEVEL other than 0 to 5",
-            hint="1 accepts RSA keys of 1,024 bits, 0 also SHA-1 signatures.",
+            hint="Level 1 accepts RSA keys of 1,024 bits; level 0 also accepts SHA-1 signatures.",
         )
     if int(level) < _DEFAULT_LEVEL:
         warn_level(level)
@@ -269,7 +270,7 @@ def warn_level(level: str) -> None:
 
 
 def _default_suites(context: ssl.SSLContext) -> tuple[str, ...]:
-    """Return the names of Python's default suites, without those of TLS 1.3."""
+    """Return the names of Python's default suites, except the TLS 1.3 suites."""
     return tuple(
         suite["name"] for suite in context.get_ciphers() if suite["name"] not in TLS_1_3_SUITES
     )
@@ -289,7 +290,7 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         context.load_verify_locations(cadata=b"".join(stores.trusted_certificates(store)))
     except (ssl.SSLError, ValueError) as error:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
-        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason may be None
+        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason may be None.
         raise ConfigError(
             f"option {option} contains a certificate that cannot be read: {reason}"
         ) from error
@@ -318,7 +319,8 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
     if error.reason == "KEY_VALUES_MISMATCH":
         return ConfigError(
             f"the private key in option {option} does not belong to the first certificate",
-            hint="The client's own certificate must come first, before those of its authorities.",
+            hint="The client's own certificate must come first, before its authorities' "
+            "certificates.",
         )
     return ConfigError(
         f"OpenSSL rejects the client's certificate in option {option}: {error.reason}",
@@ -329,7 +331,7 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
 
 @contextmanager
 def _short_lived_file(content: bytes) -> Iterator[str]:
-    """Yield a path to the content, in memory if the system supports it, else in a 0600 file."""
+    """Yield a path to the content, in memory if the system supports it, or in a 0600 file."""
     if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
         descriptor = os.memfd_create("client-certificate")
         try:
@@ -347,10 +349,11 @@ def _short_lived_file(content: bytes) -> Iterator[str]:
 
 
 MAX_KEPT = 8
-"""Number of contexts that a process keeps; the least recently used one is dropped first."""
+"""Maximum number of contexts that a process keeps; the least recently used one is dropped first."""
 WAIT_S = 2.0
-"""Seconds that a thread waits while another one reads the same files, before it uses the previous
-context, if there is one. This is less than the connection timeout."""
+"""Seconds for which a thread waits while another thread reads the same files; after that it uses
+the previous context, if there is one. This is less than the connection timeout.
+"""
 
 
 @dataclass(slots=True)
@@ -360,7 +363,7 @@ class _Entry:
     stamps: Stamps = ()
     context: ssl.SSLContext | None = None
     is_busy: bool = False
-    """Whether a thread is reading the files; only this thread changes the other fields."""
+    """True while a thread is reading the files; only that thread changes the other fields."""
 
 
 class ContextCache:
@@ -388,15 +391,16 @@ class ContextCache:
     def context(self, config: TlsConfig) -> ssl.SSLContext:
         """Return the context for a new connection.
 
-        While files are being replaced, they may not match each other. In that case the previous
-        context is used until they change again. If there is none, wait a few seconds for a change.
+        While files are being replaced, they may not match each other. In that case, the previous
+        context is used until the files change again. Without a previous context, wait a few seconds
+        for a change.
 
         Raises:
             ConfigError: a store cannot be read or opened, and there is no previous context.
         """
         with self._changed:
             entry = self._entries.pop(config, None) or _Entry()
-            self._entries[config] = entry  # at the end, so that it is dropped last
+            self._entries[config] = entry  # Add it at the end, so that it is dropped last.
             self._forget()
             while entry.is_busy:
                 limit = None if entry.context is None else self._wait_s
@@ -411,7 +415,7 @@ class ContextCache:
                 self._changed.notify_all()
 
     def _current(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
-        """Return the context for the current files; called by the thread that marked the entry."""
+        """Return the context for the current files; called by the thread that marked `entry`."""
         files = files_of(config)
         stamps = stamps_of(files)
         if entry.context is not None and entry.stamps == stamps:
@@ -435,7 +439,7 @@ class ContextCache:
         except Exception as error:
             if kept is None:
                 raise
-            # The text of a library's error may contain what it could not read.
+            # The text of a library's error may contain secrets.
             text = error if isinstance(error, ConfigError) else type(error).__name__
             _LOG.warning("TLS continues with the certificates read earlier: %s", text)
             return kept

@@ -53,7 +53,10 @@ _BROKEN = frozenset(
 )
 """Errors caused by bytes that were lost or modified in transit."""
 
-_OF_JAVA = "Java brokers send this if it has expired, or if their truststore lacks its authority."
+_OF_JAVA = (
+    "Java brokers send this alert if the certificate has expired, "
+    "or if their truststore lacks its authority."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,8 @@ def tls_failure(
     """Return the error to report to the user. Pure.
 
     Args:
-        error: raised by a handshake, or by a read or write after it: with TLS 1.3, a broker rejects
-            the client's certificate only after the client has finished its handshake.
+        error: the error of a handshake, or of a read or write after it: with TLS 1.3, a broker
+            rejects the client's certificate only after the client has finished its handshake.
         config: the settings of the connection.
         broker: host and port.
 
@@ -104,11 +107,11 @@ def _broken(error: OSError, config: TlsConfig) -> _Sentence:
     what = "the broker closed the TLS connection"
     if not clean:
         what = f"the TLS connection was lost ({error.strerror})"
-    advice = "If this persists, check that the port is that of a TLS listener"
+    advice = "If this persists, check that the port belongs to a TLS listener"
     if config.keystore is None:
         advice += (
-            ", and whether it requires a client certificate (ssl.client.auth=required): if so, set "
-            "kafka.ssl.keystore.location"
+            ", and whether the listener requires a client certificate (ssl.client.auth=required): "
+            "if so, set kafka.ssl.keystore.location"
         )
     return _Sentence(what, f"{advice}.")
 
@@ -134,7 +137,7 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
     if reason == "DH_KEY_TOO_SMALL":
         return _Sentence(
             "the broker's Diffie-Hellman parameters have less than 2048 bits",
-            f"Configure larger ones or ECDHE suites there. As a workaround: {WEAKER}",
+            f"Configure larger parameters or ECDHE suites on the broker. As a workaround: {WEAKER}",
         )
     if reason == "UNRECOGNIZED_NAME":
         return _Sentence(
@@ -150,14 +153,14 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
 def _no_common_version(config: TlsConfig) -> _Sentence:
     offered = " and ".join(version.value for version in config.protocols)
     return _Sentence(
-        f"the broker supports no TLS version of the client, which are {offered}",
+        f"the broker supports none of the client's TLS versions: {offered}",
         "Check kafka.ssl.enabled.protocols and the broker's ssl.enabled.protocols; TLS 1.1 and "
         "older are insecure and not supported.",
     )
 
 
 def _handshake_rejected(reason: str, config: TlsConfig) -> _Sentence:
-    """Return the sentence for an alert that older TLS versions send for many reasons."""
+    """Return the sentence for an alert that older TLS versions send for many different reasons."""
     advice = (
         "Most likely client and broker have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"
@@ -178,16 +181,17 @@ def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
             "kafka.ssl.keystore.key.",
         )
     advice = {
-        "UNKNOWN_CA": "The broker's truststore lacks the authority that signed it.",
+        "UNKNOWN_CA": "The broker's truststore lacks the authority that signed the certificate.",
         "CERTIFICATE_UNKNOWN": _OF_JAVA,
         "BAD_CERTIFICATE": _OF_JAVA,
         "CERTIFICATE_EXPIRED": "Put a certificate that is still valid into the keystore.",
-        "UNSUPPORTED_CERTIFICATE": "It must be issued for clients: extended key usage clientAuth.",
+        "UNSUPPORTED_CERTIFICATE": "The certificate must be issued for clients: extended key usage "
+        "clientAuth.",
     }
     return _Sentence(
         f"the broker rejected the client's certificate: {_words(reason)}",
-        f"{advice.get(reason, 'See the log of the broker.')} It comes from "
-        "kafka.ssl.keystore.location, or .certificate.chain.",
+        f"{advice.get(reason, 'See the log of the broker.')} The certificate comes from "
+        f"kafka.ssl.keystore.location, or .certificate.chain.",
     )
 
 

@@ -4,10 +4,10 @@
 certificates of trusted authorities.
 
 Format: Java's JKS implementation also reads PKCS12 and vice versa (keystore.type.compat), and
-Kafka's default type is JKS, so PKCS12 files are often configured without their type. As in Java,
-the format is detected from the bytes of the file; only PEM must be declared.
+Kafka's default type is JKS, so PKCS12 files are often configured without a type. As in Java, the
+format is detected from the bytes of the file; only PEM must be declared.
 
-PEM: read as Kafka's clients do (RFC 7468; DefaultSslEngineFactory.PemStore). In an option's value
+PEM is read as in Kafka's clients (RFC 7468; DefaultSslEngineFactory.PemStore). In an option's value
 the line breaks may be spaces, or a backslash and an n, as left by a properties file or a shell.
 """
 
@@ -55,7 +55,8 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
         option: the full name of the option with the location.
 
     Raises:
-        ConfigError: the file is PEM and not declared as PEM, or the reverse, or in another format.
+        ConfigError: the file is PEM but not declared as PEM, is declared as PEM but has another
+            format, or has an unknown format.
     """
     found = _detected_format(content)
     type_option = option.replace(".location", ".type")
@@ -101,7 +102,7 @@ class PemBlock:
     """One PEM block, from BEGIN to END.
 
     Args:
-        label: such as CERTIFICATE or ENCRYPTED PRIVATE KEY.
+        label: type of the block, such as CERTIFICATE or ENCRYPTED PRIVATE KEY.
         headers: headers of RFC 1421, such as `Proc-Type: 4,ENCRYPTED`; empty for newer formats.
         data: the decoded bytes.
     """
@@ -112,12 +113,12 @@ class PemBlock:
 
     @property
     def is_certificate(self) -> bool:
-        """Whether the block is an X.509 certificate."""
+        """True if the block is an X.509 certificate."""
         return self.label in {"CERTIFICATE", "X509 CERTIFICATE"}
 
     @property
     def is_private_key(self) -> bool:
-        """Whether the block is a private key of any kind, encrypted or not."""
+        """True if the block is a private key of any kind, encrypted or not."""
         return self.label.endswith("PRIVATE KEY")
 
     def text(self) -> bytes:
@@ -173,7 +174,7 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
 
     Args:
         content: the whole file.
-        password: password of the store and its key, which have the same one in PKCS12.
+        password: password of the store and its key, which is the same in PKCS12.
         option: the full name of the option with the location.
 
     Raises:
@@ -205,7 +206,7 @@ def all_certificates(store: PKCS12KeyAndCertificates) -> list[bytes]:
 
 
 def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
-    """Return the key's certificate and its issuers, each after the one that it signed.
+    """Return the key's certificate and its issuers, each after the certificate that it signed.
 
     A store may contain certificates in any order, including some unrelated to the key.
     """
@@ -261,7 +262,7 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
 
     Args:
         key: the entry.
-        password: password of the key, which is the store's if the key has none of its own.
+        password: password of the key; the store's password if the key has no separate one.
         option: the full name of the option with the location.
 
     Raises:
@@ -278,7 +279,8 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
         raise ConfigError(
             f"the private key {key.alias!r} in option {option} does not open with "
             f"{password.option}",
-            hint="The password is wrong, or the key has its own: set kafka.ssl.key.password.",
+            hint="The password is wrong, or the key has another password: set "
+            "kafka.ssl.key.password.",
         ) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(
@@ -321,7 +323,7 @@ def read_store(location: str, option: str) -> bytes:
     """Read the bytes of a store.
 
     Args:
-        location: an absolute path, or one relative to this process's working directory.
+        location: a path, absolute or relative to this process's working directory.
         option: the full name of the option with the location.
 
     Raises:
@@ -336,7 +338,7 @@ def read_store(location: str, option: str) -> bytes:
             f"option {option} names {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
-        ) from None  # the cause shows the location, which may not be a path
+        ) from None  # The cause shows the location, which may not be a path.
 
 
 def _hint(location: str, error: OSError) -> str:
@@ -348,8 +350,8 @@ def _hint(location: str, error: OSError) -> str:
             f"--files {location} and set the option to {Path(location).name}."
         )
     return (
-        f"It was searched in the working directory {Path.cwd()} and among the files that Spark "
-        "ships: ship it with --files or spark.sparkContext.addFile, or set an absolute path."
+        f"The file was searched in the working directory {Path.cwd()} and among the files that "
+        f"Spark ships: ship it with --files or spark.sparkContext.addFile, or set an absolute path."
     )
 
 
@@ -359,7 +361,7 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
     Args:
         block: PEM block with a private key.
         password: password of the key; ignored if the key is not encrypted.
-        option: option that the key comes from, for errors.
+        option: the option that the key comes from, for errors.
 
     Raises:
         ConfigError: the password is missing or wrong, or the key cannot be read.
@@ -412,7 +414,7 @@ class Identity:
     Args:
         chain: certificates as DER, the client's own first.
         key: private key of the first certificate.
-        option: option that they come from, for errors.
+        option: the option that they come from, for errors.
     """
 
     chain: tuple[bytes, ...] = field(repr=False)
@@ -507,7 +509,8 @@ def trusted_certificates(store: TrustStore) -> list[bytes]:
     if not found:
         raise ConfigError(
             f"option {option} contains no certificate",
-            hint="It must contain those of the authorities that sign the brokers' certificates.",
+            hint="It must contain the certificates of the authorities that sign the brokers' "
+            "certificates.",
         )
     return found
 
@@ -528,7 +531,7 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
 
 
 def _jks_certificates(store: jks.JksStore) -> list[bytes]:
-    """Return the trusted certificates, and the own certificate of each key, as Java's PKIX does."""
+    """Return the trusted certificates and each key's own certificate, as Java's PKIX does."""
     return [*store.certificates, *(key.chain[0] for key in store.keys if key.chain)]
 
 

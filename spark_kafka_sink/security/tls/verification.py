@@ -21,7 +21,7 @@ class PeerCertificate:
     """The certificate sent by a broker, as text."""
 
     names: tuple[str, ...] | None
-    """Host names and addresses that it is valid for; None if they cannot be read."""
+    """Host names and addresses for which it is valid; None if they cannot be read."""
     issuer: str
     valid_from: str
     valid_until: str
@@ -44,7 +44,7 @@ def describe(der: bytes | None) -> PeerCertificate | None:
 
 
 def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
-    """Return the names, or None if an extension is damaged, duplicated or of a rare type."""
+    """Return the names, or None if an extension is damaged, duplicated or of an unusual type."""
     try:
         return _names(certificate)
     except Exception:  # noqa: BLE001 - as above
@@ -52,7 +52,7 @@ def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """Return the names in subjectAltName, or else the common name (RFC 6125, as in OpenSSL)."""
+    """Return the names in subjectAltName, otherwise the common name (RFC 6125, as in OpenSSL)."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -69,11 +69,13 @@ SELF_SIGNED = 18
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21, 27})
 _INVALID_PURPOSE = 26
 _INVALID_AUTHORITY = frozenset({24, 79})
-"""The first code is used up to OpenSSL 1.1."""
+"""The first code is used by OpenSSL up to 1.1."""
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
-WEAKER = "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits, @SECLEVEL=0 also SHA-1."
+WEAKER = (
+    "kafka.ssl.cipher.suites=@SECLEVEL=1 accepts keys of 1024 bits; @SECLEVEL=0 also accepts SHA-1."
+)
 """How to accept keys and signatures that Java accepts but OpenSSL does not; never a default."""
 
 
@@ -84,7 +86,7 @@ def verification_failure(
 
     Args:
         error: the error with OpenSSL's verify_code and verify_message.
-        certificate: the broker's certificate as DER, if it is known.
+        certificate: the broker's certificate as DER, if known.
         config: the settings of the connection.
         broker: host and port.
     """
@@ -94,23 +96,24 @@ def verification_failure(
         return TlsError(
             _other_host(shown, broker),
             broker=broker,
-            hint="Connect with a name of the certificate: check kafka.bootstrap.servers and the "
+            hint="Connect with a name in the certificate: check kafka.bootstrap.servers and the "
             "broker's advertised.listeners. An empty "
             "kafka.ssl.endpoint.identification.algorithm disables the check.",
         )
     if code == SELF_SIGNED or code in _UNKNOWN_AUTHORITY:
         return TlsError(_unknown(code, shown), broker=broker, hint=_trust_advice(config))
     if code == EXPIRED:
-        until = f": its own is valid until {shown.valid_until}" if shown else ""
+        until = f": its own certificate is valid until {shown.valid_until}" if shown else ""
         return TlsError(
-            f"the broker's certificate, or that of an authority above it, has expired{until}",
+            f"the broker's certificate, or an issuing CA's, has expired{until}",
             broker=broker,
-            hint="Renew it on the broker. If it is still valid, check this host's clock.",
+            hint="Renew the certificate on the broker. If it is still valid, check this host's "
+            "clock.",
         )
     if code == NOT_YET_VALID:
-        start = f": its own is valid from {shown.valid_from}" if shown else ""
+        start = f": its own certificate is valid from {shown.valid_from}" if shown else ""
         return TlsError(
-            f"the broker's certificate, or that of an authority above it, is not yet valid{start}",
+            f"the broker's certificate, or an issuing CA's, is not yet valid{start}",
             broker=broker,
             hint="Check the clocks of this host and of the certificate's issuer.",
         )
@@ -142,7 +145,7 @@ def _trust_advice(config: TlsConfig) -> str:
     if store is None:
         return (
             "Set kafka.ssl.truststore.location to a file with the authority's certificate; "
-            "without it the operating system's authorities are trusted."
+            "without this option, the operating system's authorities are trusted."
         )
     option = store.certificates.option if store.certificates else "kafka.ssl.truststore.location"
     return (
@@ -155,10 +158,11 @@ def _other_advice(code: int) -> str:
     if code == _INVALID_PURPOSE:
         return "A broker's certificate must be issued for servers: extended key usage serverAuth."
     if code in _INVALID_AUTHORITY:
-        return "The signing certificate must be that of an authority: CA:TRUE."
+        return "The signing certificate must be a CA certificate (CA:TRUE)."
     if code in _TOO_WEAK:
         return (
-            "Renew it: OpenSSL's default security level requires RSA keys of 2048 bits and SHA-256 "
+            "Renew the certificate: OpenSSL's default security level requires RSA keys of 2048 "
+            "bits and SHA-256 "
             f"signatures. As a workaround: {WEAKER}"
         )
     return "Replace the broker's certificate."

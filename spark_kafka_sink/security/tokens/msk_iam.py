@@ -45,7 +45,8 @@ def region_of(login: MskIamLogin, host: str) -> str:
     if not region:
         raise ConfigError(
             f"the AWS region of the broker {host} is unknown",
-            hint="It is not part of the name: set AWS_REGION in the environment of the driver and, "
+            hint="The broker's name does not contain the region: set AWS_REGION in the environment "
+            "of the driver and, "
             "with spark.executorEnv.AWS_REGION, of the executors.",
         )
     return region
@@ -64,7 +65,7 @@ class MskIamSource:
         return self
 
     def fetch(self) -> Token:
-        """Sign a token; the network is used only to get credentials that are not local.
+        """Sign a token; the network is used only for credentials that are not local.
 
         Raises:
             AuthenticationError: no credentials are found, or the role cannot be assumed.
@@ -108,7 +109,7 @@ class MskIamSource:
 
 
 class _GivenCredentials(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-    """Provider of given credentials, because the signer accepts only a provider.
+    """Provider of the given credentials; the signer accepts only a provider.
 
     Args:
         credentials: the credentials to sign with.

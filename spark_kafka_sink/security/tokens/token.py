@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def object_in(text: str | bytes) -> dict[str, object] | None:
-    """Parse a JSON object; return None if the text is not one, or is nested too deeply."""
+    """Parse a JSON object; return None if the text is not an object, or is nested too deeply."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -43,13 +43,13 @@ def object_in(text: str | bytes) -> dict[str, object] | None:
 
 
 def text_under(found: dict[str, object], name: str) -> str | None:
-    """Return the string under a name, or None if it is missing, empty or no string."""
+    """Return the string value of a claim, or None if it is missing, empty or not a string."""
     value = found.get(name)
     return value if isinstance(value, str) and value else None
 
 
 def seconds_under(found: dict[str, object], name: str) -> float | None:
-    """Return the number under a name, which some issuers send as a string of digits.
+    """Return the numeric value of a claim; some issuers send numbers as strings of digits.
 
     Returns:
         The number, or None if it is missing, not a number, negative, or too large for a date.
@@ -87,12 +87,12 @@ class Token:
 
 
 def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> Token:
-    """Create a token from its text; the times in a JWT have precedence.
+    """Create a token from its text; the times in a JWT take precedence.
 
     Args:
         text: the token without surrounding whitespace.
         place: where the token comes from, for the error.
-        fallback_expires_ms: time of expiry if the token does not contain one.
+        fallback_expires_ms: time of expiry if the token does not contain it.
 
     Raises:
         AuthenticationError: the text is not a bearer token; the message does not show it.
@@ -127,11 +127,11 @@ def _claims(text: str) -> dict[str, object]:
 
 
 class TokenSource(Protocol):
-    """A source of tokens; frozen, so that connections with the same settings share one."""
+    """A source of tokens; frozen, so that connections with the same settings share a source."""
 
     @property
     def shared(self) -> Hashable | None:
-        """The cache key of its tokens; None if fetching is so cheap that they need no cache."""
+        """The cache key of the source's tokens; None if fetching is cheap and needs no cache."""
         return None
 
     def fetch(self) -> Token:
@@ -178,10 +178,11 @@ def refresh_at_ms(token: Token, policy: RefreshPolicy, now_ms: int, jitter: floa
 
 
 KEPT = 64
-"""Number of logins whose tokens are kept; the least recently used one is dropped first."""
+"""Maximum number of logins whose tokens are kept; the least recently used one is dropped first."""
 FAILURE_KEPT_MS = 1_000
 """Milliseconds for which a failed fetch also fails other requests for the same token, which would
-otherwise fail one after the other. It is short because the problem may be fixed soon."""
+otherwise fail one after the other. The time is short because the problem may be fixed soon.
+"""
 
 
 @dataclass(slots=True)
@@ -196,7 +197,7 @@ class _Entry:
 
 
 class TokenCache:
-    """Tokens by the settings of their login; thread-safe.
+    """Tokens by their login settings; thread-safe.
 
     A token is refreshed by the first thread that requests it after its refresh time. No background
     thread is needed: connections re-authenticate at 85 to 95 % of their session lifetime, which
@@ -213,7 +214,7 @@ class TokenCache:
     ) -> None:
         self._clock = clock or SystemClock()
         self._jitter = jitter
-        # Guards `_entries` and what they hold; never held while a token is fetched.
+        # Guards `_entries` and their content; never held while a token is fetched.
         self._changed = Condition()
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
@@ -285,7 +286,7 @@ class TokenCache:
 
 
 def _usable(entry: _Entry, now_ms: int) -> Token | None:
-    """Return the cached token, or None if one must be fetched now.
+    """Return the cached token, or None if a token must be fetched now.
 
     Raises:
         AuthenticationError: a fetch has just failed.
@@ -294,7 +295,7 @@ def _usable(entry: _Entry, now_ms: int) -> Token | None:
     if token is not None and not token.expired(now_ms):
         return token if now_ms < entry.refresh_ms or entry.fetching else None
     if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_KEPT_MS:
-        raise copy(entry.failure)  # each thread needs an exception with its own traceback
+        raise copy(entry.failure)  # Each thread needs an exception with its own traceback.
     return None
 
 
@@ -303,8 +304,9 @@ PROCESS_WIDE = TokenCache()
 
 
 MAX_CLOCK_SKEW_MS = 60_000
-"""Clock difference in milliseconds up to which an expired token is still sent: it may be valid by
-the broker's clock."""
+"""Clock difference in milliseconds up to which an expired token is still sent: it may still be
+valid by the broker's clock.
+"""
 
 
 @dataclass(frozen=True, slots=True)

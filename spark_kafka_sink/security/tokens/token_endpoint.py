@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 
 MASK = "***"
 LOOKED_AT = 4_000
-"""Number of characters of a text that are kept; the rest is cut off."""
+"""Maximum number of characters of a text that are kept."""
 _SHORT = 4
-"""Minimum length in characters of a secret to search for on its own in encoded text; a shorter one
-would match almost any text that looks like base64."""
+"""Minimum length in characters of a secret that is searched in encoded text; a shorter secret would
+match almost any text that looks like base64.
+"""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
 _DEPTH = 3
@@ -54,8 +55,8 @@ _DEPTH = 3
 def masked(text: str, client_id: str, secret: str) -> str:
     """Return the start of the text with the secret masked.
 
-    If the secret is in clear text, only the secret is replaced. If it is encoded, the whole word
-    that contains it is replaced.
+    A secret in clear text is replaced; if the secret is encoded, the whole word that contains it is
+    replaced.
     """
     if not secret:
         return text[:LOOKED_AT]
@@ -80,7 +81,8 @@ def _decoded(text: str) -> Iterator[str]:
         yield unquote_plus(text.replace("+", "%2B"))
     for run in _BASE64.findall(text):
         digits = run.translate(_STANDARD)
-        for start in range(min(4, len(digits) - 3)):  # leading characters may not belong to it
+        # leading characters may not belong to the encoded word
+        for start in range(min(4, len(digits) - 3)):
             yield from _of_base64(digits[start:])
 
 
@@ -104,7 +106,7 @@ def next_wait_ms(
         backoff_max_ms: sasl.login.retry.backoff.max.ms, the limit for all attempts, as in Java.
 
     Returns:
-        Milliseconds, or None to give up.
+        Milliseconds, or None if the request must not be retried.
     """
     wait = min(backoff_ms * 2.0 ** min(attempts - 1, 60), backoff_max_ms - elapsed_ms)
     return wait if wait > 0 else None
@@ -122,7 +124,7 @@ class TooLargeError(Exception):
 
 
 class VerifyingAdapter(HTTPAdapter):
-    """HTTPS with a given TLS context, without the authorities of certifi or the environment.
+    """HTTPS with a given TLS context, without the authorities from certifi or the environment.
 
     Args:
         context: TLS context with the trusted authorities and the client's certificate.
@@ -189,7 +191,7 @@ issuer certificate."""
 _CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, and client id, secret and scope."
 _TRUST = (
     "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
-    "give it as ssl.truststore.location in kafka.sasl.jaas.config; without both the operating "
+    "set ssl.truststore.location in kafka.sasl.jaas.config; if neither is set, the operating "
     "system's authorities are trusted."
 )
 _AUTH_METHOD = "client_secret_basic_utf8"
@@ -197,7 +199,7 @@ _AUTH_METHOD = "client_secret_basic_utf8"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A failed request: the error, and whether it is retriable."""
+    """A failed request: the error, and True if it is retriable."""
 
     error: AuthenticationError
     retriable: bool
@@ -295,11 +297,11 @@ class TokenEndpoint:
             token = token_of(access_token.strip(), self._place, expires_ms)
         except AuthenticationError as error:
             return Refusal(error, retriable=False)
-        # A token that is already expired on arrival means that this host's clock is wrong.
+        # If a token is already expired on arrival, this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.expired(now_ms) else token
 
     def _without_token(self, status: int, content: dict[str, object] | None) -> Refusal:
-        """Return the refusal for a response without a token."""
+        """Return the failure for a response without a token."""
         found = content or {}
         words = [text_under(found, "error"), text_under(found, "error_description")]
         details = ": ".join(self._harmless(word) for word in words if word is not None)
@@ -313,7 +315,7 @@ class TokenEndpoint:
         return quoted(masked(text, self._client_id, self._client_secret))
 
     def _unreachable(self, error: Exception) -> Refusal:
-        """Return the refusal if there is no response; host names and URLs are not shown."""
+        """Return the failure for a missing response; host names and URLs are not shown."""
         reason = _root_of(error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             return self._refused(
@@ -338,7 +340,7 @@ def _place_of(url: str) -> str:
 
 
 def _raise_response(response: Response) -> Response:
-    """Pass the response out before the library parses it without checking its size and form.
+    """Raise with the response before the library parses it without checking size and form.
 
     Raises:
         _ResponseReceived: always, unless the response is too large.
@@ -348,7 +350,7 @@ def _raise_response(response: Response) -> Response:
 
 
 def _root_of(error: BaseException) -> BaseException:
-    """Return the innermost cause, which is the error of the system or OpenSSL."""
+    """Return the innermost cause, which is an error of the system or OpenSSL."""
     seen = error
     for _ in range(20):
         inner = _inner(seen)
@@ -396,7 +398,7 @@ class ClientCredentialsSource:
 
         Raises:
             AuthenticationError: a failure is not retriable, or all attempts failed; in the latter
-                case this is the first failure, as in Java.
+                case, the error of the first attempt is raised, as in Java.
             ConfigError: id, secret or trusted certificates cannot be read on this host.
         """
         endpoint = TokenEndpoint(self.login)

@@ -117,7 +117,7 @@ def test_one_record_is_written_where_that_is_asked_for(plain: EmbeddedBroker) ->
         ),
         ({"topic": "secret"}, Step.PERMISSIONS, "Describe on topic secret", "kafka-acls"),
         ({"topic": "readonly"}, Step.PERMISSIONS, "Write on topic readonly", "kafka-acls"),
-        ({"topic": "new"}, Step.PERMISSIONS, "Create on it is denied", "kafka-acls"),
+        ({"topic": "new"}, Step.PERMISSIONS, "not authorized to create it", "kafka-acls"),
         (
             {"topic": "missing", "kafka_allow_auto_create_topics": "false"},
             Step.TOPIC,

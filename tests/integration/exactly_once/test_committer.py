@@ -103,7 +103,7 @@ def test_a_batch_without_rows_counts_as_done(query: Writes) -> None:
 
 def test_what_tasks_have_skipped_is_not_decided_as_a_batch_without_rows(query: Writes) -> None:
     skipped = [query.result(TaskOutcome.SKIPPED, "0")]  # before the log was deleted
-    with pytest.raises(TransactionError, match="its tasks skipped it"):
+    with pytest.raises(TransactionError, match="its tasks skipped the batch"):
         query.committer.commit("0", skipped)
     assert query.committer.recover() == Nothing()
 

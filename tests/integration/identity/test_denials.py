@@ -63,7 +63,7 @@ def test_describe_on_a_topic(secured: EmbeddedBroker, creates: str) -> None:
 def test_create_of_a_topic(secured: EmbeddedBroker) -> None:
     secured.deny("alice", "Create", topic="new")
     told = refusal(secured, batch([("a", "new", None, None)]))
-    assert "topic new does not exist, and Create on it is denied to User:alice" in told
+    assert "topic new does not exist, and User:alice is not authorized to create it" in told
     assert command(secured, "Create", "--topic new") in told
 
 

@@ -222,5 +222,5 @@ def test_a_request_without_an_answer_is_done_when_it_is_written() -> None:
 
 @pytest.mark.parametrize("state", [State.READY, State.NEGOTIATING, State.DISCONNECTED])
 def test_states_follow_their_table(state: State) -> None:
-    with pytest.raises(AssertionError, match="cannot go"):
+    with pytest.raises(AssertionError, match="cannot change"):
         Connection("me").move(state)

@@ -204,5 +204,5 @@ def test_every_state_can_end_and_no_other_way_is_open() -> None:
         assert state is State.DISCONNECTED or State.DISCONNECTED in following
     assert set(NEXT_STATES) == set(State)
     connection = Connection("me")
-    with pytest.raises(AssertionError, match="cannot go"):
+    with pytest.raises(AssertionError, match="cannot change"):
         connection.move(State.READY)

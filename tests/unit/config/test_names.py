@@ -129,7 +129,7 @@ def test_options_of_spark_are_passed_over(name: str, caplog: pytest.LogCaptureFi
     [
         (
             "subscribe",
-            "Option subscribe applies to reading and has no effect; use option topic for",
+            "Option subscribe applies to reading and has no effect; the option for writing is",
         ),
         ("startingOffsets", "Option startingoffsets applies to reading and has no effect"),
         (

@@ -132,7 +132,7 @@ def test_a_compacted_topic_wants_keys(
         (
             Creation(auto_create=None, code=int(ErrorCode.topic_authorization_failed)),
             Severity.ERROR,
-            "Create on it is denied to User:ANONYMOUS",
+            "User:ANONYMOUS is not authorized to create it",
         ),
         (
             Creation(auto_create=True, code=int(ErrorCode.policy_violation), message="no"),
@@ -179,7 +179,7 @@ def test_topic_create_is_recommended_only_where_it_would_create(
     assert "kafka-topics --bootstrap-server kafka:9092 --create --topic t" in hint
     letters = TopicFacts(name="t", code=code, creation=creation, of_dead_letters=True)
     hint = judge_topic(letters, config().producer).hint or ""
-    assert "which topic.create=true does not" in hint
+    assert "(topic.create=true does not create it)" in hint
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
         (STRANGER, "events-1 has none of 20 records"),
         (replace(KNOWN, epoch=4), "has epoch 4 of the producer instead of 3"),
         (replace(KNOWN, transaction_start=None), "has no open transaction"),
-        (replace(KNOWN, last_sequence=24), "has sequence 24 as the last one instead of 19"),
-        (replace(KNOWN, last_sequence=-1), "has sequence -1 as the last one instead of 19"),
+        (replace(KNOWN, last_sequence=24), "has 24 as its last sequence instead of 19"),
+        (replace(KNOWN, last_sequence=-1), "has -1 as its last sequence instead of 19"),
         (replace(KNOWN, transaction_start=90), "starts at offset 90 instead of 100"),
     ],
 )

@@ -34,7 +34,7 @@ def test_only_these_transitions_are_made(before: ProducerIdState, after: Produce
         state.transition_to(after)
         assert state.state is after
         return
-    with pytest.raises(AssertionError, match="a producer id cannot go from"):
+    with pytest.raises(AssertionError, match="a producer id cannot change from"):
         state.transition_to(after)
 
 

@@ -90,7 +90,7 @@ def test_a_long_list_is_cut() -> None:
         (ORDERS, "--prefix orders --accept-loss 'orders/stream'` lets the query continue"),
         (
             Scope.batch("a", "b c"),
-            "--prefix a --accept-loss 'a/batch/b%20c/topic-column'` marks it as written",
+            "--prefix a --accept-loss 'a/batch/b%20c/topic-column'` marks the batch as written",
         ),
         (Scope.run("a"), "removes them. To prevent this, raise transaction.timeout.ms"),
     ],
@@ -102,4 +102,4 @@ def test_the_error_says_how_to_go_on(scope: Scope, words: str) -> None:
 def test_the_topic_is_asked_where_brokers_do_not_know() -> None:
     for fate in Fate:
         text = str(torn_error(ORDERS, DECIDED, (Fate.LOST, fate)))
-        assert ("found no marker of an unknown transaction" in text) == (fate is Fate.UNKNOWN)
+        assert ("a transaction with an unknown outcome" in text) == (fate is Fate.UNKNOWN)

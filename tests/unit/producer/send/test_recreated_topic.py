@@ -219,7 +219,7 @@ def test_by_name_offsets_that_go_back_fail_the_write(kind: Any) -> None:
         with pytest.raises(DeliveryError, match="has lost acknowledged records") as caught:
             one.finish()
         assert (caught.value.topic, caught.value.partition) == ("t", 0)
-        assert "at offset 0, after one at offset 3" in str(caught.value)
+        assert "at offset 0, after a batch at offset 3" in str(caught.value)
 
 
 def test_topics_that_a_session_has_written_to() -> None:

@@ -90,12 +90,12 @@ SHOWN = {
     ),
     "expired": Shown(
         AUTHORITY.server("localhost", validity=EXPIRED),
-        r"has expired: its own is valid until \d{4}-\d\d-\d\d \d\d:\d\d UTC",
-        "Renew it on the broker",
+        r"has expired: its own certificate is valid until \d{4}-\d\d-\d\d \d\d:\d\d UTC",
+        "Renew the certificate on the broker",
     ),
     "not yet valid": Shown(
         AUTHORITY.server("localhost", validity=NOT_YET_VALID),
-        r"is not yet valid: its own is valid from \d{4}-\d\d-\d\d",
+        r"is not yet valid: its own certificate is valid from \d{4}-\d\d-\d\d",
         "clocks",
     ),
     "another host": Shown(
@@ -261,7 +261,7 @@ def test_a_broker_that_wants_a_certificate(
 def test_no_common_version(tmp_path: Path, protocols: tuple[TlsVersion, ...], server: str) -> None:
     config = replace(CONFIG, protocols=protocols)
     said = said_of(tmp_path, config, SERVER, (server, "-cipher", "ALL:@SECLEVEL=0"))
-    assert f"no TLS version of the client, which are {protocols[0].value}" in said
+    assert f"none of the client's TLS versions: {protocols[0].value}" in said
     assert "kafka.ssl.enabled.protocols" in said
 
 
@@ -311,4 +311,4 @@ def test_a_connection_that_breaks_is_worth_another_try(reset: bool, words: str) 
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, BrokerUnavailableError)
     assert re.search(words, str(failure))
-    assert "TLS listener, and whether it requires a client certificate" in str(failure)
+    assert "TLS listener, and whether the listener requires a client certificate" in str(failure)

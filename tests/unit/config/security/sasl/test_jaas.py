@@ -94,7 +94,7 @@ def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str) -> 
 def test_a_file_of_jaas_sections_is_not_taken_for_an_option() -> None:
     said = failure(f'KafkaClient {{ {PLAIN} required password="sentinel"; }};')
     assert "is a section of a JAAS file" in said
-    assert "-Djava.security.auth.login.config. Set the text between" in said
+    assert "-Djava.security.auth.login.config). Set the text between" in said
 
 
 @pytest.mark.parametrize(
