@@ -1,6 +1,7 @@
 """Blocking requests of one thread: transactions, topics, and reading and appending to a log.
 
-The driver, its planning and commit processes, and the command line use it; tasks do not.
+The driver, its planning and commit processes, and the command line use it. Tasks only use it to
+create topics.
 
 In reading order:
 
@@ -10,5 +11,6 @@ In reading order:
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
+- `topic_creator`: creates the missing topics of a write
 - `appender`: appends records to one partition in a transaction
 """

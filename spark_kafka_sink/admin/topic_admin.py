@@ -39,6 +39,7 @@ _BROKERS_TIMEOUT_S: Final = 5.0
 """Seconds to wait for the settings of all brokers; after that, one response is enough."""
 _UNKNOWN_TOPIC_RETRY_S: Final = 2.0
 """How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
+_ALL_TOPICS: Final = ""
 _NO_OPERATIONS = -(2**31)
 """An operations field without a value: it was not requested, or the broker does not support it."""
 _RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
@@ -106,6 +107,25 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
             for topic in outcome.response.topics
             if topic.name in requested
         }
+
+
+class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
+    """Lists the names of topics; the only key is `_ALL_TOPICS`."""
+
+    api = ApiKey.METADATA
+    looked_up = error_codes.CONNECTION_LOST
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"topics": None, "allow_auto_topic_creation": False}
+
+    def results(
+        self, keys: Sequence[str], outcome: CallOutcome
+    ) -> Mapping[str, KeyResult[tuple[str, ...]]]:
+        """See `ApiHandler`."""
+        topics = outcome.response.topics
+        names = tuple(sorted(topic.name for topic in topics if not topic.is_internal))
+        return {keys[0]: KeyResult(code=0, value=names)}
 
 
 def _description(topic: Any, cluster_operations: int | None) -> TopicDescription:
@@ -348,6 +368,40 @@ class TopicAdmin:
             created = self._create(topic, deadline) or created
             if self._is_served(topic.name, deadline):
                 return created
+
+    def create_missing(
+        self, topics: Sequence[NewTopic], deadline: float | None
+    ) -> dict[str, KafkaProdError]:
+        """Create those of the topics that do not exist, without waiting for their leaders.
+
+        Returns:
+            The reason for each topic that cannot be created, by name.
+
+        Raises:
+            BrokerUnavailableError: the deadline has passed.
+        """
+        if not topics:
+            return {}
+        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
+        names = [topic.name for topic in topics]
+        described = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, names)
+        results = described.complete(deadline, "describing topics")
+        unknown = ErrorCode.unknown_topic_or_partition
+        missing = [name for name in names if results[name].code == unknown]
+        controller: lookups.ControllerLookup[str] = lookups.ControllerLookup(self._client)
+        driver = ApiDriver(self._client, CreateTopicsHandler(topics), controller, missing)
+        created = driver.complete(deadline, "creating topics") if missing else {}
+        return {
+            name: self._rejection(name, result.code, result.message)
+            for name, result in created.items()
+            if result.code not in {ErrorCode.none, ErrorCode.topic_already_exists}
+        }
+
+    def names(self, deadline: float | None) -> tuple[str, ...]:
+        """Return the names of the topics that this client may describe, without internal ones."""
+        any_broker: lookups.AnyBrokerLookup[str] = lookups.AnyBrokerLookup(self._client)
+        driver = ApiDriver(self._client, ListTopicsHandler(), any_broker, (_ALL_TOPICS,))
+        return driver.complete(deadline, "listing the topics")[_ALL_TOPICS].value or ()
 
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 KB: Final = 1_000
@@ -202,6 +202,7 @@ def shown_file(path: str) -> str:
     return f"a file by {described(path)}, which does not look like a path"
 
 
+_COMPARED: Final = 10_000
 CLOSE = 0.8
 """Minimum difflib ratio of a name that counts as a typo of another."""
 
@@ -213,6 +214,17 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     known = {each.lower(): each for each in sorted(names)}
     found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
     return known[found[0]] if found else None
+
+
+def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return up to three of `names` that resemble `name`, the most similar first.
+
+    Only the first `_COMPARED` names are compared.
+    """
+    from difflib import get_close_matches  # as above
+
+    known = {each.lower(): each for each in names[:_COMPARED]}
+    return tuple(known[each] for each in get_close_matches(name.lower(), known, n=3))
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

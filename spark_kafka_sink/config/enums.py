@@ -93,6 +93,8 @@ class Preflight(StrEnum):
     OFF = "off"
     WARN = "warn"
     """Log all problems and continue."""
+    AUTO = "auto"
+    """Fail the write if brokers have responded with the cause, and log other problems."""
     FAIL = "fail"
     """Fail the write if every task would fail, and log other problems."""
 

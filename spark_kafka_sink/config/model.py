@@ -113,7 +113,7 @@ class SinkConfig:
     report_tasks: enums.ReportTasks = enums.ReportTasks.SLOWEST
     summary: enums.Summary = enums.Summary.AUTO
     profile: enums.Profile = enums.Profile.NONE
-    preflight: enums.Preflight = enums.Preflight.WARN
+    preflight: enums.Preflight = enums.Preflight.AUTO
     dry_run: bool = False
     """Send no records and change nothing else on the cluster."""
     topic_creation: TopicCreation = field(default_factory=TopicCreation)
@@ -142,11 +142,17 @@ class SinkConfig:
 
     @property
     def assumed_topics(self) -> tuple[tuple[str, int], ...]:
-        """Topics to be created, which a dry run assumes to exist, with partition counts."""
-        wanted = self.topic_creation
-        if not self.dry_run or self.topic is None or wanted.partitions is None:
+        """Topics that a dry run assumes to exist, with partition counts: those to be created.
+
+        The dead letter topic is assumed to have one partition.
+        """
+        wanted, letters = self.topic_creation, self.dead_letters.dead_letter_topic
+        if not self.dry_run or not wanted.create:
             return ()
-        return ((self.topic, wanted.partitions),)
+        topics = () if letters is None else ((letters, 1),)
+        if self.topic is None or wanted.partitions is None:
+            return topics
+        return ((self.topic, wanted.partitions), *topics)
 
     def _for_dry_run(self) -> SinkConfig:
         """Return the config for a dry run.
@@ -159,9 +165,9 @@ class SinkConfig:
             producer=replace(
                 self.producer, enable_idempotence=False, allow_auto_create_topics=False
             ),
-            preflight=enums.Preflight.FAIL
-            if self.preflight is enums.Preflight.WARN
-            else self.preflight,
+            preflight=enums.Preflight.OFF
+            if self.preflight is enums.Preflight.OFF
+            else enums.Preflight.FAIL,
             exactly_once=ExactlyOnceConfig(),
             prometheus_textfile=None,
             prometheus_pushgateway=None,

@@ -363,9 +363,11 @@ SINK_OPTIONS: tuple[Option, ...] = (
     ),
     text(
         "preflight",
-        Preflight.WARN.value,
-        "Connect and check the topic on the driver before any task. warn: log problems and "
-        "continue; fail: fail the write if every task would fail; off: no check.",
+        Preflight.AUTO.value,
+        "Connect and check the topics on the driver before any task. auto: fail the write if "
+        "brokers respond that a topic is missing, a permission is denied or the login is wrong, "
+        "and log other problems; warn: log all problems; fail: fail the write also if the driver "
+        "reaches no broker; off: no check.",
         choices=tuple(Preflight),
     ),
     flag(

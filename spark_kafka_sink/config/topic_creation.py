@@ -1,4 +1,4 @@
-"""Topics that the driver creates before a write: the options, and the config built from them."""
+"""Topics that a write creates: the options, and the config built from them."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
     flag(
         CREATE,
         False,
-        "Create the topic on the driver before any task if it is missing; prefix its configs "
-        "with `topic.config.`, for example `topic.config.retention.ms`.",
+        "Create missing topics: the topic and the dead letter topic before any task, topics of a "
+        "topic column when they first appear. Prefix configs of the topics with `topic.config.`, "
+        "for example `topic.config.retention.ms`; they do not apply to the dead letter topic.",
     ),
     integer(
         PARTITIONS,
         0,
-        "Number of partitions if the topic is created; 0: the brokers' default.",
+        "Number of partitions of a created topic; 0: the brokers' default, which is also used "
+        "for the dead letter topic.",
         importance=LOW,
     ),
     integer(
         REPLICATION,
         0,
-        "Replication factor if the topic is created; 0: the brokers' default.",
+        "Replication factor of a created topic; 0: the brokers' default.",
         high=32_767,
         importance=LOW,
     ),
@@ -63,21 +65,21 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreation:
-    """The topic to create; None stands for the brokers' defaults."""
+    """The settings of created topics; None stands for the brokers' defaults."""
 
     create: bool = False
     partitions: int | None = None
     replication_factor: int | None = None
     configs: tuple[tuple[str, str], ...] = ()
-    """Settings of the topic, by Kafka's names, sorted."""
+    """Settings of the topics, by Kafka's names, sorted."""
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self:
         """Build the config from the parsed sink options and the topic settings among `given`.
 
         Raises:
-            ConfigError: an option is set although topic.create is false, no topic is named, or a
-                duration or size among the topic's settings is not a number.
+            ConfigError: an option is set although topic.create is false, or a duration or size
+                among the topics' settings is not a number.
         """
         configs = {
             name.removeprefix(CONFIG_PREFIX): value.strip()
@@ -96,12 +98,6 @@ class TopicCreation:
                     hint=f'Add .option("{CREATE}", "true"), or remove this option.',
                 )
             return cls()
-        if values["topic"] is None:
-            raise ConfigError(
-                f"{CREATE}=true requires option topic: topics in a column are not known before the "
-                f"tasks run",
-                hint='Add .option("topic", ...), or create the topics before the write.',
-            )
         return cls(
             create=True,
             partitions=values[PARTITIONS] or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,8 @@ from spark_kafka_sink.admin.topic_admin import (
     NewTopic,
     TopicAdmin,
 )
-from spark_kafka_sink.client.channel.connection_failures import Diagnosis
+from spark_kafka_sink.admin.topic_creator import topics_to_create
+from spark_kafka_sink.client.channel.connection_failures import Diagnosis, Verdict
 from spark_kafka_sink.client.channel.transport import State
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
@@ -28,7 +29,7 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TlsError,
 )
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import plural, similar
 from spark_kafka_sink.diagnostics import topics as topic_checks
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -125,7 +126,18 @@ def judge_connection(server: str, diagnosis: Diagnosis) -> Finding:
         error = BrokerUnavailableError(
             f"{server}: {diagnosis.reason}", hint=hint[0].lower() + hint[1:]
         )
-    return Finding.failure(step, error, local=diagnosis.unanswered)
+    return Finding.failure(step, error, local=not _is_refused(diagnosis))
+
+
+def _is_refused(diagnosis: Diagnosis) -> bool:
+    """Return True if a broker has refused the client in a way that does not depend on this host.
+
+    A certificate may be trusted, and a ticket or token be available, on other hosts only.
+    """
+    error = diagnosis.error
+    if diagnosis.verdict is not Verdict.REFUSED or error is None:
+        return False
+    return error.error is not None or isinstance(error, BrokerUnavailableError)
 
 
 def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
@@ -178,6 +190,8 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
 
 _AUTO_CREATE: Final = "auto.create.topics.enable"
 _LONGEST_TURN: Final = 1.0
+_PROPAGATION_S: Final = 1.0
+"""Seconds until a missing topic is looked up again: a new topic takes time to propagate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +231,7 @@ def connect(
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:
             return judge_connection(str(error.broker), tried)
-        return Finding.failure(step_of_error(error), error)
+        return Finding.failure(step_of_error(error), error, local=True)
     return None
 
 
@@ -241,30 +255,18 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
     return judge_unreachable(found, len(servers))
 
 
-def create_topic(client: BlockingClient, config: SinkConfig) -> None:
-    """Create the topic if topic.create is set and it does not exist; may block for max.block.ms.
+def create_topics(client: BlockingClient, config: SinkConfig) -> None:
+    """Create the missing topics that options name, with topic.create=true.
 
-    A dry run creates no topic.
+    May block for max.block.ms. A dry run creates no topic.
 
     Raises:
-        KafkaProdError: the topic cannot be created.
+        KafkaProdError: a topic cannot be created.
     """
-    topic = _wanted_topic(config)
-    if topic is not None and not config.dry_run:
+    if config.dry_run:
+        return
+    for topic in topics_to_create(config):
         TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
-
-
-def _wanted_topic(config: SinkConfig) -> NewTopic | None:
-    """Return the topic to create with topic.create=true, or None."""
-    wanted, name = config.topic_creation, config.topic
-    if not wanted.create or name is None:
-        return None
-    return NewTopic(
-        name=name,
-        partitions=wanted.partitions,
-        replication=wanted.replication_factor,
-        configs=dict(wanted.configs),
-    )
 
 
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
@@ -272,21 +274,47 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
     topics = intent.topics
     if not topics:
         return []
+    deadline = client.deadline(seconds)
     try:
-        facts = _ask(client, intent, topics, client.deadline(seconds))
+        facts = _ask(client, intent, topics, deadline)
+        if any(_fails(each, intent) for each in facts):
+            client.pause(_PROPAGATION_S, None)
+            facts = _with_similar(client, _ask(client, intent, topics, deadline), deadline)
     except KafkaProdError as error:
         return [Finding.warning(step_of_error(error), error, local=True)]
-    found: list[Finding] = []
-    for each in facts:
-        of_topic = _judge(each, intent)
-        found += of_topic if each.name == intent.config.topic else map(_milder, of_topic)
-    return found
+    return [finding for each in facts for finding in _judge(each, intent)]
+
+
+def _fails(facts: topic_checks.TopicFacts, intent: Intent) -> bool:
+    """Return True if the topic is missing, and the write would not create it."""
+    if not facts.is_missing:
+        return False
+    return any(each.severity is Severity.ERROR for each in _judge(facts, intent))
+
+
+def _with_similar(
+    client: BlockingClient, facts: list[topic_checks.TopicFacts], deadline: float
+) -> list[topic_checks.TopicFacts]:
+    """Add the names of similar existing topics to the facts of missing ones."""
+    if not any(each.is_missing for each in facts):
+        return facts
+    try:
+        names = TopicAdmin(client).names(deadline)
+    except BrokerUnavailableError:
+        return facts
+    return [
+        replace(each, similar=similar(each.name, names)) if each.is_missing else each
+        for each in facts
+    ]
 
 
 def _judge(facts: topic_checks.TopicFacts, intent: Intent) -> list[Finding]:
     producer = intent.config.producer
-    missing = facts.code == ErrorCode.unknown_topic_or_partition
-    if missing and intent.config.dry_run and facts.name not in dict(intent.config.assumed_topics):
+    if (
+        facts.is_missing
+        and intent.config.dry_run
+        and facts.name not in dict(intent.config.assumed_topics)
+    ):
         return [topic_checks.missing_in_dry_run(facts)]
     found = [topic_checks.judge_topic(facts, producer)]
     if facts.name == intent.config.topic:
@@ -296,13 +324,6 @@ def _judge(facts: topic_checks.TopicFacts, intent: Intent) -> list[Finding]:
         found += topic_checks.judge_settings(facts, intent.config, intent.has_key)
         found.append(topic_checks.judge_permissions(facts, producer))
     return found
-
-
-def _milder(finding: Finding) -> Finding:
-    """Turn an error of the dead letter topic into a warning: only a bad row needs that topic."""
-    if finding.severity is not Severity.ERROR or finding.error is None:
-        return finding
-    return Finding.warning(finding.step, finding.error, local=finding.local)
 
 
 def _ask(
@@ -322,9 +343,9 @@ def _ask(
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable("describing the topics", described.latest_code)
     found = []
-    wanted = _wanted_topic(intent.config)
+    wanted = {topic.name: topic for topic in topics_to_create(intent.config)}
     for name in topics:
-        by_sink = wanted if wanted is not None and wanted.name == name else None
+        by_sink = wanted.get(name)
         topic, settings = described.results[name], configs.results[name]
         missing = topic.code == ErrorCode.unknown_topic_or_partition
         may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics

@@ -1,9 +1,10 @@
 """The checks that the driver runs before any task.
 
-With preflight=warn, the default, they never fail the write: executors may reach brokers that the
-driver cannot, a restarting broker may be back before the tasks time out, and a write without rows
-needs no broker. Problems that would fail every task are still logged within seconds. With
-preflight=fail such a problem fails the write.
+With preflight=auto, the default, they fail the write if brokers have responded with the cause: a
+topic is missing, a permission is denied, or the login is wrong. If the driver reaches no broker,
+they only log it: executors may reach brokers that the driver cannot, and a restarting broker may be
+back before the tasks time out. With preflight=warn they never fail the write; with preflight=fail
+every problem that would fail all tasks does.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 5.0
 """Seconds to wait for the brokers, at most kafka.max.block.ms; excludes creating a topic."""
 REFUSED_S: Final = 1.0
-"""Seconds to wait with preflight=warn if all servers have refused the connection."""
+"""Seconds to wait if all servers have refused the connection, unless preflight=fail."""
 KEPT_S: Final = 300.0
 """Seconds during which a checked batch write is not checked again in the same process."""
 FAILED_KEPT_S: Final = 60.0
@@ -45,13 +46,15 @@ _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
-    """Return the error that fails the write: with mode `fail`, the first of severity ERROR.
+    """Return the first error that fails the write, or None.
 
-    Return None if there is no such error, or with another mode.
+    With mode `fail` these are the findings of severity ERROR; with mode `auto`, those of them that
+    are the same on every host.
     """
-    if mode is not Preflight.FAIL:
+    if mode not in {Preflight.AUTO, Preflight.FAIL}:
         return None
-    return next((each.error for each in findings if each.severity is Severity.ERROR), None)
+    errors = (each for each in findings if each.severity is Severity.ERROR)
+    return next((each.error for each in errors if mode is Preflight.FAIL or not each.local), None)
 
 
 def describe_finding(finding: Finding) -> str:
@@ -65,26 +68,26 @@ def describe_finding(finding: Finding) -> str:
 
 
 def examine(intent: examination.Intent) -> list[Finding]:
-    """Run the checks, within a few seconds; with topic.create, also create the topic.
+    """Run the checks, within a few seconds; with topic.create, also create missing topics.
 
     Raises:
-        KafkaProdError: the topic cannot be created.
+        KafkaProdError: a topic cannot be created.
     """
     config = intent.config
     mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
         if mode is Preflight.OFF:
-            examination.create_topic(client, config)
+            examination.create_topics(client, config)
             return []
         seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
         with examination.quiet_log("spark_kafka_sink.client"):
             failure = examination.connect(
-                client, seconds, REFUSED_S if mode is Preflight.WARN else seconds
+                client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
             )
-        if failure is not None and (mode is Preflight.FAIL or not creates):
+        if failure is not None and (mode is Preflight.FAIL or not creates or not failure.local):
             return [_with_way_out(failure)]
         left = max(seconds - (client.now() - start), _LEAST_S)
-        examination.create_topic(client, config)
+        examination.create_topics(client, config)
         found = examination.judge_topics(client, intent, left)
         if not config.exactly_once.exactly_once:
             return found
@@ -149,7 +152,7 @@ class PreflightCheck:
     def check(
         self, intent: examination.Intent, *, of_stream: bool = False, only_errors: bool = False
     ) -> None:
-        """Run the checks and log problems; with topic.create, also create the topic.
+        """Run the checks and log problems; with topic.create, also create missing topics.
 
         Args:
             intent: the planned write.
@@ -157,8 +160,7 @@ class PreflightCheck:
             only_errors: log errors only, no warnings.
 
         Raises:
-            KafkaProdError: every task would fail and preflight=fail is set; or the topic cannot be
-                created.
+            KafkaProdError: a finding fails the write, see `stopping`; or a topic cannot be created.
         """
         mode, creates = intent.config.preflight, intent.config.topic_creation.create
         if mode is Preflight.OFF and not creates:
@@ -179,14 +181,15 @@ class PreflightCheck:
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
     def _examine(self, intent: examination.Intent) -> list[Finding]:
-        """Return the findings; with preflight=warn, a check that cannot be run is a warning.
+        """Return the findings; unless preflight=fail, a check that cannot be run is a warning.
 
         The driver may lack files that executors have, such as a truststore.
         """
         try:
             return self.examine(intent)
         except Exception as error:
-            if intent.config.preflight is not Preflight.WARN or intent.config.topic_creation.create:
+            mode = intent.config.preflight
+            if mode is Preflight.FAIL or intent.config.topic_creation.create:
                 raise
             if not isinstance(error, KafkaProdError):  # its text may contain a secret
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")

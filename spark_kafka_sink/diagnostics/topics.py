@@ -279,7 +279,7 @@ class TopicFacts:
 
     `description` is set if `code` is 0, `settings` if this client is allowed to read them, and
     `creation` if the topic does not exist and may be created. `of_dead_letters`: whether it is the
-    dead letter topic.
+    dead letter topic. `similar`: existing topics with similar names, if it is missing.
     """
 
     name: str
@@ -288,6 +288,7 @@ class TopicFacts:
     settings: Mapping[str, str | None] | None = None
     creation: Creation | None = None
     of_dead_letters: bool = False
+    similar: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -298,6 +299,11 @@ class TopicFacts:
     def exists(self) -> bool:
         """Whether the topic exists, and this client may see it."""
         return not self.code and self.description is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the brokers do not know the topic."""
+        return self.code == ErrorCode.unknown_topic_or_partition
 
     @property
     def replicas(self) -> int:
@@ -322,7 +328,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     code, name = facts.code, facts.name
     if facts.exists:
         return _leaders(facts)
-    if code == ErrorCode.unknown_topic_or_partition:
+    if facts.is_missing:
         return _missing(facts, config)
     if code == ErrorCode.topic_authorization_failed:
         guide = guide_of(config)
@@ -465,14 +471,11 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
 
 def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
     server, name = config.bootstrap_servers[0], facts.name
-    tool = f"kafka-topics --bootstrap-server {server} --create --topic {name}"
-    if facts.of_dead_letters:
-        return (
-            f"correct the name, or create the topic with {tool} (topic.create=true does not create "
-            "it). Otherwise, the first row for it fails its task"
-        )
-    option = "topic.create=true, or " if _would_create(facts.creation) else ""
-    return f"correct the name, or create the topic: {option}{tool}"
+    option = '.option("topic.create", "true"), or ' if _would_create(facts.creation) else ""
+    create = f"create the topic: {option}kafka-topics --bootstrap-server {server} --create --topic"
+    if not facts.similar:
+        return f"correct the name, or {create} {name}"
+    return f"did you mean {' or '.join(facts.similar)}? Otherwise {create} {name}"
 
 
 def _would_create(creation: Creation | None) -> bool:

@@ -11,6 +11,7 @@ waits for the start of each of these processes.
 from __future__ import annotations
 
 import gc
+import logging
 import uuid
 from dataclasses import replace
 from itertools import count
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     Messages = Sequence[WriterCommitMessage | None]
 
+_LOG = logging.getLogger("spark_kafka_sink")
 _ABORT_S = 5.0
 """Seconds that a failed task may take to abort its transaction; after that the driver aborts it."""
 _LOADING_TASKS = 2
@@ -100,6 +102,7 @@ class TaskWriter:
         from spark_kafka_sink.report.delivery_report import DeliveryReport
 
         session: ProducerSession | None = None
+        create_topics = self._topic_creator()
         config = with_shipped_files(self.config.producer, self.session_folder)
 
         def wanted() -> int:
@@ -108,6 +111,7 @@ class TaskWriter:
         try:
             with self.reporter() as reporter:
                 for rows in self.read(reporter.watch(batches), wanted):
+                    create_topics(rows.topics)
                     session = session or reporter.attach(
                         sessions.borrow_session(config, self.session_settings(), transaction)
                     )
@@ -125,6 +129,25 @@ class TaskWriter:
         written = session.written_topics
         sessions.give_back_session(session)
         return report, written
+
+    def _topic_creator(self) -> Callable[[Iterable[str]], None]:
+        """Return a function that creates the missing topics of a topic column."""
+        config = self.config
+        if config.topic is not None or config.dry_run or not config.topic_creation.create:
+            return lambda _: None
+        from spark_kafka_sink.admin.topic_creator import TopicCreator  # rarely needed
+
+        producer = with_shipped_files(config.producer, self.session_folder)
+        creator = TopicCreator(producer, config.topic_creation)
+
+        def create(names: Iterable[str]) -> None:
+            refused = creator.create_missing(names)
+            for name, error in refused.items():
+                if not config.dead_letters.tolerant:
+                    raise error
+                _LOG.warning("topic %s is missing, and its rows are bad rows: %s", name, error)
+
+        return create
 
     def read(
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0

@@ -139,7 +139,7 @@ def test_a_dead_letter_topic_that_is_missing_fails_the_task(topics: tuple[str, s
     assert "the dead letter topic was not available" in caught.value.message
     hint = caught.value.hint or ""
     assert "correct errors.deadletterqueue.topic.name" in hint
-    assert "topic.create=true does not" in hint
+    assert "create the topic: topic.create=true, or kafka-topics" in hint
 
 
 def test_a_job_that_only_makes_dead_letters_is_stopped(topics: tuple[str, str, str]) -> None:

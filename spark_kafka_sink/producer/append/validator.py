@@ -263,16 +263,8 @@ class TopicMetadata:
 
 
 def _how_to_create(*, is_dead_letter_topic: bool) -> str:
-    """Return a hint; topic.create=true creates only the topic that the option `topic` names."""
-    if is_dead_letter_topic:
-        return (
-            "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics "
-            "(topic.create=true does not create it)"
-        )
-    return (
-        "correct the name, or create the topic: topic.create=true if the option `topic` names it, "
-        "or kafka-topics"
-    )
+    name = "errors.deadletterqueue.topic.name" if is_dead_letter_topic else "the name"
+    return f"correct {name}, or create the topic: topic.create=true, or kafka-topics"
 
 
 class RowValidator:

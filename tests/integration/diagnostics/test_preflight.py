@@ -42,7 +42,7 @@ def test_what_is_found_out_before_a_write() -> None:
         assert problems(found(servers, has_key=False, topic="c")) == no_key
         assert problems(found(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
         letters = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "gone"}
-        assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.WARNING, False)]
+        assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.ERROR, False)]
 
 
 @pytest.mark.parametrize("dry_run", ["true", "false"])
@@ -55,11 +55,31 @@ def test_a_dead_letter_topic_that_is_missing_is_told_as_what_it_is(
         named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "dryRun": dry_run}
         intent = Intent(config=SinkConfig.parse({**named, **letters, **topic}), has_key=True)
         for findings in (examine(intent), list(Doctor(intent=intent).examine())):
-            (missing,) = (each for each in findings if each.severity is Severity.WARNING)
+            (missing,) = (each for each in findings if each.severity is Severity.ERROR)
             assert missing.text.startswith("dead letter topic gone does not exist")
-            assert "topic.create=true does not" in (missing.hint or "") or dry_run == "true"
-            assert "or set topic.create" not in (missing.hint or "")
-            assert "first row for it" in f"{missing.text}. {missing.hint}"
+            assert ("topic.create" in (missing.hint or "")) is (dry_run == "false")
+
+
+@pytest.mark.parametrize(
+    ("topic", "similar"),
+    [("evnets", ["events", "events-2"]), ("Events_2", ["events-2", "events"]), ("zzz", [])],
+)
+def test_similar_topics_are_suggested(topic: str, similar: list[str]) -> None:
+    with EmbeddedBroker(topics={"events": 1, "events-2": 1, "orders": 1}) as kafka:
+        (missing,) = found(kafka.bootstrap_servers, topic=topic)
+    start = f"did you mean {' or '.join(similar)}? Otherwise" if similar else "correct the name, or"
+    assert (missing.hint or "").startswith(f"{start} create the topic: ")
+    assert (missing.hint or "").endswith(f"--create --topic {topic}")
+
+
+def test_a_topic_that_appears_late_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+
+        def pause(*_: object) -> None:
+            kafka.create_topic("late", 1)
+
+        monkeypatch.setattr(BlockingClient, "pause", pause)
+        assert problems(found(kafka.bootstrap_servers, topic="late")) == []
 
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])
@@ -117,13 +137,48 @@ def test_a_topic_is_created_once_as_its_options_say() -> None:
             found_with(servers, {**wanted, "topic": "third", "topic__config__no__such": "1"})
 
 
+@pytest.mark.parametrize("topic", [{"topic": "new"}, {}], ids=["named", "column"])
+def test_the_dead_letter_topic_is_created_with_the_brokers_settings(topic: dict[str, str]) -> None:
+    wanted = {
+        "topic.create": "true",
+        "topic.partitions": "3",
+        "topic.config.cleanup.policy": "compact",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "letters",
+    }
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **wanted, **topic}
+        dry = Intent(config=SinkConfig.parse({**named, "dryRun": "true"}), has_key=True)
+        assert problems(examine(dry)) == []
+        intent = Intent(config=SinkConfig.parse(named), has_key=True)
+        assert problems(examine(intent)) == []
+        assert len(kafka.end_offsets("letters")) == 1
+        if topic:
+            assert len(kafka.end_offsets("new")) == 3
+
+
+def test_only_what_brokers_have_responded_is_the_same_on_every_host() -> None:
+    login = {
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "wrong",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+    }
+    with EmbeddedBroker(topics={"t": 1}, sasl={"alice": "secret"}) as kafka:
+        servers = kafka.bootstrap_servers
+        assert problems(found_with(servers, login)) == [(Step.LOGIN, Severity.ERROR, False)]
+    with EmbeddedBroker(topics={"t": 1}, tls=True) as kafka:
+        [untrusted] = found_with(kafka.bootstrap_servers, {"kafka.security.protocol": "SSL"})
+        assert (untrusted.step, untrusted.local) == (Step.TLS, True)
+
+
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
 def test_servers_that_cannot_be_reached(silent: bool) -> None:
     short = {"kafka__max__block__ms": "1000"}
     with listening(say_nothing) as black:
         servers = f"{closed_port()},{black}" if silent else closed_port()
         [finding] = found_with(servers, short)
-    assert (finding.severity, finding.local) == (Severity.ERROR, silent)
+    assert (finding.severity, finding.local) == (Severity.ERROR, True)
     assert "preflight=off" in (finding.hint or "")
 
 

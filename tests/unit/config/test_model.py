@@ -130,7 +130,7 @@ def test_a_dry_run_changes_nothing_on_a_cluster() -> None:
     assert not dry.exactly_once.exactly_once
     assert dry.assumed_topics == (("t", 3),)
     assert plain.assumed_topics == ()
-    assert (plain.preflight, dry.preflight) == (Preflight.WARN, Preflight.FAIL)
+    assert (plain.preflight, dry.preflight) == (Preflight.AUTO, Preflight.FAIL)
     assert parse(topic="t", dryRun="true", preflight="off").preflight is Preflight.OFF
     assert dry.producer.compression_type is Codec.ZSTD
     assert dry.producer.pipeline() == plain.producer.pipeline()

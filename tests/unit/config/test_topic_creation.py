@@ -20,6 +20,10 @@ def test_what_is_left_out_is_the_brokers_default() -> None:
     assert parsed(topic="t", topic__create="true") == TopicCreation(create=True)
 
 
+def test_topics_of_a_column_are_created_as_well() -> None:
+    assert parsed(topic__create="true") == TopicCreation(create=True)
+
+
 def test_settings_of_the_topic() -> None:
     found = parsed(
         topic="t",
@@ -42,7 +46,6 @@ def test_settings_of_the_topic() -> None:
     [
         ({"topic": "t", "topic__partitions": "8"}, "option topic.partitions is set"),
         ({"topic": "t", "topic__config__a": "1"}, "option topic.config.a is set"),
-        ({"topic__create": "true"}, "requires option topic"),
         ({"topic": "t", "topic__creat": "true"}, "Did you mean topic.create"),
     ],
 )

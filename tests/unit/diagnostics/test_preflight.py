@@ -20,17 +20,28 @@ from spark_kafka_sink.diagnostics.preflight import (
 ERROR = BrokerUnavailableError("nobody is there")
 FINE = Finding.ok(Step.TOPIC, "all is well")
 DOUBTFUL = Finding.warning(Step.SETTINGS, ERROR)
-CERTAIN = Finding.failure(Step.CONNECT, ERROR)
+CERTAIN = Finding.failure(Step.TOPIC, ERROR)
 HERE_ALONE = Finding.failure(Step.CONNECT, ERROR, local=True)
 
 
 @pytest.mark.parametrize(
-    ("finding", "with_fail"),
-    [(FINE, False), (DOUBTFUL, False), (HERE_ALONE, True), (CERTAIN, True)],
+    ("finding", "modes"),
+    [
+        (FINE, set()),
+        (DOUBTFUL, set()),
+        (HERE_ALONE, {Preflight.FAIL}),
+        (CERTAIN, {Preflight.AUTO, Preflight.FAIL}),
+    ],
 )
-def test_what_ends_a_write(finding: Finding, with_fail: bool) -> None:
-    assert stopping([FINE, finding], Preflight.WARN) is None
-    assert (stopping([FINE, finding], Preflight.FAIL) is not None) is with_fail
+def test_what_ends_a_write(finding: Finding, modes: set[Preflight]) -> None:
+    found = {mode for mode in Preflight if stopping([FINE, finding], mode) is not None}
+    assert found == modes
+
+
+def test_the_default_fails_a_write_only_for_what_is_the_same_on_every_host() -> None:
+    with pytest.raises(KafkaProdError, match="nobody is there"):
+        PreflightCheck(examine=Asked(HERE_ALONE, CERTAIN)).check(intent())
+    PreflightCheck(examine=Asked(HERE_ALONE)).check(intent())
 
 
 class Asked:
@@ -65,7 +76,7 @@ def test_a_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
 
 
 def test_a_failure_that_ends_nothing_is_told_again_sooner() -> None:
-    clock, asked = ManualClock(), Asked(CERTAIN)
+    clock, asked = ManualClock(), Asked(HERE_ALONE)
     check = PreflightCheck(clock=clock, examine=asked)
     check.check(intent())
     clock.advance(FAILED_KEPT_S - 1)
@@ -88,7 +99,7 @@ def test_what_ends_a_write_is_checked_again_and_off_asks_nobody() -> None:
 
 
 def test_each_thing_that_is_wrong_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    asked = Asked(FINE, DOUBTFUL, CERTAIN)
+    asked = Asked(FINE, DOUBTFUL, HERE_ALONE)
     PreflightCheck(examine=asked).check(intent())
     doubtful, certain = caplog.messages
     assert doubtful == "preflight: nobody is there."

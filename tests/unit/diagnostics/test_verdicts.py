@@ -9,6 +9,7 @@ import pytest
 from spark_kafka_sink.admin.topic_admin import PartitionDescription, TopicDescription
 from spark_kafka_sink.client.channel.connection_failures import Circumstances, diagnose
 from spark_kafka_sink.client.channel.transport import State
+from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.diagnostics.examination import judge_connection, judge_unreachable
@@ -22,6 +23,7 @@ from spark_kafka_sink.diagnostics.topics import (
     judge_topic,
 )
 from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.frame import OtherProtocolError
 
 _WRITE, _DESCRIBE, _IDEMPOTENT_WRITE = 1 << 4, 1 << 8, 1 << 12
 _GOOD = {
@@ -175,11 +177,10 @@ def test_topic_create_is_recommended_only_where_it_would_create(
     code = int(ErrorCode.unknown_topic_or_partition)
     about = TopicFacts(name="t", code=code, creation=creation)
     hint = judge_topic(about, config().producer).hint or ""
-    assert ("topic.create=true" in hint) == helps
+    assert ('.option("topic.create", "true")' in hint) == helps
     assert "kafka-topics --bootstrap-server kafka:9092 --create --topic t" in hint
     letters = TopicFacts(name="t", code=code, creation=creation, of_dead_letters=True)
-    hint = judge_topic(letters, config().producer).hint or ""
-    assert "(topic.create=true does not create it)" in hint
+    assert judge_topic(letters, config().producer).hint == hint
 
 
 @pytest.mark.parametrize(
@@ -241,9 +242,9 @@ def _failure(error: Exception, state: State) -> Finding:
 @pytest.mark.parametrize(
     ("error", "state", "step", "local"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "unknown"), State.RESOLVING, Step.RESOLVE, False),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), State.RESOLVING, Step.RESOLVE, True),
         (socket.gaierror(socket.EAI_AGAIN, "later"), State.RESOLVING, Step.RESOLVE, True),
-        (ConnectionRefusedError(111, "refused"), State.CONNECTING, Step.CONNECT, False),
+        (ConnectionRefusedError(111, "refused"), State.CONNECTING, Step.CONNECT, True),
         (TimeoutError("no connection"), State.CONNECTING, Step.CONNECT, True),
         (OSError(113, "No route to host"), State.CONNECTING, Step.CONNECT, True),
     ],
@@ -253,11 +254,25 @@ def test_the_step_that_failed(error: Exception, state: State, step: Step, local:
     assert (finding.step, finding.local) == (step, local)
 
 
+@pytest.mark.parametrize(
+    ("error", "local"),
+    [
+        (AuthenticationError("rejected", error="SASL_AUTHENTICATION_FAILED"), False),
+        (AuthenticationError("no ticket"), True),
+        (TlsError("the certificate is not trusted"), True),
+        (OtherProtocolError("TLS"), False),
+        (OtherProtocolError("HTTP"), True),
+    ],
+)
+def test_what_a_broker_responds_is_the_same_on_every_host(error: Exception, local: bool) -> None:
+    assert _failure(error, State.NEGOTIATING).local is local
+
+
 def test_one_silent_server_makes_it_doubtful() -> None:
-    refused = _failure(ConnectionRefusedError(111, "refused"), State.CONNECTING)
+    refused = _failure(AuthenticationError("rejected", error="X"), State.AUTHENTICATING)
     silent = _failure(TimeoutError("no connection"), State.CONNECTING)
     assert not judge_unreachable([refused, refused], 2).local
     both = judge_unreachable([refused, silent], 2)
     assert both.local
-    assert "refused" in both.text
+    assert "rejected" in both.text
     assert "no connection" in both.text

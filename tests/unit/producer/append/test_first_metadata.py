@@ -182,7 +182,7 @@ def test_a_topic_that_does_not_come_is_named_in_time(pool: ThreadPoolExecutor, l
             error = writer.call_in_step(one.session.flush, clock, 0.05)
         assert isinstance(error, UnknownTopicError)
         assert "not available within max.block.ms = 3000" in str(error)
-        assert "topic.create=true if the option `topic` names it" in str(error)
+        assert "create the topic: topic.create=true, or kafka-topics" in str(error)
         assert (error.topic, error.error) == ("t", "UNKNOWN_TOPIC_OR_PARTITION")
         assert 3 <= one.clock.monotonic() - began < 3.2
 

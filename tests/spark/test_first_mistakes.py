@@ -1,0 +1,112 @@
+"""A mistake in the options fails a write at once, and missing topics are created on request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.common.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    KafkaProdError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.spark.spark_errors import error_of
+from tests.spark.support.sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
+LOGIN = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "alice",
+    "kafka.sasl.password": "wrong",
+}
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedBroker]:
+    """A broker that creates no topics by itself."""
+    with EmbeddedBroker(topics={"events": 2}) as broker:
+        yield broker
+
+
+def failure(spark: SparkSession, kafka: EmbeddedBroker, **options: str) -> KafkaProdError:
+    """Write a row; the error with which the write failed, before any task."""
+    sink = Sink(spark, kafka.bootstrap_servers)
+    error, jobs = sink.jobs_of(lambda: sink.write(rows(sink, "events"), **options))
+    assert jobs == 0
+    found = error_of(error)
+    assert found is not None
+    return found
+
+
+def rows(sink: Sink, *topics: str) -> DataFrame:
+    return sink.frame("topic string, value string", *((topic, "v") for topic in topics))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"topic": "event"}, "topic event does not exist"),
+        ({"topic": "events", **LETTERS}, "dead letter topic letters does not exist"),
+        (LETTERS, "dead letter topic letters does not exist"),
+    ],
+)
+def test_a_missing_topic(
+    spark: SparkSession, kafka: EmbeddedBroker, options: dict[str, str], says: str
+) -> None:
+    error = failure(spark, kafka, **options)
+    assert isinstance(error, UnknownTopicError)
+    assert says in error.message
+    if options.get("topic") == "event":
+        assert (error.hint or "").startswith("did you mean events? ")
+
+
+@pytest.mark.parametrize("operation", ["Write", "Describe"])
+def test_a_denied_permission(spark: SparkSession, kafka: EmbeddedBroker, operation: str) -> None:
+    kafka.deny("*", operation, topic="events")
+    error = failure(spark, kafka, topic="events")
+    assert isinstance(error, AuthorizationError)
+    assert f"{operation} on topic events is denied" in error.message
+
+
+def test_a_rejected_login(spark: SparkSession) -> None:
+    with EmbeddedBroker(topics={"events": 2}, sasl={"alice": "secret"}) as kafka:
+        error = failure(spark, kafka, topic="events", **LOGIN)
+    assert isinstance(error, AuthenticationError)
+
+
+def test_missing_topics_are_created(spark: SparkSession, kafka: EmbeddedBroker) -> None:
+    sink = Sink(spark, kafka.bootstrap_servers)
+    options = {"topic.create": "true", "topic.partitions": "3", **LETTERS}
+    frame = rows(sink, "new-1", "new-2", "events", "new-1").unionAll(rows(sink, "new-1", "new-3"))
+    bad = sink.frame("topic string, value string", ("events", "v"), (None, "v"))
+    sink.write(frame.unionAll(bad), **options)
+    written = {name: kafka.end_offsets(name) for name in ("new-1", "new-2", "new-3", "events")}
+    assert {name: sum(ends) for name, ends in written.items()} == {
+        "new-1": 3,
+        "new-2": 1,
+        "new-3": 1,
+        "events": 2,
+    }
+    assert len(written["new-1"]) == 3
+    assert sum(kafka.end_offsets("letters")) == 1
+
+
+def test_a_topic_of_a_column_that_cannot_be_created(
+    spark: SparkSession, kafka: EmbeddedBroker
+) -> None:
+    sink = Sink(spark, kafka.bootstrap_servers)
+    kafka.deny("*", "Create", topic="new")
+    kafka.deny("*", "Create")
+    error, _ = sink.jobs_of(lambda: sink.write(rows(sink, "new"), **{"topic.create": "true"}))
+    denied = error_of(error)
+    assert isinstance(denied, AuthorizationError)
+    assert "Create" in denied.message
