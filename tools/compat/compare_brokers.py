@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.compat.scenarios.admin import admin_scenarios
-from tools.compat.scenarios.configs import config_scenarios
+from tools.compat.scenarios.admin import admin_scenarios, config_scenarios
 from tools.compat.scenarios.groups import group_scenarios
 from tools.compat.scenarios.placement import placement_scenarios
-from tools.compat.scenarios.plain import differing
 from tools.compat.scenarios.produce import produce_scenarios
 from tools.compat.scenarios.read import read_scenarios
-from tools.compat.scenarios.world import Scenario, keep_everything, run
+from tools.compat.scenarios.world import Scenario, differing, keep_everything, run
 from tools.docs.pages import write_block
 from tools.support.kafka_cluster import KafkaCluster
 

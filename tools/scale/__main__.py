@@ -10,15 +10,16 @@ from rich.console import Console
 
 from tools.benchmarks.results import describe, one_line
 from tools.docs.pages import write_block
-from tools.scale.cluster import (
+from tools.scale.measure import (
     BROKERS,
     many_brokers,
+    measure,
+    merged,
     preflight_seconds,
     session_in_a_process,
     spark_job,
     values,
 )
-from tools.scale.measure import measure, merged
 from tools.scale.page import (
     render_cluster,
     render_costs,

@@ -10,8 +10,8 @@ from tools.scale.estimate import LIMITS, WORKLOADS, Estimate, Workload, estimate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tools.scale.cluster import JobCost, SessionCost
     from tools.scale.estimate import Costs
+    from tools.scale.measure import JobCost, SessionCost
 
 _ROWS = (
     ("records per batch", "batch_records"),

@@ -1,44 +1,117 @@
 """Java archives of a real Kafka and of Spark's own Kafka sink, cached in ``.cache/``.
 
-``python -m tools.support.jars`` fills the cache. Maven downloads the archives if it is on the path,
-Spark's own resolver otherwise; their own configuration determines the registry.
+``python -m tools.support.jars`` fills the cache with the resolver of the installed pyspark (Ivy).
 """
 
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.support import jar_resolvers
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+
+_TIMEOUT_S = 600
+_SPARK = """
+import sys
+from pyspark.java_gateway import launch_gateway
+gateway = launch_gateway()
+jvm = gateway.jvm
+jvm.java.lang.System.setProperty("spark.jars.ivy", sys.argv[1])
+# Ivy gives up on an artifact whose descriptor alone lies in the user's Maven repository.
+jvm.java.lang.System.setProperty("user.home", sys.argv[1])
+for uri in sys.argv[2:]:
+    jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(jvm.java.net.URI(uri))
+gateway.shutdown()
+"""
+# Spark's resolver always omits the Scala library; Ivy itself does not.
+_IVY = """
+import shutil
+import sys
+from pyspark.java_gateway import launch_gateway
+gateway = launch_gateway()
+jvm = gateway.jvm
+jvm.java.lang.System.setProperty("user.home", sys.argv[1])
+option = jvm.scala.Option.apply
+repositories = jvm.java.lang.System.getProperty("spark.jars.repositories")
+settings = jvm.org.apache.spark.util.MavenUtils.buildIvySettings(
+    option(repositories), option(sys.argv[1]), True, jvm.java.lang.System.err
+)
+module = jvm.org.apache.ivy.core.module.id.ModuleRevisionId.newInstance(*sys.argv[3].split(":"))
+options = jvm.org.apache.ivy.core.resolve.ResolveOptions()
+options.setTransitive(False)
+report = jvm.org.apache.ivy.Ivy.newInstance(settings).resolve(module, options, False)
+for artifact in report.getAllArtifactsReports():
+    shutil.copy(artifact.getLocalFile().getPath(), sys.argv[2])
+gateway.shutdown()
+"""
+_SCALA = "org.scala-lang:scala-library:"
+
+
+class JarsError(RuntimeError):
+    """The download failed or is incomplete; the message ends with the resolver's output."""
+
+
+def _download(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
+    """Copy the archives of `coordinates` into `into` with the installed pyspark's resolver."""
+    scala = [c for c in coordinates if c.startswith(_SCALA)]
+    others = [c for c in coordinates if c not in scala]
+    with tempfile.TemporaryDirectory(prefix="sks-ivy-") as ivy:
+        query = f"?transitive={str(transitive).lower()}"
+        _run([sys.executable, "-c", _SPARK, ivy, *(f"ivy://{c}{query}" for c in others)])
+        for jar in (Path(ivy) / "jars").glob("*.jar"):
+            shutil.copy(jar, into / jar.name)
+        for library in scala:
+            _run([sys.executable, "-c", _IVY, ivy, str(into), library])
+    for organisation, artifact, version in (c.split(":") for c in others):
+        name = f"{artifact}-{version}.jar"
+        prefixed = into / f"{organisation}_{name}"
+        if prefixed.is_file():
+            prefixed.rename(into / name)
+        for other in into.glob(f"{organisation}_{artifact}-[0-9]*.jar"):
+            other.unlink()  # A dependency of another archive requires a different version.
+    if transitive and not scala:
+        _copy_scala(into)
+
+
+def _copy_scala(into: Path) -> None:
+    """Copy the Scala library, which Spark's resolver omits because pyspark includes it."""
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise JarsError("pyspark is not installed: `make install`")
+    for jar in (Path(pyspark.origin).parent / "jars").glob("scala-library-*.jar"):
+        shutil.copy(jar, into / jar.name)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise JarsError(f"{command[0]} failed ({done.returncode}):\n{done.stdout[-3000:]}")
+
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 MANIFEST = "manifest.json"
-
-
-class JarsError(RuntimeError):
-    """The archives could not be downloaded, or the download is incomplete."""
-
-
-class Resolver(StrEnum):
-    """Resolver to use: AUTO is Maven if `mvn` is on the path, else Spark."""
-
-    AUTO = "auto"
-    MAVEN = "maven"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,36 +195,27 @@ SPARK_SINK = JarSet(
 )
 
 
-def ensure(jars: JarSet, resolver: Resolver = Resolver.AUTO) -> JarSet:
+def ensure(jars: JarSet) -> JarSet:
     """Download `jars` unless complete; safe to call from several processes at once.
 
     Raises:
-        JarsError: no resolver is installed, it failed, or archives are missing or damaged.
+        JarsError: the resolver failed, or archives are missing or damaged.
     """
     with _locked(jars):
         if _complete(jars):
             return jars
         with tempfile.TemporaryDirectory(dir=jars.folder.parent, prefix="fetch-") as temporary:
-            _fetch(jars, Path(temporary), resolver)
+            _fetch(jars, Path(temporary))
     return jars
 
 
-def _fetch(jars: JarSet, temporary: Path, resolver: Resolver) -> None:
+def _fetch(jars: JarSet, temporary: Path) -> None:
     fetched = temporary / "jars"
     fetched.mkdir()
-    try:
-        _choose(resolver)(jars.coordinates, jars.transitive, fetched)
-    except jar_resolvers.ResolverError as error:
-        raise JarsError(f"{jars.name}: {error}") from error
+    _download(jars.coordinates, jars.transitive, fetched)
     _write_manifest(jars, fetched)
     shutil.rmtree(jars.folder, ignore_errors=True)
     fetched.rename(jars.folder)
-
-
-def _choose(resolver: Resolver) -> jar_resolvers.Resolve:
-    if resolver is Resolver.AUTO:
-        resolver = Resolver.MAVEN if shutil.which("mvn") else Resolver.SPARK
-    return jar_resolvers.by_maven if resolver is Resolver.MAVEN else jar_resolvers.by_spark
 
 
 def _write_manifest(jars: JarSet, folder: Path) -> None:
@@ -185,10 +249,9 @@ def _locked(jars: JarSet) -> Iterator[None]:
 
 
 def main() -> None:
-    """Download all sets: `python -m tools.support.jars [maven|spark]`."""
-    resolver = Resolver(sys.argv[1]) if len(sys.argv) > 1 else Resolver.AUTO
+    """Download all sets: `python -m tools.support.jars`."""
     for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK):
-        count = len(ensure(jars, resolver).paths())
+        count = len(ensure(jars).paths())
         sys.stdout.write(f"{jars.name}: {count} archives in {jars.folder}\n")
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tools.compat.compare_brokers import Difference, compare, markdown, scenarios
-from tools.compat.scenarios.plain import differing, plain
-from tools.compat.scenarios.world import keep_everything, run
+from tools.compat.scenarios.world import differing, keep_everything, plain, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

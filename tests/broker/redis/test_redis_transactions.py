@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player
-from tools.compat.scenarios.plain import batches
+from tools.compat.scenarios.world import batches
 from tools.support.raw_client import RawClient
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.integration.exactly_once.seeded.run import run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.torture.streams.injection.bugs import Bug
+    from tools.torture.streams.injection.hooks import Bug
 
 SEEDS = range(24)
 ENOUGH = 12

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tools.scale.cluster import BROKERS, PARTITIONS, many_brokers, values, write
 from tools.scale.estimate import Workload
-from tools.scale.measure import merged
+from tools.scale.measure import BROKERS, PARTITIONS, many_brokers, merged, values, write
 
 ROWS = 10_000
 

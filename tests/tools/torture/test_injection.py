@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.torture.streams.injection.bugs import PATCHES, Bug, Patch
 from tools.torture.streams.injection.hooks import (
+    PATCHES,
     POINTS,
     RAISE,
+    Bug,
+    Patch,
     Reporter,
     StepError,
     at_file,

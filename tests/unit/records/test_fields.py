@@ -22,7 +22,7 @@ from spark_kafka_sink.records.decoder import (
 )
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tools.compat.scenarios.bodies import BODIES, HEADER, Raw
+from tools.compat.scenarios.produce import BODIES, HEADER, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,17 +3,269 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from uuid import UUID
 
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import FarTime
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.compat.scenarios.plain import plain
-from tools.support.raw_client import TIMEOUT, RawClient, create, new_producer_id
+from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import CRC_OFFSET, HEADER_SIZE, BatchHeader, checksum
+from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id
 
 if TYPE_CHECKING:
-    from kio.schema.errors import ErrorCode
+    from collections.abc import Iterator, Mapping
+
+
+_LEFT_OUT = {"throttle_time", "host", "port", "rack", "cluster_id", "documentation", "log_dir"}
+_TEXTS = {"error_message", "batch_index_error_message"}
+_IDS = {"producer_id", "member_id", "leader", "current_txn_start_offset", "replica_directory_id"}
+_TIMES = {"last_timestamp", "transaction_start_time"}
+_ORDERED = ("name", "topic", "group_id", "index", "partition_index")
+_DAY_MS = 86_400_000
+# Without retention.ms, because the compared Kafka keeps everything.
+CONFIGS = (
+    "cleanup.policy",
+    "consumer.session.timeout.ms",
+    "log.flush.interval.messages",
+    "message.max.bytes",
+    "node.id",
+    "compression.type",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "segment.bytes",
+)
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """Return a value of a response in comparable form."""
+    if name in _TEXTS:
+        return "text" if value else "no text"
+    if name == "records":
+        return batches(bytes(value or b""))
+    if name == "configs":
+        return _configs(value)
+    if name in _IDS and not is_dataclass(value):
+        return _id(value)
+    if name in _TIMES and isinstance(value, int):
+        return moment(value)
+    if is_dataclass(value):
+        return {
+            f.name: plain(getattr(value, f.name), f.name)
+            for f in fields(value)
+            if f.name not in _LEFT_OUT
+        }
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    match value:
+        case ErrorCode():
+            return value.name.upper()
+        case tuple() | list():
+            return sorted((plain(one) for one in value), key=_place)
+        case UUID():
+            return "an id" if value.int else "no id"
+        case datetime() | FarTime():
+            return moment(round(value.timestamp() * 1000))
+        case timedelta():
+            return round(value.total_seconds() * 1000)
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case _:
+            return value
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    """Return the sort key of an item in a response, because the order is arbitrary."""
+    if not isinstance(value, dict):
+        return ()
+    return tuple(str(value.get(name)) for name in _ORDERED)
+
+
+def _id(value: Any) -> str:
+    if isinstance(value, str):
+        return "an id" if value else "no id"
+    return "an id" if value is not None and value >= 0 else "no id"
+
+
+def moment(milliseconds: int) -> str | int:
+    """Return a time in ms since 1970, or a placeholder if it is that of the test run."""
+    near = abs(milliseconds - time.time() * 1000) < _DAY_MS
+    return "now" if near else milliseconds
+
+
+def _configs(configs: Any) -> Any:
+    if configs is None:
+        return None
+    known = {c.name: plain(c) for c in configs if c.name in CONFIGS}
+    return known | {"names": sorted(c.name for c in configs)}
+
+
+def batches(data: bytes) -> list[Any]:
+    """Return the batches of a fetched log, without a truncated last batch."""
+    found = []
+    while len(data) >= HEADER_SIZE and (header := BatchHeader.parse(data)).size <= len(data):
+        found.append(_batch(data[: header.size], header))
+        data = data[header.size :]
+    return found
+
+
+def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "base_offset": header.base_offset,
+        "leader_epoch": header.leader_epoch,
+        "attributes": header.attributes,
+        "count": header.record_count,
+        "last_offset_delta": header.last_offset_delta,
+        "base_timestamp": moment(header.base_timestamp),
+        "max_timestamp": moment(header.max_timestamp),
+        "producer": _id(header.producer_id),
+        "epoch": header.producer_epoch,
+        "sequence": header.base_sequence,
+        "crc": checksum(memoryview(data)) == header.crc,
+    }
+    if not header.is_control:
+        try:
+            records = list(read_records(memoryview(data)))
+        except ProtocolError:
+            return values | {"records": "can't be read"}
+        values["offsets"] = [record.offset for record in records]
+        values["times"] = [moment(record.timestamp) for record in records]
+    return values
+
+
+def differing(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Return (path, theirs, ours) where two plain values differ; other shapes differ as a whole."""
+    if isinstance(kafka, dict) and isinstance(ours, dict) and kafka.keys() == ours.keys():
+        for key in kafka:
+            yield from differing(kafka[key], ours[key], f"{path}.{key}" if path else str(key))
+    elif _are_lists(kafka, ours) and len(kafka) == len(ours):
+        for index, (left, right) in enumerate(zip(kafka, ours, strict=True)):
+            yield from differing(left, right, f"{path}[{index}]")
+    elif kafka != ours:
+        yield path, kafka, ours
+
+
+def _are_lists(kafka: Any, ours: Any) -> bool:
+    return isinstance(kafka, list) and isinstance(ours, list) and any(map(_is_deep, kafka))
+
+
+def _is_deep(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
+BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, ATTRIBUTES = 0, 8, 12, 16, 21
+LAST_DELTA, BASE_TIME, MAX_TIME, PRODUCER, EPOCH, SEQUENCE, COUNT = 23, 27, 35, 43, 51, 53, 57
+HOUR_MS = 3_600_000
+
+
+def changed(offset: int, kind: str, value: int, *, count: int = 2, crc: bool = True) -> bytes:
+    """Return a valid batch with one header field replaced."""
+    data = batch(count)
+    struct.pack_into(kind, data, offset, value)
+    if crc and offset > CRC_OFFSET:
+        struct.pack_into(">I", data, CRC_OFFSET, checksum(memoryview(data)))
+    return bytes(data)
+
+
+def _body(change: Callable[[bytearray], None]) -> bytes:
+    """Return a batch of two records with another body, and the right length and checksum."""
+    data = batch(2)
+    change(data)
+    struct.pack_into(">i", data, LENGTH, len(data) - 12)
+    struct.pack_into(">I", data, CRC_OFFSET, checksum(memoryview(data)))
+    return bytes(data)
+
+
+def _cut_body(data: bytearray) -> None:
+    del data[-3:]
+
+
+def _lengthen(data: bytearray) -> None:
+    data.extend(b"\0\0\0")
+
+
+def _wrong_record_length(data: bytearray) -> None:
+    data[61] = 0x7E
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _broken_crc() -> bytes:
+    data = batch(2)
+    data[-1] ^= 0xFF
+    return bytes(data)
+
+
+BATCHES: Mapping[str, Callable[[], bytes | None]] = {
+    "one record": lambda: bytes(batch(1)),
+    "100 records": lambda: bytes(batch(100)),
+    "null": lambda: None,
+    "no bytes": lambda: b"",
+    "60 bytes": lambda: bytes(batch(1)[:60]),
+    "a header alone": lambda: bytes(batch(1)[:61]),
+    "two batches": lambda: bytes(batch(1) + batch(2)),
+    "a batch and rubbish": lambda: bytes(batch(1) + b"\0" * 20),
+    "a batch cut short": lambda: bytes(batch(5)[:-4]),
+    "a wrong checksum": _broken_crc,
+    "magic 0": lambda: changed(MAGIC, ">b", 0),
+    "magic 1": lambda: changed(MAGIC, ">b", 1),
+    "magic 3": lambda: changed(MAGIC, ">b", 3),
+    "magic -1": lambda: changed(MAGIC, ">b", -1),
+    "a base offset of 7": lambda: changed(BASE_OFFSET, ">q", 7),
+    "a leader epoch of 9": lambda: changed(LEADER_EPOCH, ">i", 9),
+    "a length of 0": lambda: changed(LENGTH, ">i", 0),
+    "a negative length": lambda: changed(LENGTH, ">i", -5),
+    "a length too large": lambda: changed(LENGTH, ">i", 10_000),
+    "a length one too small": lambda: changed(LENGTH, ">i", len(batch(2)) - 13),
+    "codec 5": lambda: changed(ATTRIBUTES, ">h", 5),
+    "codec 7": lambda: changed(ATTRIBUTES, ">h", 7),
+    "gzip that is none": lambda: changed(ATTRIBUTES, ">h", 1),
+    "the log append time bit": lambda: changed(ATTRIBUTES, ">h", 8),
+    "the transactional bit": lambda: changed(ATTRIBUTES, ">h", 0x10),
+    "the control bit": lambda: changed(ATTRIBUTES, ">h", 0x20),
+    "the delete horizon bit": lambda: changed(ATTRIBUTES, ">h", 0x40),
+    "an unknown bit": lambda: changed(ATTRIBUTES, ">h", 0x80),
+    "a last offset delta too large": lambda: changed(LAST_DELTA, ">i", 5),
+    "a last offset delta of -1": lambda: changed(LAST_DELTA, ">i", -1),
+    "no records": lambda: changed(COUNT, ">i", 0),
+    "-1 records": lambda: changed(COUNT, ">i", -1),
+    "more records than there are": lambda: changed(COUNT, ">i", 3),
+    "a producer id without sequence": lambda: changed(PRODUCER, ">q", 5),
+    "an epoch without producer id": lambda: changed(EPOCH, ">h", 3),
+    "a sequence without producer id": lambda: changed(SEQUENCE, ">i", 3),
+    "time 0": lambda: bytes(batch(2, timestamp=0)),
+    "time -1": lambda: bytes(batch(2, timestamp=-1)),
+    "half an hour ahead": lambda: bytes(batch(2, timestamp=_now() + HOUR_MS // 2)),
+    "two hours ahead": lambda: bytes(batch(2, timestamp=_now() + 2 * HOUR_MS)),
+    "a year ago": lambda: bytes(batch(2, timestamp=_now() - 365 * 24 * HOUR_MS)),
+    "a wrong maximum time": lambda: changed(MAX_TIME, ">q", 99),
+    "gzip": lambda: bytes(batch(3, codec=1)),
+    "snappy": lambda: bytes(batch(3, codec=2)),
+    "lz4": lambda: bytes(batch(3, codec=3)),
+    "zstd": lambda: bytes(batch(3, codec=4)),
+    "no key": lambda: bytes(batch(2, key=None)),
+    "900 KB": lambda: bytes(batch(1, value=b"x" * 900_000)),
+    "2 MB": lambda: bytes(batch(1, value=b"x" * 2_000_000)),
+    "a body cut short": lambda: _body(_cut_body),
+    "a body too long": lambda: _body(_lengthen),
+    "a wrong record length": lambda: _body(_wrong_record_length),
+}
+
 
 Play: TypeAlias = Callable[["World"], None]
 _P = ParamSpec("_P")

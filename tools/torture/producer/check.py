@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.partition_report import PartitionReport
-from tools.torture.producer.plan import Partitioning, Plan
-from tools.torture.producer.writer import SessionResult, partition_of
+from tools.torture.producer.plan import Partitioning, Plan, SessionResult, partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

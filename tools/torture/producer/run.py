@@ -19,8 +19,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from tools.support.readers import by_confluent
 from tools.torture.cluster import DISK_NODE, empty, fill
 from tools.torture.producer.check import violations
-from tools.torture.producer.plan import ClusterFault, Plan
-from tools.torture.producer.writer import Writer, close_sessions
+from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessions
 from tools.torture.proxy import Schedule
 
 if TYPE_CHECKING:

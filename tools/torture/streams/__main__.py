@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from tools.torture.cluster import Release
 from tools.torture.ledger import Ledger
-from tools.torture.streams.campaign import Campaign
 from tools.torture.streams.plan import Choice, draw
+from tools.torture.streams.run import Campaign
 from tools.torture.streams.scenarios import SCENARIOS, Kind, Sink, Step
 from tools.torture.streams.table import LEDGER, table
 

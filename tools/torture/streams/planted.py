@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tools.torture.cluster import Brokers, eos_cluster
 from tools.torture.streams.drivers import Drivers
-from tools.torture.streams.injection.bugs import Bug
+from tools.torture.streams.injection.hooks import Bug
 from tools.torture.streams.plan import Choice, Plan, draw
 from tools.torture.streams.run import Result, run
 from tools.torture.streams.scenarios import Action, Kind, Sink, Step, Stop

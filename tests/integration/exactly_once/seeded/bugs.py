@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.steps import commit
-from tools.torture.streams.injection.bugs import PATCHES, Bug
+from tools.torture.streams.injection.hooks import PATCHES, Bug
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -17,7 +17,7 @@ from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tools.compat.scenarios.bodies import Raw
+from tools.compat.scenarios.produce import Raw
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
