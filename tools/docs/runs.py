@@ -127,7 +127,7 @@ def _faults(scenario: Scenario) -> Iterator[str]:
     if scenario.unclear:
         yield "a decision, appended or not, gets no response"
     if scenario.stale:
-        yield "the log is read from a deposed leader, without its last record"
+        yield "the log is read from a former leader, without its last record"
     if scenario.interrupts:
         yield "a commit() is interrupted, and resumes late"
     if scenario.failures:

@@ -6,9 +6,9 @@ Spark's commit log. Read in this order:
 
 - `world`: the state
 - `scenario`: start states and faults of the searches, and the searches of `make test`
-- `context`: the product's decisions, and the inputs of every step
-- `broker`, `actors`: Kafka, the drivers, their tasks, and faults
-- `steps`: the table of steps
+- `broker`: transactions at their coordinators
+- `context`: the product's decisions, and a driver's turn in a world
+- `steps`: the steps of drivers and tasks, and the faults
 - `normal`: merges equivalent states
 - `search`: the invariants, the search, and the description of counterexamples
 - `planted`: bugs that the search must find

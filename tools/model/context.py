@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.exactly_once import commit_outcome, protocol
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
@@ -11,16 +11,17 @@ from spark_kafka_sink.exactly_once.steps import orphans
 from spark_kafka_sink.exactly_once.steps.orphans import Candidate
 from tools.model import broker
 from tools.model.scenario import WRITE
-from tools.model.world import Driver, Pc, State, Transaction, World, transaction, with_driver
+from tools.model.world import Driver, Pc, State, Transaction, World, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spark_kafka_sink.exactly_once.protocol import (
         AbortOurs,
         AlreadyDone,
         Caller,
         Decide,
+        Decided,
         GiveUp,
         Refusal,
         Refuse,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         Verdict,
     )
     from tools.model.scenario import Scenario
-    from tools.model.world import State, Transaction
 
 
 def _is_orphan(state: State, candidate: Candidate, given_up: frozenset[str]) -> bool:
@@ -69,10 +69,6 @@ class Rules:
     """The order of a commit's steps once it has checked the transactions."""
 
 
-Successors = list[tuple[str, World]]
-"""(description of the step, next world)."""
-
-
 @dataclass(frozen=True)
 class Context:
     """One protocol in one scenario."""
@@ -80,77 +76,137 @@ class Context:
     scenario: Scenario
     rules: Rules
 
-    def caller(self, world: World, index: int) -> Caller:
-        """Return the caller that a driver is in the product's decisions."""
-        driver = world.drivers[index]
-        caller = self.scenario.caller(index, driver.batch)
-        if self.scenario.function:
+
+class Turn(NamedTuple):
+    """A world in which driver `number` takes a step; methods return the changed state."""
+
+    context: Context
+    world: World
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"driver {self.number + 1}"
+
+    @property
+    def driver(self) -> Driver:
+        return self.world.drivers[self.number]
+
+    @property
+    def decided(self) -> Decided[Transaction]:
+        """The decision in progress."""
+        decided = self.driver.decided
+        assert decided is not None
+        return decided
+
+    @property
+    def seen(self) -> State:
+        """The log as last read."""
+        seen = self.driver.seen
+        assert seen is not None
+        return seen
+
+    @property
+    def caller(self) -> Caller:
+        """The caller that the driver is in the product's decisions."""
+        driver, scenario = self.driver, self.context.scenario
+        caller = scenario.caller(self.number, driver.batch)
+        if scenario.function:
             return replace(caller, nonces=frozenset({driver.nonce}), run=driver.run)
         return replace(caller, nonces=frozenset({driver.nonce})) if driver.ours else caller
 
-    def attempt(self, world: World, index: int, partition: int, attempt: int) -> Transaction:
-        """Return the transaction of a task attempt in a driver's newest planning."""
-        who = self.caller(world, index)
-        tail = f"/a{attempt}" if self.rules.attempt_in_id else ""
-        driver = world.drivers[index]
-        batch = self.scenario.rows_name(index, driver.batch)
-        return transaction(who.query, batch, driver.nonce, partition, tail)
+    @property
+    def may_append(self) -> bool:
+        """True if the log accepts a record of the driver: it has the newest epoch."""
+        return self.world.holder == self.number or not self.context.rules.new_epoch
 
-    def end_next(self, world: World, index: int) -> tuple[World, EndOutcome]:
-        """Call EndTxn(commit) for the first transaction that a driver still has to end."""
-        driver = world.drivers[index]
-        world, code = broker.commit(world, driver.todo[0], self.scenario.version)
-        outcome = self.rules.commit_outcome(code)
-        return with_driver(world, index, driver._replace(todo=driver.todo[1:])), outcome
+    @property
+    def is_stale(self) -> bool:
+        """True if the log has changed since the driver read it."""
+        first = self.driver.first
+        return self.context.rules.looks_again and first is not None and first != self.world.log
 
-    def roll_forward(
-        self, world: World, transactions: tuple[Transaction, ...]
-    ) -> tuple[World, str | None]:
-        """Commit all transactions that an earlier call decided; return what is torn, if anything.
+    def has_rows(self, partition: int) -> bool:
+        """Return True if a task of the driver's batch has rows."""
+        return self.context.scenario.has_rows(self.driver.batch, partition)
 
-        This is one step: partial progress is modelled only for a driver's own transactions.
-        """
-        for each in transactions:
-            world, code = broker.commit(world, each, self.scenario.version)
-            outcome = self.rules.commit_outcome(code)
-            if outcome is not EndOutcome.COMMITTED:
-                return world, f"EndTxn(commit) of {each.name}: {outcome.name}"
-        return world, None
+    def attempt(self, partition: int, attempt: int) -> Transaction:
+        """Return the transaction of a task attempt in the driver's newest planning."""
+        tail = f"/a{attempt}" if self.context.rules.attempt_in_id else ""
+        driver = self.driver
+        batch = self.context.scenario.rows_name(self.number, driver.batch)
+        return transaction(self.caller.query, batch, driver.nonce, partition, tail)
 
-    def orphans(self, world: World, index: int, *, given_up: bool) -> tuple[Transaction, ...]:
+    def orphans(self) -> tuple[Transaction, ...]:
         """Return the listed transactions that may be aborted, given the log that was read."""
-        driver = world.drivers[index]
-        state = driver.seen
-        if state is None:
-            raise ValueError("the log is read before transactions are listed")
-        nonces = frozenset({driver.nonce}) if given_up else frozenset()
+        nonces = frozenset({self.driver.nonce})
         return tuple(
             [
                 each
-                for each, status in world.transactions
+                for each, status in self.world.transactions
                 if status in broker.UNFINISHED
-                and self.rules.is_orphan(state, candidate_of(each), nonces)
+                and self.context.rules.is_orphan(self.seen, candidate_of(each), nonces)
             ]
         )
 
-    def may_append(self, world: World, index: int) -> bool:
-        """Return True if the log accepts a record of the driver: it has the newest epoch."""
-        return world.holder == index or not self.rules.new_epoch
+    def reads(self) -> list[tuple[str, State, Turn]]:
+        """Return the possible results of reading the log: (description, state, next turn)."""
+        world = self.world
+        found = [("", world.log, self)]
+        if world.budget.stale and world.before not in {None, world.log}:
+            assert world.before is not None
+            found.append((" to an old end", world.before, self.spend(stale=1)))
+        return found
 
-    def is_stale(self, world: World, index: int) -> bool:
-        """Return True if the log has changed since the driver read it."""
-        first = world.drivers[index].first
-        return self.rules.looks_again and first is not None and first != world.log
+    def on(self, world: World) -> Turn:
+        return self._replace(world=world)
 
+    def put(self, driver: Driver) -> Turn:
+        """Replace the driver."""
+        drivers = self.world.drivers
+        drivers = (*drivers[: self.number], driver, *drivers[self.number + 1 :])
+        return self.on(self.world._replace(drivers=drivers))
 
-def reads(world: World) -> list[tuple[str, State, World]]:
-    """Return the possible results of reading the log: (description, state, next world)."""
-    found = [("", world.log, world)]
-    if world.budget.stale and world.before not in {None, world.log}:
-        assert world.before is not None
-        left = world.budget._replace(stale=world.budget.stale - 1)
-        found.append((" to an old end", world.before, world._replace(budget=left)))
-    return found
+    def now(self, **changes: Any) -> Turn:
+        """Change fields of the driver."""
+        return self.put(self.driver._replace(**changes))
+
+    def stop(self) -> Turn:
+        """Stop the driver, which can be restarted unless it is a ghost."""
+        return self.put(Driver(Pc.FINISHED if self.driver.ghost else Pc.DOWN))
+
+    def spend(self, **faults: int) -> Turn:
+        """Subtract faults from the budget."""
+        budget = self.world.budget
+        left = {name: getattr(budget, name) - number for name, number in faults.items()}
+        return self.on(self.world._replace(budget=budget._replace(**left)))
+
+    def append(self, record: State) -> Turn:
+        """Append a record to the log."""
+        world = self.world
+        before = world.log if world.budget.stale else None
+        return self.on(world._replace(log=record, before=before))
+
+    def commit(self, each: Transaction) -> tuple[Turn, EndOutcome]:
+        """Call EndTxn(commit)."""
+        world, code = broker.commit(self.world, each, self.context.scenario.version)
+        return self.on(world), self.context.rules.commit_outcome(code)
+
+    def abort(self, transactions: Iterable[Transaction]) -> Turn:
+        """Call EndTxn(abort)."""
+        return self.on(broker.abort(self.world, transactions))
+
+    def roll_forward(self) -> tuple[Turn, str | None]:
+        """Commit all transactions of a decision; return what is torn, if anything.
+
+        This is one step: partial progress is modelled only for a driver's own transactions.
+        """
+        turn = self
+        for each in self.decided.transactions:
+            turn, outcome = turn.commit(each)
+            if outcome is not EndOutcome.COMMITTED:
+                return turn, f"EndTxn(commit) of {each.name}: {outcome.name}"
+        return turn, None
 
 
 def candidate_of(each: Transaction) -> Candidate:
@@ -161,8 +217,3 @@ def candidate_of(each: Transaction) -> Candidate:
         batch=each.batch.partition(WRITE)[0],
         nonce=each.nonce,
     )
-
-
-def stopped(driver: Driver) -> Driver:
-    """Return a stopped driver, which can be restarted unless it is a ghost."""
-    return Driver(Pc.FINISHED if driver.ghost else Pc.DOWN)

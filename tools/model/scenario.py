@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spark_kafka_sink.exactly_once.protocol import Caller, Nothing
@@ -88,23 +88,14 @@ class Scenario:
         checkpoints = 1 + max(runner.checkpoint for runner in self.runners)
         return World(
             log=Nothing(),
-            before=None,
-            holder=None,
-            transactions=(),
-            visible=(),
             spark=(0,) * checkpoints,
-            zombies=(),
             drivers=tuple(
                 Driver(Pc.DOWN if runner.starts else Pc.FINISHED) for runner in self.runners
             ),
             budget=Budget(
-                crashes=(self.crashes,) * len(self.runners),
-                lost=self.lost,
-                timeouts=self.timeouts,
-                unclear=self.unclear,
-                stale=self.stale,
-                interrupts=self.interrupts,
-                failures=self.failures,
+                (self.crashes,) * len(self.runners),
+                *(self.lost, self.timeouts, self.unclear),
+                *(self.stale, self.interrupts, self.failures),
             ),
         )
 
@@ -112,15 +103,21 @@ class Scenario:
 TASKS = 2
 
 
-_ONE = (Runner(),)
+ONE = (Runner(),)
 _JOB = Runner(query=None, checkpoint=0)
-_QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
-_RESETTING = (Runner(reset=True), Runner(query="q2", checkpoint=1, reset=True))
+QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
+GHOST = (Runner(), Runner(starts=False))
+"""The second driver is a commit() that goes on although it has raised."""
+RESETTING = Scenario(
+    name="two queries that both reset",
+    runners=tuple(replace(runner, reset=True) for runner in QUERIES),
+    goal=Goal.ANY,
+)
 
 SCENARIOS = (
     Scenario(
         name="a driver that restarts, V1",
-        runners=_ONE,
+        runners=ONE,
         version=Version.V1,
         crashes=1,
         lost=(1, 0),
@@ -130,7 +127,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="a driver that restarts, V2",
-        runners=_ONE,
+        runners=ONE,
         crashes=1,
         lost=(1, 1),
         timeouts=1,
@@ -162,19 +159,19 @@ SCENARIOS = (
         crashes=1,
         unclear=1,
     ),
-    Scenario(name="two queries on a prefix", runners=_QUERIES, goal=Goal.ANY, crashes=1),
-    Scenario(name="two queries that both reset", runners=_RESETTING, goal=Goal.ANY),
-    Scenario(name="two drivers and a deposed leader of the log", batches=1, stale=1, unclear=1),
+    Scenario(name="two queries on a prefix", runners=QUERIES, goal=Goal.ANY, crashes=1),
+    RESETTING,
+    Scenario(name="two drivers and a former leader of the log", batches=1, stale=1, unclear=1),
     Scenario(
-        name="a deposed leader of the log, and commit() goes on while abort() runs",
-        runners=(Runner(), Runner(starts=False)),
+        name="a former leader of the log, and commit() goes on while abort() runs",
+        runners=GHOST,
         batches=1,
         stale=1,
         interrupts=1,
     ),
     Scenario(
         name="commit() goes on while abort() runs",
-        runners=(Runner(), Runner(starts=False)),
+        runners=GHOST,
         crashes=1,
         timeouts=1,
         interrupts=1,

@@ -1,57 +1,499 @@
-"""Table of the drivers' steps, and the successors of a world."""
+"""Steps of each actor: a driver's planning, its tasks, commit() and abort(); and the faults.
+
+Each task has at most two attempts, of which one returns. Both tasks take one step together, because
+the order of their writes is not observable. An attempt that is lost represents one that failed,
+lost a race, or belongs to a retried stage; it continues, and writes, at any later time.
+"""
 
 from __future__ import annotations
 
+from itertools import count, product
 from typing import TYPE_CHECKING
 
-from tools.model.actors import abort, commit, planning, tasks
-from tools.model.actors.faults import faults
-from tools.model.normal import normalised
-from tools.model.world import Pc
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
+from spark_kafka_sink.exactly_once.protocol import (
+    AlreadyDone,
+    Decide,
+    GiveUp,
+    Refuse,
+    RollForward,
+    Verdict,
+    abort_needs_fence,
+    finished,
+    next_planning_step,
+    takes_over,
+)
+from tools.model import broker
+from tools.model.context import Turn
+from tools.model.normal import normalised, plannings_of
+from tools.model.scenario import TASKS
+from tools.model.world import ENDED, Driver, Pc, State, Status, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tools.model.context import Context, Successors
+    from tools.model.context import Context
     from tools.model.world import World
 
-Step = tuple[str, str, "World"]
-"""(actor, description, next world)."""
+Successors = list[tuple[str, Turn]]
+"""(description of the step, state after it)."""
+_STALE = "the log has another end than before"
 
 
-STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
-    Pc.DOWN: planning.start,
-    Pc.PLAN_READ: planning.read,
-    Pc.PLAN_END: planning.end,
-    Pc.TASKS: tasks.run,
-    Pc.COMMIT_FIRST: commit.first,
-    Pc.COMMIT_SECOND: commit.second,
-    Pc.APPEND: commit.append,
-    Pc.ROLL: commit.roll_forward,
-    Pc.END: commit.end,
-    Pc.DONE: commit.done,
-    Pc.FOUND: commit.found,
-    Pc.LIST: commit.list_orphans,
-    Pc.SWEEP: commit.sweep,
-    Pc.SPARK_LOG: commit.spark_log,
-    Pc.RAISED: abort.start,
-    Pc.ABORT_LOOK: abort.look,
-    Pc.ABORT_FINISH: abort.finish,
-    Pc.ABORT_READ: abort.read,
-    Pc.ABORT_END: abort.end,
-    Pc.ABORT_DONE: abort.done,
-    Pc.GIVE_UP: abort.give_up,
-    Pc.ABORT_OURS: abort.ours,
+# Planning, at the start of a micro-batch.
+
+
+def start(turn: Turn) -> Successors:
+    """Start the query at the batch after Spark's commit log, even while another driver runs."""
+    scenario, world = turn.context.scenario, turn.world
+    batch = world.spark[scenario.runners[turn.number].checkpoint]
+    if batch == scenario.batches:
+        return [("finds all batches in Spark's commit log", turn.put(Driver(Pc.FINISHED)))]
+    driver = Driver(Pc.PLAN_READ, batch=batch)
+    if scenario.function:
+        runs = {each.run for each in world.drivers} | {each.run for each in plannings_of(world)}
+        driver = driver._replace(run=_unused(f"r{turn.number + 1}", runs))
+    return [(f"is started with batch {batch}", turn.put(driver))]
+
+
+def plan_read(turn: Turn) -> Successors:
+    """Read the log to its end."""
+    found: Successors = []
+    for how, log, after in turn.reads():
+        step = next_planning_step(log)
+        if step is not None:
+            planned = after.now(pc=Pc.PLAN_END, decided=step.decided)
+        else:
+            planned = _start_tasks(after.now(seen=log))
+        found.append((f"planning reads the log{how}", planned))
+    return found
+
+
+def plan_end(turn: Turn) -> Successors:
+    """Commit the decided transactions."""
+    decided = turn.decided
+    turn, torn = turn.roll_forward()
+    if torn is not None and not turn.context.scenario.runners[turn.number].reset:
+        return [(f"planning stops at {torn}", turn.put(Driver(Pc.TORN)))]
+    started = _start_tasks(turn.now(seen=finished(decided)))
+    return [("planning commits what is decided", started)]
+
+
+def _start_tasks(turn: Turn) -> Turn:
+    """Start the tasks with a nonce that no transaction uses."""
+    world = turn.world
+    used = {each.nonce for each, _ in world.transactions}
+    for known in (world.zombies, world.drivers, plannings_of(world)):
+        used.update(each.nonce for each in known)
+    return turn.now(pc=Pc.TASKS, nonce=_unused(f"d{turn.number + 1}", used), decided=None)
+
+
+def _unused(who: str, used: set[str]) -> str:
+    """Return the first unused nonce of a driver."""
+    return next(name for name in (f"{who}.{each}" for each in count()) if name not in used)
+
+
+# The tasks.
+
+
+def run_tasks(turn: Turn) -> Successors:
+    """Let all tasks check the batch, then write it, skip it, or fail."""
+    verdict = turn.context.rules.judge(turn.seen, turn.caller)
+    if verdict is Verdict.SKIP:
+        return [("the tasks skip the batch", _returned(turn, (None,) * TASKS))]
+    if verdict is not Verdict.WRITE:
+        refused = turn.now(pc=Pc.RAISED, complete=False, seen=None)
+        return [(f"the tasks refuse: {verdict}", refused)]
+    may_lose = [min(left, turn.has_rows(each)) for each, left in enumerate(turn.world.budget.lost)]
+    choices = product(*[(False, True)[: 1 + each] for each in may_lose])
+    found = [_write(turn, lost) for lost in choices]
+    if turn.world.budget.failures:
+        after = turn.spend(failures=1)
+        attempt = turn.attempt(0, 0)
+        after = after.on(broker.begin(after.world, attempt, Status.OPEN))
+        after = after.now(pc=Pc.RAISED, complete=False, seen=None, messages=(attempt,))
+        found.append(("task 0 writes, task 1 fails for good", after))
+    return found
+
+
+def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
+    world = turn.world
+    messages: list[Transaction | None] = []
+    zombies, budget = list(world.zombies), list(world.budget.lost)
+    for partition in range(TASKS):
+        if lost[partition]:
+            budget[partition] -= 1
+            zombies.append(turn.attempt(partition, 0))
+        attempt, rows = turn.attempt(partition, int(lost[partition])), turn.has_rows(partition)
+        opens = rows or turn.context.rules.commits_empty
+        if opens:
+            world = broker.begin(world, attempt, Status.OPEN if rows else Status.EMPTY)
+        messages.append(attempt if opens else None)
+    world = world._replace(
+        zombies=tuple(sorted(zombies)), budget=world.budget._replace(lost=tuple(budget))
+    )
+    retried = "".join(f", task {each} in its second attempt" for each in range(TASKS) if lost[each])
+    return f"the tasks write{retried}", _returned(turn.on(world), tuple(messages))
+
+
+def _returned(turn: Turn, messages: tuple[Transaction | None, ...]) -> Turn:
+    return turn.now(pc=Pc.COMMIT_FIRST, complete=True, seen=None, messages=messages)
+
+
+# commit(), on the driver.
+
+
+def commit_first(turn: Turn) -> Successors:
+    """InitProducerId for the scope's transactional ID."""
+    return [_fence(turn)] if turn.context.rules.fence_first else _read(turn)
+
+
+def commit_second(turn: Turn) -> Successors:
+    """Read the log and choose the next step."""
+    found = _read(turn) if turn.context.rules.fence_first else [_fence(turn)]
+    return [(label, _ask_commit(after)) for label, after in found]
+
+
+def append(turn: Turn) -> Successors:
+    """Append the decision with the epoch of the fence."""
+    record = turn.decided if turn.decided.transactions else finished(turn.decided)
+    if not turn.may_append:
+        return [("the append is fenced", _fenced(turn))]
+    if turn.context.rules.check and not _all_open(turn):
+        return [("a transaction is not open any more", _fenced(turn))]
+    if turn.is_stale:
+        return [(_STALE, _again(turn))]
+    return [
+        ("the decision is appended", _next(turn.append(record))),
+        *_unclear(turn, "the decision", record),
+    ]
+
+
+def found(turn: Turn) -> Successors:
+    """Append a record that this run has found the batch already written."""
+    if not turn.may_append:
+        return [("the append of what was found is fenced", _fenced(turn))]
+    if turn.is_stale:
+        return [(_STALE, _again(turn))]
+    listing = turn.append(turn.seen).now(pc=Pc.LIST, first=None)
+    return [
+        ("what was found is appended", listing),
+        *_unclear(turn, "what was found", turn.seen),
+    ]
+
+
+def _unclear(turn: Turn, what: str, record: State) -> Successors:
+    """Append the record, or lose it, without a response."""
+    if not turn.world.budget.unclear:
+        return []
+    after = turn.spend(unclear=1)
+    return [
+        (f"{what} is appended, without an answer", _again(turn.append(record).spend(unclear=1))),
+        (f"{what} is lost, without an answer", _again(after)),
+    ]
+
+
+def roll_forward(turn: Turn) -> Successors:
+    """Commit the decision that was found, regardless of which driver made it."""
+    taken_over = takes_over(turn.decided, turn.caller)
+    turn, torn = turn.roll_forward()
+    if torn is not None and not taken_over:
+        return [(f"commit() stops at {torn}", turn.put(Driver(Pc.TORN)))]
+    return [("commit() commits what was decided", turn.now(pc=Pc.DONE))]
+
+
+def end(turn: Turn) -> Successors:
+    """Commit one transaction of the driver's own decision."""
+    if not turn.driver.todo:
+        return [("nothing is to be committed", _next(turn))]
+    first, *rest = turn.driver.todo
+    turn, outcome = turn.commit(first)
+    label = f"EndTxn(commit) of {first.name}: {outcome.name}"
+    if outcome is not EndOutcome.COMMITTED:
+        return [(label, turn.put(Driver(Pc.TORN)))]
+    turn = turn.now(todo=tuple(rest))
+    return [(label, turn if rest else _next(turn))]
+
+
+def done(turn: Turn) -> Successors:
+    """Append the done record; after a decision that was found, continue with the own batch."""
+    rolling = turn.driver.rolling
+    if not turn.may_append:
+        return [("the append of done is fenced", _fenced(turn) if rolling else raised(turn))]
+    if turn.is_stale:
+        return [(_STALE, raised(turn))]
+    state = finished(turn.decided)
+    after = turn.append(state).now(first=None, seen=state, decided=None, rolling=False)
+    return [("done is appended", _ask_commit(after) if rolling else after.now(pc=Pc.LIST))]
+
+
+def list_orphans(turn: Turn) -> Successors:
+    """Call ListTransactions."""
+    todo = turn.orphans()
+    pc = Pc.SWEEP if todo else Pc.SPARK_LOG
+    after = turn.now(pc=pc, todo=todo, seen=None, messages=(), first=None, unclear=False)
+    return [("orphans are listed", after)]
+
+
+def sweep(turn: Turn) -> Successors:
+    """Call EndTxn(abort) for the listed transactions."""
+    todo = turn.driver.todo
+    names = ", ".join(each.name for each in todo)
+    return [(f"aborts {names}", turn.abort(todo).now(pc=Pc.SPARK_LOG, todo=()))]
+
+
+def spark_log(turn: Turn) -> Successors:
+    """Write Spark's commit log, which rejects a batch that it already contains."""
+    scenario, driver, spark = turn.context.scenario, turn.driver, list(turn.world.spark)
+    if driver.ghost:
+        return [("nobody hears that commit() has ended", turn.stop())]
+    batch, last = driver.batch, driver.batch + 1 == scenario.batches
+    if scenario.function and not last:
+        again = Driver(Pc.PLAN_READ, batch=batch + 1, run=driver.run)
+        return [("the function writes again", turn.put(again))]
+    checkpoint = scenario.runners[turn.number].checkpoint
+    if spark[checkpoint] != (0 if scenario.function else batch):
+        return [("another driver is in Spark's commit log already", turn.stop())]
+    spark[checkpoint] = batch + 1
+    driver = Driver(Pc.FINISHED) if last else Driver(Pc.PLAN_READ, batch=batch + 1)
+    committed = turn.on(turn.world._replace(spark=tuple(spark))).put(driver)
+    return [(f"Spark commits batch {batch}", committed)]
+
+
+def raised(turn: Turn) -> Turn:
+    """Let commit() raise: Spark calls abort() with the same messages."""
+    if turn.driver.ghost:
+        return turn.stop()
+    return turn.put(turn.driver.reset(Pc.RAISED)._replace(complete=True))
+
+
+def _fenced(turn: Turn) -> Turn:
+    """Let commit() fail, having decided nothing: it aborts what it would have decided.
+
+    The product's `never_decided` excludes decisions of earlier calls for the same tasks; here there
+    are none.
+    """
+    minds = turn.driver.unclear and turn.context.rules.minds_unclear
+    return raised(turn if minds else turn.abort(turn.driver.ours))
+
+
+def _ask_commit(turn: Turn) -> Turn:
+    rules = turn.context.rules
+    match rules.commit_step(turn.seen, turn.caller, turn.driver.ours):
+        case Refuse():
+            return _fenced(turn)
+        case RollForward(decided=decided):
+            return turn.now(pc=Pc.ROLL, decided=decided, todo=(), rolling=True, seen=None)
+        case Decide(decided=decided):
+            if rules.check and not _all_open(turn):
+                return _fenced(turn)
+            todo = decided.transactions
+            pc = rules.deciding[0]
+            return turn.now(pc=pc, decided=decided, todo=todo, rolling=False, seen=None)
+        case AlreadyDone(found=found) if found is not None:
+            return turn.now(pc=Pc.FOUND, seen=found)
+    return turn.now(pc=Pc.LIST)
+
+
+def _again(turn: Turn) -> Turn:
+    """Restart the steps of a driver that does not know whether its append succeeded."""
+    return turn.put(turn.driver.reset(Pc.COMMIT_FIRST)._replace(unclear=True))
+
+
+def _all_open(turn: Turn) -> bool:
+    """Call DescribeTransactions; reading the log in the same step does not change its result."""
+    good = broker.UNFINISHED if turn.context.rules.commits_empty else {Status.OPEN}
+    return all(broker.status_of(turn.world, each) in good for each in turn.driver.ours)
+
+
+def _next(turn: Turn) -> Turn:
+    """Return the step after the one that has succeeded."""
+    order, driver = turn.context.rules.deciding, turn.driver
+    first = None if driver.pc is Pc.APPEND else driver.first
+    return turn.now(pc=order[order.index(driver.pc) + 1], first=first)
+
+
+def _fence(turn: Turn) -> tuple[str, Turn]:
+    fenced = turn.on(turn.world._replace(holder=turn.number)).now(pc=Pc.COMMIT_SECOND)
+    return "fences with InitProducerId", fenced
+
+
+def _read(turn: Turn) -> Successors:
+    return [
+        (
+            f"reads the log{how}, and checks its transactions",
+            after.now(pc=Pc.COMMIT_SECOND, seen=log, first=_first(after, log)),
+        )
+        for how, log, after in turn.reads()
+    ]
+
+
+def _first(turn: Turn, log: State) -> State | None:
+    return log if log != turn.world.log else None
+
+
+# abort(), which Spark calls after a task fails permanently or commit() raises.
+
+
+def abort(turn: Turn) -> Successors:
+    """InitProducerId for the scope's transactional ID, if a decision may be in progress."""
+    driver, world = turn.driver, turn.world
+    if not (turn.context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
+        return [("Spark calls abort()", turn.now(pc=Pc.ABORT_OURS))]
+    if not any(broker.status_of(world, each) in broker.UNFINISHED for each in driver.ours):
+        return [("Spark calls abort(), with nothing open", turn.now(pc=Pc.ABORT_LOOK))]
+    fenced = turn.on(world._replace(holder=turn.number)).now(pc=Pc.ABORT_READ)
+    return [("Spark calls abort(), which fences", fenced)]
+
+
+def abort_look(turn: Turn) -> Successors:
+    """Read the log without fencing."""
+    successors: Successors = []
+    for how, log, after in turn.reads():
+        step = next_planning_step(log)
+        stopped = Driver(Pc.ABORT_FINISH, decided=step.decided) if step else None
+        done = after.put(stopped) if stopped else after.stop()
+        successors.append((f"abort() reads the log{how}; the query fails", done))
+    return successors
+
+
+def abort_finish(turn: Turn) -> Successors:
+    """Commit the decided transactions without appending a record."""
+    return _commit_decided(turn, Turn.stop, "; the query fails")
+
+
+def abort_read(turn: Turn) -> Successors:
+    """Read the log and choose the next step."""
+    return [
+        (
+            f"abort() reads the log{how}",
+            _ask_abort(after.now(seen=log, first=_first(after, log))),
+        )
+        for how, log, after in turn.reads()
+    ]
+
+
+def abort_end(turn: Turn) -> Successors:
+    """Commit the decided transactions."""
+    return _commit_decided(turn, lambda after: after.now(pc=Pc.ABORT_DONE))
+
+
+def _commit_decided(turn: Turn, then: Callable[[Turn], Turn], how: str = "") -> Successors:
+    turn, torn = turn.roll_forward()
+    if torn is not None:
+        return [(f"abort() stops at {torn}", turn.put(Driver(Pc.TORN)))]
+    return [(f"abort() commits what is decided{how}", then(turn))]
+
+
+def abort_done(turn: Turn) -> Successors:
+    """Append the done record, unless another driver has fenced this one."""
+    return _append_in_abort(turn, "abort() appends done", finished(turn.decided))
+
+
+def give_up(turn: Turn) -> Successors:
+    """Append the record that makes a running commit() fail."""
+    return _append_in_abort(turn, "abort() appends that the tasks are given up", turn.seen)
+
+
+def _append_in_abort(turn: Turn, label: str, record: State) -> Successors:
+    if not turn.may_append or turn.is_stale:
+        return [("abort() is fenced, or the log has another end than before", turn.stop())]
+    return [(label, _ask_abort(turn.append(record).now(seen=record, first=None)))]
+
+
+def abort_ours(turn: Turn) -> Successors:
+    """Abort transactions that are in no decision; the query has failed."""
+    driver = turn.driver
+    kept = () if driver.decided is None else driver.decided.transactions
+    aborted = turn.abort(each for each in driver.ours if each not in kept)
+    return [("abort() aborts the transactions of its tasks; the query fails", aborted.stop())]
+
+
+def _ask_abort(turn: Turn) -> Turn:
+    match turn.context.rules.abort_step(turn.seen, turn.caller):
+        case RollForward(decided=decided):
+            return turn.now(pc=Pc.ABORT_END, decided=decided, seen=None)
+        case GiveUp(state=state):
+            return turn.now(pc=Pc.GIVE_UP, seen=state)
+    return turn.now(pc=Pc.ABORT_OURS, seen=None)
+
+
+STEPS: dict[Pc, Callable[[Turn], Successors]] = {
+    Pc.DOWN: start,
+    Pc.PLAN_READ: plan_read,
+    Pc.PLAN_END: plan_end,
+    Pc.TASKS: run_tasks,
+    Pc.COMMIT_FIRST: commit_first,
+    Pc.COMMIT_SECOND: commit_second,
+    Pc.APPEND: append,
+    Pc.ROLL: roll_forward,
+    Pc.END: end,
+    Pc.DONE: done,
+    Pc.FOUND: found,
+    Pc.LIST: list_orphans,
+    Pc.SWEEP: sweep,
+    Pc.SPARK_LOG: spark_log,
+    Pc.RAISED: abort,
+    Pc.ABORT_LOOK: abort_look,
+    Pc.ABORT_FINISH: abort_finish,
+    Pc.ABORT_READ: abort_read,
+    Pc.ABORT_END: abort_end,
+    Pc.ABORT_DONE: abort_done,
+    Pc.GIVE_UP: give_up,
+    Pc.ABORT_OURS: abort_ours,
 }
 """Function of a driver's next step, by state; drivers in final states have none."""
+_COMMIT = frozenset(
+    (Pc.COMMIT_FIRST, Pc.COMMIT_SECOND, Pc.APPEND, Pc.ROLL, Pc.END, Pc.DONE, Pc.FOUND, Pc.LIST)
+) | {Pc.SWEEP}
+_IDLE = ENDED | {Pc.DOWN}
+"""Driver steps at which a crash has no effect."""
 
 
-def successors(context: Context, world: World) -> Iterator[Step]:
-    """Return every step that an actor can take now."""
-    for index, driver in enumerate(world.drivers):
-        step = STEPS.get(driver.pc)
+def successors(context: Context, world: World) -> Iterator[tuple[str, str, World]]:
+    """Yield (actor, event, next world) of every step or fault that is possible now."""
+    turns = [Turn(context, world, index) for index in range(len(world.drivers))]
+    for turn in turns:
+        step = STEPS.get(turn.driver.pc)
         if step is not None:
-            for what, after in step(context, world, index):
-                yield f"driver {index + 1}", what, normalised(after)
-    for who, what, after in faults(world):
-        yield who, what, normalised(after)
+            for what, after in step(turn):
+                yield turn.name, what, normalised(after.world)
+    for who, what, after in _faults(turns):
+        yield who, what, normalised(after.world)
+
+
+def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
+    """Yield the faults and delayed events that occur independently of a driver's own steps."""
+    any_turn, world = turns[0], turns[0].world
+    for zombie in sorted(set(world.zombies)):
+        left = list(world.zombies)
+        left.remove(zombie)
+        woken = broker.begin(world._replace(zombies=tuple(left)), zombie, Status.OPEN)
+        yield "lost attempt", f"wakes up and writes {zombie.name}", any_turn.on(woken)
+    for each, status in world.transactions:
+        if world.budget.timeouts and status is Status.OPEN:
+            after = any_turn.spend(timeouts=1)
+            after = after.on(broker.time_out(after.world, each))
+            yield "coordinator", f"aborts {each.name} at its timeout", after
+    for turn in turns:
+        pc = turn.driver.pc
+        if world.budget.crashes[turn.number] and pc not in _IDLE:
+            crashes = list(world.budget.crashes)
+            crashes[turn.number] -= 1
+            left_over = world.budget._replace(crashes=tuple(crashes))
+            after = turn.on(world._replace(budget=left_over))
+            yield turn.name, "dies", after.stop()
+            if pc in _COMMIT:
+                yield turn.name, "loses the process that runs commit()", raised(after)
+        if world.budget.interrupts and turn.number == 0 and pc in _COMMIT:
+            what = "is interrupted in commit(), which goes on as driver 2"
+            yield turn.name, what, _interrupt(turn)
+
+
+def _interrupt(turn: Turn) -> Turn:
+    """Let commit() raise in Spark but continue, as a separate driver."""
+    turn = turn.spend(interrupts=1)
+    if turn.world.holder == 0:
+        turn = turn.on(turn.world._replace(holder=1))
+    ghost = turn.driver._replace(ghost=True)
+    return raised(turn._replace(number=1).put(ghost)._replace(number=0))

@@ -114,6 +114,12 @@ class Driver(NamedTuple):
         """The transactions in the tasks' messages."""
         return tuple([each for each in self.messages if each is not None])
 
+    def reset(self, pc: Pc) -> Driver:
+        """Return the driver without the progress of commit(), at another step."""
+        return self._replace(
+            pc=pc, seen=None, first=None, unclear=False, decided=None, rolling=False, todo=()
+        )
+
 
 class Budget(NamedTuple):
     """Remaining number of each fault."""
@@ -127,7 +133,7 @@ class Budget(NamedTuple):
     unclear: int
     """Appends to the decision log without a response."""
     stale: int
-    """Reads of the decision log from a deposed leader that does not have the last record."""
+    """Reads of the decision log from a former leader that does not have the last record."""
     interrupts: int
     """Calls of commit() that continue while the driver calls abort()."""
     failures: int
@@ -139,30 +145,19 @@ class World(NamedTuple):
 
     log: State
     """The decision log's last record of the scope."""
-    before: State | None
-    """The record before it, while stale reads are possible."""
-    holder: int | None
-    """Driver with the newest epoch of the scope's transactional ID, while it can append."""
-    transactions: tuple[tuple[Transaction, Status], ...]
-    visible: tuple[tuple[str | None, str, int], ...]
-    """(query, batch, partition) of each committed transaction, which readers see."""
-    spark: tuple[int, ...]
-    """Number of batches in the commit log of each checkpoint."""
-    zombies: tuple[Transaction, ...]
-    """Attempts that are paused before InitProducerId."""
     drivers: tuple[Driver, ...]
     budget: Budget
-
-
-def with_driver(world: World, index: int, driver: Driver) -> World:
-    """Return the world with one driver replaced."""
-    drivers = world.drivers
-    return world._replace(drivers=(*drivers[:index], driver, *drivers[index + 1 :]))
-
-
-def with_log(world: World, log: State) -> World:
-    """Return the world with a record appended to the log."""
-    return world._replace(log=log, before=world.log if world.budget.stale else None)
+    spark: tuple[int, ...]
+    """Number of batches in the commit log of each checkpoint."""
+    before: State | None = None
+    """The record before it, while stale reads are possible."""
+    holder: int | None = None
+    """Driver with the newest epoch of the scope's transactional ID, while it can append."""
+    transactions: tuple[tuple[Transaction, Status], ...] = ()
+    visible: tuple[tuple[str | None, str, int], ...] = ()
+    """(query, batch, partition) of each committed transaction, which readers see."""
+    zombies: tuple[Transaction, ...] = ()
+    """Attempts that are paused before InitProducerId."""
 
 
 def describe_log(state: State) -> str:
