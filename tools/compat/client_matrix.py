@@ -11,11 +11,8 @@ import time
 import traceback
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.compat.clients.aio import AIOKAFKA
-from tools.compat.clients.check import Check, ClientRow, Task
-from tools.compat.clients.confluent import CONFLUENT
-from tools.compat.clients.jvm_clients import CONSOLE, KCAT, PERFORMANCE, spark
-from tools.compat.clients.kafka_python import KAFKA_PYTHON
+from tools.compat.clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, Check, ClientRow, Task
+from tools.compat.command_clients import CONSOLE, KCAT, PERFORMANCE, spark
 from tools.docs.pages import write_block
 
 GOOD, BAD, NONE = "works", "fails", "-"

@@ -13,10 +13,7 @@ from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
 from tests.integration.support.producing import produce, rows
-from tools.compat.clients.aio import AIOKAFKA
-from tools.compat.clients.check import ClientRow, Task
-from tools.compat.clients.confluent import CONFLUENT
-from tools.compat.clients.kafka_python import KAFKA_PYTHON
+from tools.compat.clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
 from tools.support.jars import OLD_KAFKA
 from tools.support.java import command
 from tools.support.raw_client import RawClient

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
+from tools.compat.scenarios.groups import find
 from tools.compat.scenarios.world import SOCKET_SECONDS, Scenario, World, play
 from tools.support.raw_client import TIMEOUT
 
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tools.compat.scenarios.world import Play
+
+
+def _config(name: str, value: str | None) -> dict[str, Any]:
+    return {"configs": [{"name": name, "value": value}]}
+
+
+def _assigned(partition: int, broker: int, count: int = -1) -> dict[str, Any]:
+    given = [{"partition_index": partition, "broker_ids": [broker]}]
+    return {"num_partitions": count, "replication_factor": count, "assignments": given}
 
 
 _TOPICS: dict[str, dict[str, Any]] = {
@@ -31,38 +41,25 @@ _TOPICS: dict[str, dict[str, Any]] = {
     "the name ..": {"name": ".."},
     "an empty name": {"name": ""},
     "a long name": {"name": "x" * 250},
-    "an unknown config": {"configs": [{"name": "no.such.config", "value": "1"}]},
-    "retention.ms=x": {"configs": [{"name": "retention.ms", "value": "x"}]},
-    "retention.ms=-2": {"configs": [{"name": "retention.ms", "value": "-2"}]},
-    "retention.ms=null": {"configs": [{"name": "retention.ms", "value": None}]},
-    "max.message.bytes=-1": {"configs": [{"name": "max.message.bytes", "value": "-1"}]},
-    "cleanup.policy=x": {"configs": [{"name": "cleanup.policy", "value": "x"}]},
-    "cleanup.policy=compact,delete": {
-        "configs": [{"name": "cleanup.policy", "value": "compact,delete"}]
+    "an unknown config": _config("no.such.config", "1"),
+    "retention.ms=null": _config("retention.ms", None),
+    **{
+        f"{name}={value}": _config(name, value)
+        for name, value in (
+            ("retention.ms", "x"),
+            ("retention.ms", "-2"),
+            ("max.message.bytes", "-1"),
+            ("cleanup.policy", "x"),
+            ("cleanup.policy", "compact,delete"),
+            ("compression.type", "x"),
+            ("min.insync.replicas", "0"),
+            ("segment.bytes", "1"),
+        )
     },
-    "compression.type=x": {"configs": [{"name": "compression.type", "value": "x"}]},
-    "min.insync.replicas=0": {"configs": [{"name": "min.insync.replicas", "value": "0"}]},
-    "segment.bytes=1": {"configs": [{"name": "segment.bytes", "value": "1"}]},
-    "an assignment": {
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "assignments": [{"partition_index": 0, "broker_ids": [1]}],
-    },
-    "an assignment with a gap": {
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "assignments": [{"partition_index": 1, "broker_ids": [1]}],
-    },
-    "an assignment to no node": {
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "assignments": [{"partition_index": 0, "broker_ids": [77]}],
-    },
-    "an assignment and a count": {
-        "num_partitions": 1,
-        "replication_factor": 1,
-        "assignments": [{"partition_index": 0, "broker_ids": [1]}],
-    },
+    "an assignment": _assigned(0, 1),
+    "an assignment with a gap": _assigned(1, 1),
+    "an assignment to no node": _assigned(0, 77),
+    "an assignment and a count": _assigned(0, 1, count=1),
 }
 
 
@@ -160,7 +157,7 @@ def _coordinator(world: World, version: int) -> None:
 @play
 def _strangers(world: World, api: ApiKey, version: int) -> None:
     """Use members that no group has."""
-    _find(world)
+    find(world)
     for group, member in ((world.topic, "x"), (world.topic, ""), ("", "x")):
         values = {"group_id": group, "member_id": member, "generation_id": 3}
         values |= {"members": [{"member_id": member}], "topics": []}
@@ -168,17 +165,9 @@ def _strangers(world: World, api: ApiKey, version: int) -> None:
         world.ask(api, version, **values)
 
 
-def _find(world: World) -> None:
-    patience = ErrorCode.coordinator_not_available
-    values = {"key": world.topic, "key_type": 0}
-    world.wait_for(ApiKey.FIND_COORDINATOR, 2, patience, **values)
-    for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
-        world.wait_for(ApiKey.DESCRIBE_GROUPS, 0, error, groups=[world.topic])
-
-
 @play
 def _join(world: World, version: int) -> None:
-    _find(world)
+    find(world)
     values = {
         "group_id": world.topic,
         "session_timeout": timedelta(seconds=10),
@@ -197,7 +186,7 @@ def _join(world: World, version: int) -> None:
 @play
 def _offsets(world: World, version: int) -> None:
     """Commit offsets without members and read them back."""
-    _find(world)
+    find(world)
     world.create(2)
     asked = [
         {"partition_index": i, "committed_offset": o, "committed_metadata": m}

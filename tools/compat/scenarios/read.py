@@ -8,39 +8,35 @@ from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tools.compat.scenarios.world import Scenario, World, play
-from tools.support.raw_client import batch
+from tools.support.raw_client import batch, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 _FETCHES: dict[str, dict[str, object]] = {
-    "from the start": {"offset": 0},
+    "from the start": {},
     "inside a batch": {"offset": 3},
     "at the end": {"offset": 7},
     "behind the end": {"offset": 8},
     "far behind the end": {"offset": 1 << 40},
     "offset -1": {"offset": -1},
-    "epoch 0": {"offset": 0, "epoch": 0},
-    "epoch 7": {"offset": 0, "epoch": 7},
-    "epoch -5": {"offset": 0, "epoch": -5},
-    "at most 1 byte": {"offset": 0, "max_bytes": 1},
-    "at most 0 bytes": {"offset": 0, "max_bytes": 0},
-    "at most -1 bytes": {"offset": 0, "max_bytes": -1},
+    "epoch 0": {"epoch": 0},
+    "epoch 7": {"epoch": 7},
+    "epoch -5": {"epoch": -5},
+    "at most 1 byte": {"max_bytes": 1},
+    "at most 0 bytes": {"max_bytes": 0},
+    "at most -1 bytes": {"max_bytes": -1},
     "at most 1 byte a partition": {"offset": 2, "partition_max_bytes": 1},
     "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
     "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
-    "waiting for much": {
-        "offset": 0,
-        "min_bytes": 1 << 20,
-        "max_wait": timedelta(milliseconds=100),
-    },
-    "read committed": {"offset": 0, "isolation_level": 1},
-    "isolation level 3": {"offset": 0, "isolation_level": 3},
-    "a session that nobody opened": {"offset": 0, "session_id": 99, "session_epoch": 1},
-    "no session, of an id": {"offset": 0, "session_id": 99, "session_epoch": -1},
-    "the next of no session": {"offset": 0, "session_id": 0, "session_epoch": 1},
-    "a session's epoch of the past": {"offset": 0, "session_id": 99, "session_epoch": -7},
+    "waiting for much": {"min_bytes": 1 << 20, "max_wait": timedelta(milliseconds=100)},
+    "read committed": {"isolation_level": 1},
+    "isolation level 3": {"isolation_level": 3},
+    "a session that nobody opened": {"session_id": 99, "session_epoch": 1},
+    "no session, of an id": {"session_id": 99, "session_epoch": -1},
+    "the next of no session": {"session_id": 0, "session_epoch": 1},
+    "a session's epoch of the past": {"session_id": 99, "session_epoch": -7},
 }
 TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
 
@@ -49,15 +45,7 @@ def _filled(world: World) -> None:
     """Write offsets 0..1 with time 1000, 2..4 with 3000, 5..6 with 2000."""
     world.create()
     for count, time in ((2, 1_000), (3, 3_000), (2, 2_000)):
-        world.client.call(
-            ApiKey.PRODUCE, 9, **_values(world.topic, bytes(batch(count, timestamp=time)))
-        )
-
-
-def _values(topic: str, records: bytes) -> dict[str, object]:
-    data = [{"index": 0, "records": records}]
-    item = {"name": topic, "partition_data": data}
-    return {"acks": -1, "timeout": timedelta(seconds=5), "topic_data": [item]}
+        produce(world.client, world.topic, batch(count, timestamp=time))
 
 
 @play
@@ -72,26 +60,24 @@ def _fetch_missing(world: World, /, version: int, **changes: Any) -> None:
     world.fetch(version=version, **changes)
 
 
-@play
-def _list(
+def _ask_offset(
     world: World, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
 ) -> None:
-    _filled(world)
-    asked = {
-        "partition_index": partition,
-        "timestamp": timestamp,
-        "current_leader_epoch": epoch,
-    }
+    asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": world.topic, "partitions": [asked]}]
     world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
+
+
+@play
+def _list(world: World, /, version: int, timestamp: int, **changes: int) -> None:
+    _filled(world)
+    _ask_offset(world, version, timestamp, **changes)
 
 
 def _list_empty(world: World) -> None:
     world.create()
     for timestamp in TIMES:
-        asked = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
-        topics = [{"name": world.topic, "partitions": [asked]}]
-        world.ask(ApiKey.LIST_OFFSETS, 9, replica_id=-1, topics=topics)
+        _ask_offset(world, 9, timestamp)
 
 
 @play
@@ -118,7 +104,7 @@ def _fetch_scenarios() -> Iterator[Scenario]:
         for version in (4, 11, 17):
             yield Scenario(f"fetch {version}, {name}", _fetch(version, changes))
     for version in range(4, 18):
-        yield Scenario(f"fetch {version}, everything", _fetch(version, {"offset": 0}))
+        yield Scenario(f"fetch {version}, everything", _fetch(version, {}))
     for version in (4, 12):
         play = _fetch_missing(version, topic="not-there")
         yield Scenario(f"fetch {version}, no such topic", play)

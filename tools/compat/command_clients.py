@@ -8,37 +8,43 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tools.compat.clients.check import (
-    CODECS,
+from tools.compat.clients import (
     COUNT,
     VALUES,
     ClientRow,
     Task,
+    consumes,
     expect,
+    fill,
+    joins,
     new_topic,
+    produces,
+    values_in,
 )
-from tools.compat.clients.confluent import fill, values_in
-from tools.support.jars import KAFKA
+from tools.support.jars import KAFKA, ROOT
 from tools.support.java import command, run_tool
 from tools.support.readers import by_console_consumer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tools.compat.clients.check import Check
+    from tools.compat.clients import Check
 
 
 TEXT = "\n".join(VALUES) + "\n"
 TOOLS = "org.apache.kafka.tools"
 
 
-def _run(line: list[str], text: str = "") -> str:
-    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=90, check=False)
+def _run(line: list[str], text: str = "", **options: Any) -> str:
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        line, input=text, capture_output=True, text=True, timeout=300, check=False, **options
+    )
     if done.returncode:
-        raise AssertionError(f"exit status {done.returncode}: {done.stderr[-300:]}")
+        raise AssertionError(f"exit status {done.returncode}: {done.stderr[-2000:]}")
     return done.stdout
 
 
@@ -47,29 +53,18 @@ def _kcat(servers: str, *arguments: str, text: str = "") -> str:
 
 
 def _kcat_version() -> str:
-    said = _run(["kcat", "-V"])
-    version, library = re.findall(r"\d+\.\d+[.\d]*", said)[:2]
+    version, library = re.findall(r"\d+\.\d+[.\d]*", _run(["kcat", "-V"]))[:2]
     return f"{version}, librdkafka {library}"
 
 
-def _kcat_produces(servers: str) -> None:
-    for codec in CODECS:
-        topic = new_topic()
-        _kcat(servers, "-P", "-t", topic, "-z", codec, text=TEXT)
-        expect(values_in(servers, topic), list(VALUES))
+def _kcat_send(servers: str, topic: str, codec: str) -> None:
+    _kcat(servers, "-P", "-t", topic, "-z", codec, text=TEXT)
 
 
-def _kcat_consumes(servers: str) -> None:
-    topic = fill(servers)
-    printed = _kcat(servers, "-C", "-t", topic, "-e", "-q", "-X", "check.crcs=true")
-    expect(sorted(printed.split()), sorted(VALUES))
-
-
-def _kcat_groups(servers: str) -> None:
-    topic = fill(servers)
-    arguments = ["-X", "auto.offset.reset=earliest", "-e", "-q", "-G", topic, topic]
-    for expected in (sorted(VALUES), []):
-        expect(sorted(_kcat(servers, *arguments).split()), expected)
+def _kcat_read(servers: str, topic: str, group: str | None = None) -> list[str]:
+    options = ["-e", "-q", "-X", "check.crcs=true", "-X", "auto.offset.reset=earliest"]
+    place = ["-G", group, topic] if group else ["-C", "-t", topic]
+    return _kcat(servers, *options, *place).split()
 
 
 def _kcat_topics(servers: str) -> None:
@@ -77,24 +72,21 @@ def _kcat_topics(servers: str) -> None:
     expect(f'"{topic}" with 3 partitions' in _kcat(servers, "-L", "-t", topic), True)
 
 
-def _console_produces(servers: str) -> None:
-    topic = new_topic()
+def _console_send(servers: str, topic: str, _: str) -> None:
     arguments = ["--bootstrap-server", servers, "--topic", topic]
     _run(command(f"{TOOLS}.ConsoleProducer", arguments), TEXT)
-    expect(values_in(servers, topic), list(VALUES))
 
 
-def _console_consumes(servers: str) -> None:
-    found = by_console_consumer(servers, fill(servers))
-    expect(sorted((record.value or b"").decode() for record in found), sorted(VALUES))
-
-
-def _console_groups(servers: str) -> None:
-    topic = fill(servers)
-    arguments = ["--bootstrap-server", servers, "--topic", topic, "--group", topic]
+def _console_read(servers: str, topic: str, group: str | None = None) -> list[str]:
+    if group is None:
+        found = by_console_consumer(servers, topic)
+        return [(record.value or b"").decode() for record in found]
+    arguments = ["--bootstrap-server", servers, "--topic", topic, "--group", group]
     arguments += ["--from-beginning", "--max-messages", str(COUNT), "--timeout-ms", "30000"]
-    printed = run_tool(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).decode()
-    expect(sorted(printed.split()), sorted(VALUES))
+    return run_tool(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).decode().split()
+
+
+def _describe_group(servers: str, topic: str) -> None:
     tool = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
     described = run_tool(tool, "--bootstrap-server", servers, "--describe", "--group", topic)
     lags = [line.split()[5] for line in described.decode().splitlines() if topic in line]
@@ -112,17 +104,11 @@ def _topic_command(servers: str) -> None:
     expect(topic in run_tool(tool, "--bootstrap-server", servers, "--list").decode(), False)
 
 
-def _performance(servers: str, *more: str) -> str:
-    topic = new_topic()
-    arguments = ["--topic", topic, "--num-records", str(COUNT), "--record-size", "100"]
+def _performance(servers: str, *more: str) -> None:
+    arguments = ["--topic", new_topic(), "--num-records", str(COUNT), "--record-size", "100"]
     arguments += ["--throughput", "-1", "--producer-props", f"bootstrap.servers={servers}"]
     printed = run_tool(f"{TOOLS}.ProducerPerformance", *arguments, *more).decode()
     expect(f"{COUNT} records sent" in printed, True)
-    return topic
-
-
-def _performance_produces(servers: str) -> None:
-    _performance(servers)
 
 
 def _performance_in_transactions(servers: str) -> None:
@@ -141,9 +127,9 @@ KCAT = ClientRow(
     name="kcat",
     version=_kcat_version(),
     checks={
-        Task.PRODUCE: _kcat_produces,
-        Task.CONSUME: _kcat_consumes,
-        Task.GROUPS: _kcat_groups,
+        Task.PRODUCE: produces(_kcat_send),
+        Task.CONSUME: consumes(_kcat_read),
+        Task.GROUPS: joins(_kcat_read),
         Task.TOPICS: _kcat_topics,
     },
 )
@@ -152,9 +138,9 @@ CONSOLE = ClientRow(
     name="Java: ConsoleProducer, ConsoleConsumer, TopicCommand, ConsumerGroupCommand",
     version=_JAVA,
     checks={
-        Task.PRODUCE: _console_produces,
-        Task.CONSUME: _console_consumes,
-        Task.GROUPS: _console_groups,
+        Task.PRODUCE: produces(_console_send, ("none",)),
+        Task.CONSUME: consumes(_console_read),
+        Task.GROUPS: joins(_console_read, _describe_group),
         Task.TOPICS: _topic_command,
     },
 )
@@ -162,13 +148,12 @@ PERFORMANCE = ClientRow(
     name="Java: ProducerPerformance, TransactionsCommand",
     version=_JAVA,
     checks={
-        Task.PRODUCE: _performance_produces,
+        Task.PRODUCE: _performance,
         Task.TRANSACTIONS: _performance_in_transactions,
     },
 )
 
 
-ROOT = Path(__file__).resolve().parents[3]
 PYTHON = ROOT / ".venv-pyspark41" / "bin" / "python"
 
 
@@ -183,26 +168,20 @@ def _options(servers: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
 
 
-def _produce(servers: str) -> None:
-    topic = new_topic()
+def _spark_send(servers: str, topic: str, _: str) -> None:
     frame = _session().createDataFrame([(value,) for value in VALUES], "value string")
     writer = frame.write.format("kafka").options(**_options(servers)).option("topic", topic)
     writer.mode("append").save()
-    expect(values_in(servers, topic), list(VALUES))
 
 
-def _consume(servers: str) -> None:
-    topic = fill(servers)
+def _spark_consumes(servers: str) -> None:
+    """Read a topic in a batch job, and copy it in a stream."""
+    topic, to = fill(servers), new_topic()
     reader = _session().read.format("kafka").options(**_options(servers))
     rows = reader.option("subscribe", topic).load().selectExpr("CAST(value AS STRING)").collect()
     expect(sorted(row.value for row in rows), sorted(VALUES))
-    _stream(servers, topic)
-
-
-def _stream(servers: str, topic: str) -> None:
-    to = new_topic()
-    reader = _session().readStream.format("kafka").options(**_options(servers))
-    frame = reader.option("subscribe", topic).load().select("value")
+    stream = _session().readStream.format("kafka").options(**_options(servers))
+    frame = stream.option("subscribe", topic).load().select("value")
     with tempfile.TemporaryDirectory() as folder:
         writer = frame.writeStream.format("kafka").options(**_options(servers)).option("topic", to)
         query = writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
@@ -210,46 +189,39 @@ def _stream(servers: str, topic: str) -> None:
     expect(values_in(servers, to), list(VALUES))
 
 
-_TASKS = {Task.PRODUCE: _produce, Task.CONSUME: _consume}
+_TASKS = {Task.PRODUCE: produces(_spark_send, ("none",)), Task.CONSUME: _spark_consumes}
 
 
 def main() -> None:
-    """Do one task in this process: `python -m tools.compat.clients.jvm_clients TASK SERVERS`."""
-    _TASKS[Task(sys.argv[1])](sys.argv[2])
+    """Do one task in this process: `python -m tools.compat.command_clients [TASK SERVERS]`.
+
+    Without arguments, print the version of pyspark.
+    """
+    if sys.argv[1:]:
+        _TASKS[Task(sys.argv[1])](sys.argv[2])
+    else:
+        sys.stdout.write(version("pyspark"))
 
 
-def _elsewhere(task: Task) -> Check:
-    """Return a check that runs in the environment whose Spark fits the connector's archives."""
-
-    def run(servers: str) -> None:
-        line = [str(PYTHON), "-m", "tools.compat.clients.jvm_clients", task, servers]
-        environment = os.environ | {"PYSPARK_PYTHON": str(PYTHON)}
-        done = subprocess.run(
-            line,
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if done.returncode:
-            raise AssertionError(f"exit status {done.returncode}: {done.stderr[-2000:]}")
-
-    return run
+def _elsewhere(*arguments: str) -> str:
+    """Run `main` in the environment whose Spark fits the connector's archives."""
+    line = [str(PYTHON), "-m", "tools.compat.command_clients", *arguments]
+    return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
 
 
-def _version() -> str:
-    code = "import importlib.metadata as m; print(m.version('pyspark'))"
-    return subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True).stdout
+def _spark_check(task: Task) -> Check:
+    def check(servers: str) -> None:
+        _elsewhere(task, servers)
+
+    return check
 
 
 def spark() -> ClientRow:
     """Return the row; its version is that of the other environment."""
     return ClientRow(
         name='Spark: format("kafka"), batch and stream, source and sink',
-        version=_version().strip(),
-        checks={task: _elsewhere(task) for task in _TASKS},
+        version=_elsewhere(),
+        checks={task: _spark_check(task) for task in _TASKS},
     )
 
 

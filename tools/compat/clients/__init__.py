@@ -1,1 +1,0 @@
-"""Unmodified third-party clients against the embedded broker; see `tools.compat.client_matrix`."""
