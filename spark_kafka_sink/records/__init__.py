@@ -4,6 +4,7 @@ In reading order:
 
 - `columns`: rows as Arrow columns, binary arrays as numpy views, inline binary views
 - `varint`: zig-zag varints, single and by column
+- `views`: binary views of several columns joined into rows
 - `encoder`: columns to records (`encode_records`), header sections and size bounds
 - `compression`: the five codecs in the framing of Java's client
 - `record_batch`: the batch header and its CRC

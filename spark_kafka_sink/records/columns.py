@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +98,36 @@ def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
     return lengths
 
 
+def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
+    """Return a column of strings or binary (plain, large or dictionary-encoded) as binary."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        return _narrowed(column)
+    return cast("pa.BinaryArray", column.cast(pa.binary()))
+
+
+def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
+    """Return a large column with 32-bit offsets, relative to the start of the slice.
+
+    Arrow's own cast fails if a slice's offsets are far from the start of the column.
+    """
+    _, offsets_buffer, data = column.buffers()
+    if offsets_buffer is None or not len(column):
+        return pa.nulls(len(column), pa.binary())
+    offsets = np.frombuffer(
+        memoryview(offsets_buffer), np.int64, len(column) + 1, 8 * column.offset
+    )
+    first, last = int(offsets[0]), int(offsets[-1])
+    body = pa.py_buffer(b"") if data is None else data.slice(first, last - first)
+    array = binary_array((offsets - first).astype(np.int32), body)
+    if not column.null_count:
+        return array
+    valid = np.packbits(np.asarray(column.is_valid()), bitorder="little").tobytes()
+    buffers = [pa.py_buffer(valid), *array.buffers()[1:]]
+    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))
+
+
 INLINE_SIZE = 12
 """Bytes that a binary view holds inline."""
 REGISTER_SIZE = 8
@@ -133,32 +163,50 @@ def constant_bytes(value: bytes) -> VarintBytes:
 class InlineView:
     """Up to `INLINE_SIZE` bytes of every row; the size may differ from row to row."""
 
-    __slots__ = ("_high", "_largest", "_low", "_size")
+    __slots__ = ("_high", "_low", "largest", "size")
+
+    size: NDArray[np.uint64]
+    """Bytes of each row, shape (n,), or (1,) if all rows have the same."""
+    largest: int
+    """Maximum bytes of a row."""
 
     def __init__(self, first: VarintBytes) -> None:
-        self._low, self._size, self._largest = first
+        self._low, self.size, self.largest = first
         self._high = _ZERO
 
-    def fits(self, more: VarintBytes) -> bool:
+    def fits(self, more: VarintBytes | InlineView) -> bool:
         """Return True if these bytes fit into every row."""
-        return self._largest + more.largest <= INLINE_SIZE
+        return self.largest + more.largest <= INLINE_SIZE
 
     def append(self, more: VarintBytes) -> None:
         """Append these bytes to every row.
 
         Shifts by 64 or more give 0, and so do negative ones, which wrap around.
         """
-        bits = self._size << _BYTE_BITS
+        bits = self.size << _BYTE_BITS
         self._low = self._low | (more.bytes << bits)
-        self._largest += more.largest
-        if self._largest > REGISTER_SIZE:
+        self.largest += more.largest
+        if self.largest > REGISTER_SIZE:
             beyond = (more.bytes >> (_WHOLE - bits)) | (more.bytes << (bits - _WHOLE))
             self._high = self._high | beyond
-        self._size = self._size + more.size
+        self.size = self.size + more.size
+
+    def where(self, mask: NDArray[np.bool_]) -> InlineView:
+        """Return the bytes of the rows where the mask, shape (n,), is True; others are empty."""
+        keep = mask.astype(np.uint64)
+        kept = InlineView(VarintBytes(self._low * keep, self.size * keep, self.largest))
+        kept._high = self._high * keep
+        return kept
+
+    def register(self) -> VarintBytes | None:
+        """Return the bytes if those of every row fit into a register."""
+        if self.largest > REGISTER_SIZE:
+            return None
+        return VarintBytes(self._low, self.size, self.largest)
 
     def write(self, views: NDArray[np.uint64]) -> None:
         """Write the binary view of each row, shape (n, 2)."""
-        np.bitwise_or(self._low << _HALF, self._size, out=views[:, 0])
+        np.bitwise_or(self._low << _HALF, self.size, out=views[:, 0])
         np.bitwise_or(self._low >> _HALF, self._high << _HALF, out=views[:, 1])
 
 

@@ -7,21 +7,20 @@ One Arrow cast over all fields of all rows writes what ``DefaultRecord.writeTo``
 The data buffer of the result, in row order, is the records section of a RecordBatch.
 
 `RowBuilder` builds the rows from columns of binary views. Short fields, such as varints, share
-views that hold their bytes inline; the views of a column's entries point into the column. The cast
-to plain binary copies the views of all rows one after another, at about three nanoseconds per view.
+views that hold their bytes inline; the views of a column's entries point into the column. One cast
+joins the views of all rows (`records.views`).
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.records.columns import (
-    INLINE_SIZE,
     REGISTER_SIZE,
     InlineView,
     VarintBytes,
@@ -39,6 +38,7 @@ from spark_kafka_sink.records.varint import (
     varint_bytes,
     varint_size,
 )
+from spark_kafka_sink.records.views import Entries, join_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,26 +47,12 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.records.columns import Columns
 
-    _Field: TypeAlias = "bytes | VarintBytes | _Entries"
+    _Field: TypeAlias = "bytes | VarintBytes | Entries"
     """A constant, a short string of bytes per row, or a column."""
 
 
 NULL = varint(-1)
 """The encoded length of a null key or value."""
-_SIZE_BITS = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
-_TO_BINARY = pc.CastOptions.unsafe(pa.binary())
-_CACHE_LINE = 64
-"""Bytes that a processor fetches at once."""
-_VIEW = np.dtype("V16")
-"""A view as one item to copy; as two numbers it is size and first bytes, buffer and offset."""
-
-
-class _Entries(NamedTuple):
-    """A column with one entry per row, and the entries' lengths, 0 for null, shape (n,)."""
-
-    column: pa.BinaryArray
-    lengths: NDArray[np.int32]
 
 
 class RowBuilder:
@@ -135,10 +121,10 @@ class RowBuilder:
         if isinstance(last, bytes) and len(last) <= REGISTER_SIZE:
             tail = last
             fields = _merged([tail, *fields[:-1]])
-        return _joined(_share_views(fields), self._rows, order, tail)
+        return join_views(_share_views(fields), self._rows, order, tail)
 
     def _entries(self, column: pa.BinaryArray, lengths: NDArray[np.int32]) -> None:
-        self._fields.append(_Entries(column, lengths))
+        self._fields.append(Entries(column, lengths))
         self._add_sizes(lengths)
 
     def _add_sizes(self, sizes: NDArray[np.int32]) -> None:
@@ -157,11 +143,11 @@ def _merged(fields: list[_Field]) -> list[_Field]:
     return merged
 
 
-def _share_views(fields: list[_Field]) -> list[InlineView | _Entries]:
+def _share_views(fields: list[_Field]) -> list[InlineView | Entries]:
     """Return the fields with adjacent short ones packed into inline views."""
-    columns: list[InlineView | _Entries] = []
+    columns: list[InlineView | Entries] = []
     for field in _in_registers(fields):
-        if isinstance(field, _Entries):
+        if isinstance(field, Entries):
             columns.append(field)
             continue
         last = columns[-1] if columns else None
@@ -172,7 +158,7 @@ def _share_views(fields: list[_Field]) -> list[InlineView | _Entries]:
     return columns
 
 
-def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | _Entries]:
+def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | Entries]:
     """Yield the fields, with constants cut into short ones of at most eight bytes."""
     for field in fields:
         if isinstance(field, bytes):
@@ -180,84 +166,6 @@ def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | _Entries]:
                 yield constant_bytes(field[start : start + REGISTER_SIZE])
         else:
             yield field
-
-
-def _joined(
-    columns: list[InlineView | _Entries],
-    rows: int,
-    order: NDArray[np.intp] | None,
-    tail: bytes,
-) -> pa.BinaryArray:
-    """Return rows of which row i is entry i of all columns joined, starting after `tail`."""
-    count = len(columns)
-    room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
-    flat = _views(room)
-    views = flat[:-1].reshape(rows, count, 2)
-    target = views
-    if order is not None:
-        target = _views(pa.allocate_buffer(rows * count * _VIEW.itemsize)).reshape(rows, count, 2)
-    buffers: list[pa.Buffer] = []
-    for number, column in enumerate(columns):
-        if isinstance(column, InlineView):
-            column.write(target[:, number])
-        else:
-            buffers += _point(column, target[:, number], len(buffers))
-    if order is not None:
-        np.take(target, order, axis=0, out=views, mode="clip")
-        for column in columns:
-            if isinstance(column, _Entries):
-                _prefetch(column.column)
-    InlineView(constant_bytes(tail)).write(flat[-1:])
-    array = pa.Array.from_buffers(pa.binary_view(), len(flat), [None, room, *buffers])
-    joined = cast("pa.BinaryArray", pc.call_function("cast", [array], _TO_BINARY))
-    offsets = offsets_of(joined)[: rows * count + 1 : count or 1] + np.int32(len(tail))
-    return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
-
-
-def _views(room: pa.Buffer) -> NDArray[np.uint64]:
-    """Return a buffer as views, shape (count, 2); Arrow's allocator keeps its pages."""
-    return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
-
-
-def _prefetch(column: pa.BinaryArray) -> None:
-    """Load a column's bytes into the processor's cache, from first to last.
-
-    Reading the rows in another order then waits for main memory, or a shared cache, once instead of
-    once per row, which halves the cast's time.
-    """
-    data = column.buffers()[2]
-    if data is not None:
-        first, last = offsets_of(column)[[0, -1]].tolist()
-        np.frombuffer(memoryview(data), np.uint8)[first:last:_CACHE_LINE].max(initial=0)
-
-
-def _point(entries: _Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write a view of each entry of a column, shape (n, 2); its buffers start at number `first`."""
-    column, lengths = entries
-    data = column.buffers()[2]
-    if data is None or column.null_count or not len(lengths) or lengths.min() <= INLINE_SIZE:
-        return _point_some(column, views, first)
-    views[:, 0] = lengths
-    views[:, 1] = offsets_of(column)[:-1]
-    views[:, 1] <<= _HALF
-    if first:
-        views[:, 1] |= np.uint64(first)
-    return [data]
-
-
-def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write the views of a column with null entries, or with entries short enough to be inline."""
-    array = pc.cast(column, pa.binary_view(), safe=False)
-    _, entries, *data = array.buffers()
-    if entries is None:
-        return []
-    whole = np.frombuffer(memoryview(entries), _VIEW)
-    views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
-    if first and data:
-        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > INLINE_SIZE) * np.uint64(first)
-    if column.null_count:
-        views[np.asarray(column.is_null())] = 0
-    return [buffer for buffer in data if buffer is not None]
 
 
 MAX_OFFSET_DELTA_SIZE = 3

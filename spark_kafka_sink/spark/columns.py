@@ -8,7 +8,6 @@ collected per row.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -20,9 +19,10 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.time_zones import fixed_offset
 from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
-from spark_kafka_sink.records.columns import Columns, binary_array
+from spark_kafka_sink.records.columns import Columns, read_bytes
 from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.spark.worker_context import setting
 
@@ -112,36 +112,6 @@ def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(np.asarray(lengths.fill_null(0)))))
 
 
-def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
-    """Return a column of strings or binary (plain, large or dictionary-encoded) as binary."""
-    if isinstance(column, pa.DictionaryArray):
-        column = column.dictionary_decode()
-    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
-        return _narrowed(column)
-    return cast("pa.BinaryArray", column.cast(pa.binary()))
-
-
-def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
-    """Return a large column with 32-bit offsets, relative to the start of the slice.
-
-    Arrow's own cast fails if a slice's offsets are far from the start of the column.
-    """
-    _, offsets_buffer, data = column.buffers()
-    if offsets_buffer is None or not len(column):
-        return pa.nulls(len(column), pa.binary())
-    offsets = np.frombuffer(
-        memoryview(offsets_buffer), np.int64, len(column) + 1, 8 * column.offset
-    )
-    first, last = int(offsets[0]), int(offsets[-1])
-    body = pa.py_buffer(b"") if data is None else data.slice(first, last - first)
-    array = binary_array((offsets - first).astype(np.int32), body)
-    if not column.null_count:
-        return array
-    valid = np.packbits(np.asarray(column.is_valid()), bitorder="little").tobytes()
-    buffers = [pa.py_buffer(valid), *array.buffers()[1:]]
-    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))
-
-
 def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
     """Return the headers of n rows in the form of `HEADER_LISTS`, None if no row has any.
 
@@ -208,7 +178,6 @@ def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[A
 
 
 ZONE_SETTING = "spark.sql.session.timeZone"
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 _LOCALTIME = Path("/etc/localtime")
 _ZONES = "zoneinfo/"
 
@@ -254,7 +223,7 @@ def _instants(local: Any, zone: str) -> Any:
     both cases the offset is the one just before the change.
     """
     micros = local.cast(pa.int64())
-    fixed = _fixed_offset(zone)
+    fixed = fixed_offset(zone)
     if fixed is not None:
         return pc.subtract(micros, fixed)
     try:
@@ -267,18 +236,6 @@ def _instants(local: Any, zone: str) -> Any:
         ) from None
     offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
     return pc.subtract(micros, offset)
-
-
-def _fixed_offset(zone: str) -> int | None:
-    """Return the UTC offset in microseconds of a fixed-offset zone such as "GMT+1"; else None."""
-    if zone == "Z":
-        return 0
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        return None
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
-    ahead = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
-    return -ahead if found[1] == "-" else ahead
 
 
 def system_zone() -> str:

@@ -15,10 +15,10 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.error_tolerance import RowError
+from spark_kafka_sink.records.columns import read_bytes
 from spark_kafka_sink.spark.columns import (
     RowChecks,
     RowNumber,
-    read_bytes,
     read_chunks,
     read_headers,
     read_rows,

@@ -1,0 +1,13 @@
+"""Serialise columns as JSON, Avro or Protobuf, without Python code per record.
+
+The driver creates a plan for the key and one for the value; tasks compile the plan once and encode
+each Arrow batch with it. Loaded only if `value.format` or `key.format` is set.
+
+In reading order:
+
+- `plan`: formats, framing, the picklable plan, and `compile_encoder`
+- `fields`: column paths, faults of rows, cells at any depth, nulls, fields matched by name
+- `writer`: rows of bytes joined from constants, short words, columns and nested rows
+- `text`: numbers, dates and times as text
+- `json`: JSON as Spark's `to_json` writes it, and JSON Schema
+"""

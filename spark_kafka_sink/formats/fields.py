@@ -1,0 +1,239 @@
+"""Column paths, faults of rows, and cells at any depth of nested columns.
+
+A path names a column as `orders[].price`: a list's items are `[]`, a map's keys and values `.key`
+and `.value`. `Cells` are the entries of a column at some depth, with the row of the batch to which
+each belongs, so that a fault in a nested value is reported for its row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.records.columns import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Mask: TypeAlias = NDArray[np.bool_]
+    """Shape (n,), one entry per cell."""
+
+
+def child_path(path: str, name: str) -> str:
+    """Return the path of a struct's field."""
+    return f"{path}.{name}" if path else name
+
+
+def item_path(path: str) -> str:
+    """Return the path of a list's items."""
+    return f"{path}[]"
+
+
+def unsupported(path: str, type_: pa.DataType, target: str, hint: str | None = None) -> ColumnError:
+    """Return the error for a column that a format or a given schema cannot represent."""
+    return ColumnError(
+        f"column `{path}` has type {type_}, which cannot be written as {target}",
+        hint=hint or "cast or drop the column",
+    )
+
+
+class RowFault(NamedTuple):
+    """A row that does not fit: its number in the batch, the path of the field, and the problem."""
+
+    row: int
+    path: str
+    problem: str
+
+
+class RowFaults:
+    """The faults of a batch of n rows; only the first fault of each row is kept."""
+
+    __slots__ = ("_causes", "_numbers")
+
+    def __init__(self, rows: int) -> None:
+        self._causes: list[tuple[str, str]] = []
+        self._numbers = np.zeros(rows, np.int32)
+
+    def __bool__(self) -> bool:
+        return bool(self._causes)
+
+    def __iter__(self) -> Iterator[RowFault]:
+        """Yield the first fault of each faulty row, in the order of rows."""
+        for row in self.rows.tolist():
+            yield self.of(row)
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The numbers of the faulty rows, ascending."""
+        return np.flatnonzero(self._numbers)
+
+    def of(self, row: int) -> RowFault:
+        """Return the fault of a faulty row."""
+        return RowFault(row, *self._causes[int(self._numbers[row]) - 1])
+
+    def add(self, rows: NDArray[np.intp], path: str, problem: str) -> None:
+        """Record a problem of these rows; `problem` continues "column `path` …"."""
+        new = rows[self._numbers[rows] == 0]
+        if len(new):
+            self._causes.append((path, problem))
+            self._numbers[new] = len(self._causes)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """n entries of a column at some depth.
+
+    Attributes:
+        array: the entries, of length n; may be a slice and have nulls.
+        faults: the batch's faults.
+        rows: row of the batch of each entry, shape (n,); None: entry i belongs to row i.
+    """
+
+    array: pa.Array[Any]
+    faults: RowFaults
+    rows: NDArray[np.intp] | None = None
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def valid(self) -> Mask | None:
+        """Return which entries are not null; None if all are not null."""
+        if not self.array.null_count:
+            return None
+        return _mask(self.array.is_valid())
+
+    def fail(self, bad: Mask, path: str, problem: str) -> None:
+        """Record a problem of the rows of these entries; null entries are ignored."""
+        if not bad.any():
+            return
+        valid = self.valid()
+        numbers = np.flatnonzero(bad if valid is None else bad & valid)
+        self.faults.add(numbers if self.rows is None else self.rows[numbers], path, problem)
+
+    def without_nulls(self) -> Cells:
+        """Return the entries that are not null."""
+        valid = self.valid()
+        if valid is None:
+            return self
+        numbers = np.flatnonzero(valid)
+        rows = numbers if self.rows is None else self.rows[numbers]
+        return Cells(self.array.drop_null(), self.faults, rows)
+
+    def decoded(self) -> Cells:
+        """Return the entries without dictionary encoding."""
+        if isinstance(self.array, pa.DictionaryArray):
+            return replace(self, array=self.array.dictionary_decode())
+        return self
+
+    def field(self, number: int) -> Cells:
+        """Return a field of structs that have no null."""
+        return replace(self, array=cast("pa.StructArray", self.array).field(number)).decoded()
+
+    def items(self) -> tuple[NDArray[np.int64], Cells]:
+        """Return n + 1 offsets, from 0, and the items of lists or maps that have no null.
+
+        The items of maps are structs of key and value.
+        """
+        array = cast("pa.ListArray[Any]", self.array)
+        # The offsets of an empty slice may start anywhere.
+        offsets = np.asarray(array.offsets).astype(np.int64) * (len(array) > 0)
+        first, last = int(offsets[0]), int(offsets[-1])
+        rows = np.arange(len(array)) if self.rows is None else self.rows
+        items = array.values.slice(first, last - first)
+        cells = Cells(items, self.faults, np.repeat(rows, np.diff(offsets)))
+        return offsets - first, cells.decoded()
+
+    def numbers(self, dtype: type[Any]) -> NDArray[Any]:
+        """Return fixed-width values as numpy numbers, shape (n,), 0 for null."""
+        if pa.types.is_boolean(self.array.type):
+            return np.asarray(self.array.fill_null(False)).astype(dtype)
+        width = np.dtype(dtype).itemsize
+        numbers = self.words(width).view(dtype)[:, 0]
+        valid = self.valid()
+        kept: NDArray[Any] = numbers if valid is None else np.where(valid, numbers, dtype(0))
+        return kept
+
+    def words(self, width: int) -> NDArray[np.uint8]:
+        """Return fixed-width values of `width` bytes as bytes, shape (n, width)."""
+        buffer = self.array.buffers()[1]
+        if buffer is None or not len(self.array):
+            return np.zeros((len(self.array), width), np.uint8)
+        whole = np.frombuffer(memoryview(buffer), np.uint8)
+        start = self.array.offset * width
+        return whole[start : start + len(self.array) * width].reshape(-1, width)
+
+    def strings(self) -> pa.BinaryArray:
+        """Return strings or binary values as binary with 32-bit offsets; nulls stay null."""
+        return read_bytes(self.array)
+
+    def utf8(self, path: str) -> pa.BinaryArray:
+        """Return strings as binary; those that are not UTF-8 are faults."""
+        column = self.strings()
+        bad = np.zeros(len(column), np.bool_)
+        _mark_invalid(column, bad)
+        self.fail(bad, path, "is not valid UTF-8")
+        return column
+
+
+def _mask(array: Any) -> Mask:
+    return np.asarray(array)
+
+
+def _mark_invalid(column: pa.BinaryArray, bad: Mask) -> None:
+    """Set `bad` for the values that are not UTF-8; halves a column that has some to find them."""
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        if len(column) == 1:
+            bad[0] = True
+            return
+        half = len(column) // 2
+        _mark_invalid(column.slice(0, half), bad[:half])
+        _mark_invalid(column.slice(half), bad[half:])
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type without dictionary encoding."""
+    return type_.value_type if isinstance(type_, pa.DictionaryType) else type_
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Return True for strings."""
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+
+
+def is_bytes(type_: pa.DataType) -> bool:
+    """Return True for binary values of any length."""
+    return pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
+
+
+def refuse_variant(type_: pa.StructType, path: str) -> None:
+    """Raise if a struct is Spark's encoding of a variant.
+
+    Raises:
+        ColumnError: it is.
+    """
+    if any((field.metadata or {}).get(b"variant") for field in type_):
+        raise unsupported(path, type_, "a field", "convert the variant with to_json or variant_get")
+
+
+def unique_fields(type_: pa.StructType, path: str) -> list[pa.Field[Any]]:
+    """Return the fields of a struct, whose names must differ.
+
+    Raises:
+        ColumnError: two fields have the same name.
+    """
+    fields = list(type_)
+    names = [field.name for field in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ColumnError(
+            f"two columns have the path `{child_path(path, twice)}`", hint="rename one of them"
+        )
+    return fields

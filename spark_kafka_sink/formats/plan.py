@@ -1,0 +1,145 @@
+"""The plan for the key or the value: made by the driver, compiled and executed by tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_kafka_sink.formats.fields import RowFaults
+
+
+class Format(Enum):
+    """Values of `value.format` and `key.format`."""
+
+    RAW = "raw"
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON_CONFLUENT = "json-confluent"
+    AVRO_CONFLUENT = "avro-confluent"
+    PROTOBUF_CONFLUENT = "protobuf-confluent"
+
+    @property
+    def has_registry(self) -> bool:
+        """True if the schema comes from, or is registered in, a schema registry."""
+        return self.value.endswith("-confluent")
+
+    @property
+    def payload(self) -> Format:
+        """The format without its registry."""
+        return Format(self.value.removesuffix("-confluent"))
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How a record states its schema.
+
+    `prefix` precedes each payload: 00, the schema id in four bytes big-endian, and for Protobuf the
+    message indexes. `header` is a header of each record instead of a prefix: its key, and 01 with
+    the schema's GUID.
+    """
+
+    prefix: bytes = b""
+    header: tuple[str, bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldPlan:
+    """What becomes of the key or the value.
+
+    Attributes:
+        format: the format.
+        fields: indices of the DataFrame's columns that become fields; None: `column` is used.
+        column: index of a struct column (with RAW of any column); None: `fields` are used.
+        schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
+            for JSON without a registry.
+        message: full name of the Protobuf message; None for the other formats.
+        framing: the bytes before each payload.
+        zone: time zone of timestamps in JSON, the session's.
+        writes_nulls: write null fields in JSON as `null` instead of leaving them out.
+    """
+
+    format: Format
+    fields: tuple[int, ...] | None = None
+    column: int | None = None
+    schema: str | None = None
+    message: str | None = None
+    framing: Framing = Framing()
+    zone: str = "UTC"
+    writes_nulls: bool = False
+
+
+class Encoder(Protocol):
+    """Encodes structs of one Arrow type."""
+
+    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
+        """Return each row's bytes, n rows; a null struct becomes null.
+
+        Rows that do not fit the schema are added to `faults` and get any bytes.
+
+        Args:
+            values: n structs of the type for which the encoder was compiled; may be a slice.
+            faults: collects the faults of these n rows.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A schema derived from a DataFrame.
+
+    Attributes:
+        schema: as in `FieldPlan`.
+        message: full name of the Protobuf message, None for other formats.
+        name: full name of the record, for the subject strategies.
+    """
+
+    schema: str
+    name: str
+    message: str | None = None
+
+
+class _FormatModule(Protocol):
+    """What each format's module has."""
+
+    def derive(self, type_: pa.StructType, name: str, namespace: str) -> Derived: ...
+
+    def compile_plan(self, plan: FieldPlan, type_: pa.StructType) -> Encoder: ...
+
+
+def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Derived:
+    """Return the schema that `format_` derives from a DataFrame's columns.
+
+    Args:
+        format_: any format but RAW.
+        type_: the columns with Spark's nullability.
+        name: name of the record, Protobuf message or JSON Schema title.
+        namespace: Avro namespace or Protobuf package; empty for none.
+
+    Raises:
+        ColumnError: a column has a type or name that the format cannot represent.
+    """
+    return _module(format_).derive(type_, name, namespace)
+
+
+@lru_cache(maxsize=64)
+def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> Encoder:
+    """Return the encoder for structs of this type, cached per process.
+
+    Raises:
+        ColumnError: a column does not fit the schema; the message names the column's path.
+        ConfigError: the schema is invalid or has unsupported parts.
+    """
+    return _module(plan.format).compile_plan(plan, type_)
+
+
+def _module(format_: Format) -> _FormatModule:
+    """Import only the module of this format."""
+    name = f"spark_kafka_sink.formats.{format_.payload.value}"
+    return cast("_FormatModule", import_module(name))

@@ -1,0 +1,314 @@
+"""Rows of bytes, written piece by piece for all rows at once.
+
+A `RowWriter` collects the pieces of n rows from left to right: constants, words of up to eight
+bytes, columns, and the pieces of another writer for some of the rows. Short pieces are joined in
+registers as soon as they are written, because temporary arrays that stay alive until the end cost
+more than the work on them. `join` copies all pieces into one binary array.
+
+Items of lists are written by a writer with one row per item; `grouped` turns its rows into one row
+per list. `spread` inserts empty rows for nulls.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.records.columns import (
+    INLINE_SIZE,
+    REGISTER_SIZE,
+    InlineView,
+    VarintBytes,
+    binary_array,
+    constant_bytes,
+    lengths_of,
+    lengths_without_null,
+    offsets_of,
+)
+from spark_kafka_sink.records.views import Constant, Entries, join_views
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.formats.fields import Cells, Mask
+
+    Words: TypeAlias = NDArray[np.uint64]
+    _Piece: TypeAlias = InlineView | Entries | Constant
+
+_MOST_INLINE: Final = 16
+"""Bytes of a constant up to which it is cut into inline views instead of pointed to."""
+
+
+class RowWriter:
+    """The pieces of n rows, from left to right."""
+
+    __slots__ = ("_constant", "_pieces", "rows")
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._pieces: list[_Piece] = []
+        self._constant = b""
+
+    def constant(self, value: bytes) -> None:
+        """Append the same bytes to every row."""
+        self._constant += value
+
+    def word(self, word: VarintBytes) -> None:
+        """Append up to eight bytes to each row."""
+        self._flush()
+        self._word(word)
+
+    def fixed(self, words: Words, size: int) -> None:
+        """Append `size` bytes, at most eight, to each row: those of words, the lowest first."""
+        self.word(VarintBytes(words, _size(size), size))
+
+    def flags(self, mask: Mask, text: bytes, otherwise: bytes = b"") -> None:
+        """Append one of two byte strings, of at most eight bytes each, to each row."""
+        if mask.all():
+            self.constant(text)
+            return
+        yes, no = constant_bytes(text), constant_bytes(otherwise)
+        words, sizes = np.where(mask, yes.bytes, no.bytes), np.where(mask, yes.size, no.size)
+        self.word(VarintBytes(words, sizes, max(yes.largest, no.largest)))
+
+    def varints(self, values: Words) -> None:
+        """Append an unsigned varint of up to ten bytes to each row."""
+        if not self.rows:
+            return
+        low, high = int(values.min()), int(values.max())
+        if low == high:
+            self.constant(unsigned_varint(low))
+        elif high < 1 << 7 * REGISTER_SIZE:
+            self.word(_short_varints(values, low, high))
+        else:
+            for word in _long_varints(values):
+                self.word(word)
+
+    def column(self, column: pa.BinaryArray) -> None:
+        """Append one entry of a column to each row, nothing for null."""
+        self._flush()
+        self._pieces.append(Entries(column, lengths_without_null(column)))
+
+    def append(self, other: RowWriter, mask: Mask | None = None) -> None:
+        """Append another writer's rows to these; only those where the mask is True, if given."""
+        if mask is None and not other._pieces:
+            self.constant(other._constant)
+            return
+        self._flush()
+        other._flush()
+        for piece in other._pieces:
+            self._piece(piece if mask is None else _where(piece, mask))
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Return the bytes of each row so far, shape (n,)."""
+        total = np.full(self.rows, len(self._constant), np.int64)
+        for piece in self._pieces:
+            total += _sizes(piece)
+        return total
+
+    def join(self) -> pa.BinaryArray:
+        """Return the n rows."""
+        self._flush()
+        if not self._pieces:
+            return binary_array(np.zeros(self.rows + 1, np.int32), pa.py_buffer(b""))
+        return join_views(self._pieces, self.rows)
+
+    def _flush(self) -> None:
+        """Append the pending constant: into the last view if there is room, the rest in new ones.
+
+        Long constants end with an inline piece, to which short ones can be appended.
+        """
+        value, self._constant = self._constant, b""
+        if not value:
+            return
+        last = self._pieces[-1] if self._pieces else None
+        if isinstance(last, InlineView):
+            room = min(INLINE_SIZE - last.largest, REGISTER_SIZE, len(value))
+            if room:
+                last.append(constant_bytes(value[:room]))
+                value = value[room:]
+        if len(value) > _MOST_INLINE:
+            self._pieces.append(Constant(value))
+            return
+        for start in range(0, len(value), REGISTER_SIZE):
+            self._word(constant_bytes(value[start : start + REGISTER_SIZE]))
+
+    def _word(self, word: VarintBytes) -> None:
+        last = self._pieces[-1] if self._pieces else None
+        if isinstance(last, InlineView) and last.fits(word):
+            last.append(word)
+        else:
+            self._pieces.append(InlineView(word))
+
+    def _piece(self, piece: _Piece) -> None:
+        word = piece.register() if isinstance(piece, InlineView) else None
+        if word is None:
+            self._pieces.append(piece)
+        else:
+            self._word(word)
+
+
+class Node(Protocol):
+    """Writes the values of one column, or of one level of a nested column, in a format."""
+
+    @property
+    def is_nested(self) -> bool:
+        """True if `write` expects cells without nulls; otherwise null cells are written as 0."""
+        ...
+
+    def write(self, cells: Cells, out: RowWriter) -> None:
+        """Append the value of each cell; a null cell may append any bytes."""
+        ...
+
+
+def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
+    """Append `before` and the value of each cell that is not null, nothing for null cells."""
+    valid = cells.valid()
+    if valid is None:
+        out.constant(before)
+        node.write(cells, out)
+    elif node.is_nested:
+        inner = RowWriter(int(valid.sum()))
+        inner.constant(before)
+        node.write(cells.without_nulls(), inner)
+        out.column(spread(inner.join(), valid))
+    elif valid.any():
+        inner = RowWriter(len(cells))
+        inner.constant(before)
+        node.write(cells, inner)
+        out.append(inner, valid)
+
+
+def encode_rows(node: Node, prefix: bytes, cells: Cells) -> pa.BinaryArray:
+    """Return each cell's bytes after the prefix, null for a null cell."""
+    valid = cells.valid()
+    out = RowWriter(len(cells))
+    write_valid(node, cells, out, prefix)
+    rows = out.join()
+    return rows if valid is None else with_nulls(rows, valid)
+
+
+def _where(piece: _Piece, mask: Mask) -> _Piece:
+    """Return a piece that is empty in the rows where the mask is False."""
+    if isinstance(piece, InlineView):
+        return piece.where(mask)
+    if isinstance(piece, Constant):
+        return Constant(piece.value, mask if piece.mask is None else mask & piece.mask)
+    return Entries(with_nulls(piece.column, mask), piece.lengths * mask)
+
+
+def _sizes(piece: _Piece) -> NDArray[np.int64]:
+    """Return the bytes of each row of a piece, shape (n,) or (1,)."""
+    if isinstance(piece, InlineView):
+        return piece.size.view(np.int64)
+    if isinstance(piece, Constant):
+        count = np.ones(1, np.int64) if piece.mask is None else piece.mask.astype(np.int64)
+        return count * len(piece.value)
+    return piece.lengths.astype(np.int64)
+
+
+def with_nulls(column: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
+    """Return the column with null also where the mask is False, without copying its bytes."""
+    if column.null_count:
+        mask = mask & np.asarray(column.is_valid())
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little").data)
+    offsets = pa.py_buffer(np.ascontiguousarray(offsets_of(column)).data)
+    buffers = [bits, offsets, column.buffers()[2] or pa.py_buffer(b"")]
+    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(mask), [*buffers]))
+
+
+def spread(rows: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
+    """Return n rows: the m given ones where the mask (n,) is True, otherwise empty ones."""
+    lengths = np.zeros(len(mask) + 1, np.int32)
+    lengths[1:][mask] = lengths_of(rows)
+    offsets = np.cumsum(lengths, dtype=np.int32)
+    return binary_array(offsets + offsets_of(rows)[0], rows.buffers()[2] or pa.py_buffer(b""))
+
+
+def grouped(items: pa.BinaryArray, offsets: NDArray[np.int64]) -> pa.BinaryArray:
+    """Return n rows, row i with the items offsets[i] .. offsets[i + 1], of n + 1 offsets."""
+    # The bytes of a row's items are already contiguous: only the offsets change.
+    return binary_array(offsets_of(items)[offsets], items.buffers()[2] or pa.py_buffer(b""))
+
+
+def unsigned_varint(value: int) -> bytes:
+    """Return one unsigned varint."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def zigzag(values: NDArray[np.int64]) -> Words:
+    """Return the zig-zag encoding of each number, shape (n,)."""
+    return ((values << 1) ^ (values >> 63)).view(np.uint64)
+
+
+@cache
+def _size(size: int) -> Words:
+    return np.array([size], np.uint64)
+
+
+_SEPTETS: Final = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    )
+)
+"""Masks and shifts that spread 56 bits over eight bytes, by halves."""
+_STEPS: Final = ((1 << 28, 0), (1 << 14, 1), (0, 2))
+"""The first step needed for numbers from this one."""
+_CONTINUES: Final = np.array(
+    [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
+    + [0x8080808080808080] * 2,
+    np.uint64,
+)
+"""Continuation bits of the first eight bytes of a varint, by its size."""
+_EIGHT: Final = np.uint64(REGISTER_SIZE)
+_FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
+
+
+def _septets(values: Words, high: int) -> Words:
+    """Return numbers of up to 56 bits with seven bits in each byte; `high` is the largest."""
+    first = next(step for least, step in _STEPS if high >= least)
+    for low_mask, high_mask, shift in _SEPTETS[first:]:
+        values = (values & low_mask) | ((values & high_mask) << shift)
+    return values
+
+
+def _varint_sizes(values: Words, low: int, high: int) -> Words:
+    """Return the bytes of each varint; shape (1,) if all have the same."""
+    least, most = len(unsigned_varint(low)), len(unsigned_varint(high))
+    if least == most:
+        return _size(least)
+    sizes = np.full(len(values), least, np.uint64)
+    for size in range(least, most):
+        sizes += values >= np.uint64(1 << 7 * size)
+    return sizes
+
+
+def _short_varints(values: Words, low: int, high: int) -> VarintBytes:
+    """Return varints of at most eight bytes."""
+    sizes = _varint_sizes(values, low, high)
+    if high < 1 << 7:
+        return VarintBytes(values, sizes, 1)
+    encoded = _septets(values, high) | _CONTINUES.take(sizes.view(np.int64))
+    return VarintBytes(encoded, sizes, len(unsigned_varint(high)))
+
+
+def _long_varints(values: Words) -> tuple[VarintBytes, VarintBytes]:
+    """Return varints of up to ten bytes in two words, the second empty for short ones."""
+    sizes = _varint_sizes(values, 0, (1 << 64) - 1)
+    first = np.minimum(sizes, _EIGHT)
+    encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUES.take(sizes.view(np.int64))
+    rest = values >> np.uint64(7 * REGISTER_SIZE)
+    second = (rest & np.uint64(0x7F)) | ((rest >> np.uint64(7)) << np.uint64(8))
+    second |= (sizes == 10).astype(np.uint64) << np.uint64(7)
+    return VarintBytes(encoded, first, REGISTER_SIZE), VarintBytes(second, sizes - first, 2)

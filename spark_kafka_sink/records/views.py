@@ -1,0 +1,144 @@
+"""Join columns of binary views into rows, with one Arrow cast.
+
+The views of all columns are interleaved, row by row. The cast to plain binary copies them one after
+another, at about three nanoseconds per view, into one data buffer.
+
+Source: the Arrow columnar format's "Variable-size Binary View Layout".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.records.columns import (
+    INLINE_SIZE,
+    InlineView,
+    binary_array,
+    constant_bytes,
+    offsets_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SIZE_BITS = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_TO_BINARY = pc.CastOptions.unsafe(pa.binary())
+_CACHE_LINE = 64
+"""Bytes that a processor fetches at once."""
+_VIEW = np.dtype("V16")
+"""A view as one item to copy; as two numbers it is size and first bytes, buffer and offset."""
+
+
+class Entries(NamedTuple):
+    """A column with one entry per row, and the entries' lengths, 0 for null, shape (n,)."""
+
+    column: pa.BinaryArray
+    lengths: NDArray[np.int32]
+
+
+class Constant(NamedTuple):
+    """The same bytes in every row, more than fit inline, or only in the rows of a mask (n,)."""
+
+    value: bytes
+    mask: NDArray[np.bool_] | None = None
+
+    def write(self, views: NDArray[np.uint64], buffer: int) -> None:
+        """Write the view of each row, shape (n, 2), into the buffer with this number."""
+        views[:, 0] = len(self.value)
+        views[:, 1] = buffer
+        if self.mask is not None:
+            views *= self.mask[:, np.newaxis]
+
+
+def join_views(
+    columns: list[InlineView | Entries] | list[InlineView | Entries | Constant],
+    rows: int,
+    order: NDArray[np.intp] | None = None,
+    tail: bytes = b"",
+) -> pa.BinaryArray:
+    """Return rows of which row i is entry i of all columns joined.
+
+    Args:
+        columns: one or more columns, each with one entry per row.
+        rows: number of rows.
+        order: row numbers in the order of the result; None: unchanged.
+        tail: bytes of at most a register that the first column of every row starts with; they are
+            appended once after the last row and each row begins after them.
+    """
+    count = len(columns)
+    room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
+    flat = _views(room)
+    views = flat[:-1].reshape(rows, count, 2)
+    target = views
+    if order is not None:
+        target = _views(pa.allocate_buffer(rows * count * _VIEW.itemsize)).reshape(rows, count, 2)
+    buffers: list[pa.Buffer] = []
+    for number, column in enumerate(columns):
+        if isinstance(column, InlineView):
+            column.write(target[:, number])
+        elif isinstance(column, Constant):
+            column.write(target[:, number], len(buffers))
+            buffers.append(pa.py_buffer(column.value))
+        else:
+            buffers += _point(column, target[:, number], len(buffers))
+    if order is not None:
+        np.take(target, order, axis=0, out=views, mode="clip")
+        for column in columns:
+            if isinstance(column, Entries):
+                _prefetch(column.column)
+    InlineView(constant_bytes(tail)).write(flat[-1:])
+    array = pa.Array.from_buffers(pa.binary_view(), len(flat), [None, room, *buffers])
+    joined = cast("pa.BinaryArray", pc.call_function("cast", [array], _TO_BINARY))
+    offsets = offsets_of(joined)[: rows * count + 1 : count or 1] + np.int32(len(tail))
+    return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
+
+
+def _views(room: pa.Buffer) -> NDArray[np.uint64]:
+    """Return a buffer as views, shape (count, 2); Arrow's allocator keeps its pages."""
+    return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
+
+
+def _prefetch(column: pa.BinaryArray) -> None:
+    """Load a column's bytes into the processor's cache, from first to last.
+
+    Reading the rows in another order then waits for main memory, or a shared cache, once instead of
+    once per row, which halves the cast's time.
+    """
+    data = column.buffers()[2]
+    if data is not None:
+        first, last = offsets_of(column)[[0, -1]].tolist()
+        np.frombuffer(memoryview(data), np.uint8)[first:last:_CACHE_LINE].max(initial=0)
+
+
+def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """Write a view of each entry of a column, shape (n, 2); its buffers start at number `first`."""
+    column, lengths = entries
+    data = column.buffers()[2]
+    if data is None or column.null_count or not len(lengths) or lengths.min() <= INLINE_SIZE:
+        return _point_some(column, views, first)
+    views[:, 0] = lengths
+    views[:, 1] = offsets_of(column)[:-1]
+    views[:, 1] <<= _HALF
+    if first:
+        views[:, 1] |= np.uint64(first)
+    return [data]
+
+
+def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """Write the views of a column with null entries, or with entries short enough to be inline."""
+    array = pc.cast(column, pa.binary_view(), safe=False)
+    _, entries, *data = array.buffers()
+    if entries is None:
+        return []
+    whole = np.frombuffer(memoryview(entries), _VIEW)
+    views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
+    if first and data:
+        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > INLINE_SIZE) * np.uint64(first)
+    if column.null_count:
+        views[np.asarray(column.is_null())] = 0
+    return [buffer for buffer in data if buffer is not None]

@@ -1,0 +1,164 @@
+"""JSON beside a per-row reference: json.loads of each row is the row's own values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.plan import FieldPlan, Format, Framing, compile_encoder, derive_schema
+
+PLAN = FieldPlan(format=Format.JSON, zone="Europe/Berlin")
+
+
+def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
+    """Encode structs; no row may have a fault."""
+    faults = RowFaults(len(array))
+    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
+    encoded.validate(full=True)
+    assert not faults, list(faults)
+    return [None if each is None else each.decode() for each in encoded.to_pylist()]
+
+
+def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
+    """Encode values as field `a`, and return its text, None for a field that is left out."""
+    rows = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    texts = encode(rows)
+    return [None if text == "{}" else text[5:-1] for text in texts if text is not None]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "expected"),
+    [
+        (pa.int8(), [-128, 0, 127, None], ["-128", "0", "127", None]),
+        (pa.int64(), [-(2**63), 2**63 - 1, 10**8], [str(-(2**63)), str(2**63 - 1), "100000000"]),
+        (pa.bool_(), [True, None, False], ["true", None, "false"]),
+        (pa.float64(), [-35.0, -0.0, 12.25, 0.1], ["-35.0", "-0.0", "12.25", "0.1"]),
+        (pa.float64(), [float("nan"), float("-inf")], ['"NaN"', '"-Infinity"']),
+        (pa.float32(), [0.1, 16777216.0], ["0.1", "16777216.0"]),
+        (pa.decimal128(10, 2), [Decimal("-0.01"), Decimal("12.00")], ["-0.01", "12.00"]),
+        (pa.decimal128(38, 38), [Decimal("-0." + "9" * 38)], ["-0." + "9" * 38]),
+        (pa.decimal128(38, 0), [Decimal("-" + "9" * 38)], ["-" + "9" * 38]),
+        (pa.string(), ['"\\\n\x1fé', None, ""], ['"\\"\\\\\\n\\u001fé"', None, '""']),
+        (pa.binary(), [b"\0\xff\x10\1", b"", None], ['"AP8QAQ=="', '""', None]),
+        (pa.date32(), [dt.date(1, 1, 1), dt.date(2024, 2, 29)], ['"0001-01-01"', '"2024-02-29"']),
+        (
+            pa.time64("ns"),
+            [dt.time(1, 2, 3), dt.time(1, 2, 3, 120)],
+            ['"01:02:03"', '"01:02:03.00012"'],
+        ),
+        (pa.null(), [None, None], [None, None]),
+        (
+            pa.duration("us"),
+            [dt.timedelta(days=1, hours=2, microseconds=500_000), dt.timedelta(microseconds=-1)],
+            [
+                "\"INTERVAL '1 02:00:00.5' DAY TO SECOND\"",
+                "\"INTERVAL '-0 00:00:00.000001' DAY TO SECOND\"",
+            ],
+        ),
+        (pa.list_(pa.int32()), [[1, None], [], None, [2]], ["[1,null]", "[]", None, "[2]"]),
+        (
+            pa.map_(pa.int32(), pa.string()),
+            [[(1, "x"), (2, None)], [], None],
+            ['{"1":"x","2":null}', "{}", None],
+        ),
+    ],
+)
+def test_a_column(type_: pa.DataType, values: list[Any], expected: list[str | None]) -> None:
+    assert column(type_, values) == expected
+
+
+def test_timestamps_have_the_offset_of_the_zone() -> None:
+    times = [
+        dt.datetime(2020, 3, 29, 0, 59, 59, 999_999, dt.UTC),
+        dt.datetime(2020, 3, 29, 1, 0, tzinfo=dt.UTC),
+        dt.datetime(1, 1, 2, tzinfo=dt.UTC),
+    ]
+    assert column(pa.timestamp("us", "UTC"), times[:2]) == [
+        '"2020-03-29T01:59:59.999+01:00"',
+        '"2020-03-29T03:00:00.000+02:00"',
+    ]
+    assert column(pa.timestamp("us", "UTC"), times)[2] == '"0001-01-02T00:53:28.000+00:53:28"'
+    assert column(pa.timestamp("us"), [times[1].replace(tzinfo=None)]) == [
+        '"2020-03-29T01:00:00.000"'
+    ]
+
+
+def test_null_structs_fields_and_values_below_them() -> None:
+    inner = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
+    rows = [
+        {"a": None, "s": {"x": 1, "y": ["p", None]}},
+        None,
+        {"a": "b", "s": None},
+        {"a": None, "s": {"x": None, "y": None}},
+        {},
+    ]
+    array = pa.array(rows, pa.struct([("a", pa.string()), ("s", inner)]))
+    expected = ['{"s":{"x":1,"y":["p",null]}}', None, '{"a":"b"}', '{"s":{}}', "{}"]
+    assert encode(array) == expected
+    assert encode(array.slice(1, 3)) == expected[1:4]
+    assert encode(array.slice(5)) == []
+    with_nulls = FieldPlan(format=Format.JSON, writes_nulls=True)
+    assert encode(array.slice(2, 1), with_nulls) == ['{"a":"b","s":null}']
+
+
+def test_the_prefix_precedes_each_payload_but_no_tombstone() -> None:
+    array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
+    plan = FieldPlan(format=Format.JSON, framing=Framing(b"\0\0\0\0\1"))
+    assert encode(array, plan) == ['\0\0\0\0\1{"a":1}', None]
+
+
+def test_strings_that_are_not_utf8_are_faults_of_their_rows() -> None:
+    names = pa.array([b"good", b"\xff", b"", b"\xc3\x28"]).cast(pa.binary())
+    bad = pa.Array.from_buffers(pa.string(), 4, names.buffers())
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 3, 4], pa.int32()), bad)
+    rows = pa.StructArray.from_arrays([lists], ["names"])
+    faults = RowFaults(3)
+    compile_encoder(PLAN, rows.type).encode(rows, faults)
+    assert list(faults) == [
+        (1, "names[]", "is not valid UTF-8"),
+        (2, "names[]", "is not valid UTF-8"),
+    ]
+
+
+def test_types_without_json_are_refused_with_their_path() -> None:
+    type_ = pa.struct([("a", pa.list_(pa.struct([("b", pa.month_day_nano_interval())])))])
+    with pytest.raises(ColumnError, match=r"`a\[\]\.b` has type month_day_nano_interval"):
+        compile_encoder(PLAN, type_)
+
+
+def test_rows_read_back() -> None:
+    values = [{"n": n, "f": n / 3, "s": "x" * (n % 30)} for n in range(1000)]
+    texts = encode(pa.array(values))
+    assert [json.loads(text) for text in texts if text] == values
+
+
+def test_a_derived_schema_validates_the_rows() -> None:
+    point = pa.struct([pa.field("x", pa.float64(), nullable=False), ("note", pa.string())])
+    type_ = pa.struct(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("points", pa.list_(point)),
+            ("when", pa.date32()),
+        ]
+    )
+    rows = [
+        {"id": 1, "points": [{"x": 1.5, "note": None}, None], "when": dt.date(2020, 1, 1)},
+        {"id": 2, "points": [{"x": float("nan"), "note": "n"}]},
+    ]
+    derived = derive_schema(Format.JSON_CONFLUENT, type_, "Order", "shop")
+    assert derived.name == "shop.Order"
+    schema = json.loads(derived.schema)
+    for nulls in (False, True):
+        plan = FieldPlan(format=Format.JSON, writes_nulls=nulls)
+        for text in encode(pa.array(rows, type_), plan):
+            jsonschema.validate(json.loads(text or ""), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"points": None}, schema)
