@@ -88,7 +88,7 @@ model: install ## search every run of the model of exactly once (FULL=1: minutes
 	@$(PY) -m tools.model $(if $(FULL),--full)
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
-	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)
+	@$(PY) -m tools.torture.fuzz $(or $(FRAMES),1000000)
 
 release-check: java install ## build the sdist and the wheel, and run the README's batch example on the wheel
 	@$(PY) -m tools.checks.release

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tools.torture.cluster import Brokers, eos_cluster
+from tools.torture.ledger import OK, TORN
 from tools.torture.streams.drivers import Drivers
 from tools.torture.streams.plan import Choice, draw
 from tools.torture.streams.run import Result, run
 from tools.torture.streams.scenarios import Kind, Sink, Step
-from tools.torture.streams.table import OK, TORN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tools.torture.fuzz_all import SHARES
-
 FRAMES = 4_000
+# The fuzzer instruments what it imports, and therefore runs in a process of its own.
+TARGETS = ("decode", "headers", "frames", "connection", "records", "decompress")
 
 
 def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
@@ -20,7 +20,7 @@ def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("target", SHARES)
+@pytest.mark.parametrize("target", TARGETS)
 def test_garbage_is_parsed_or_refused(target: str) -> None:
     done = _fuzz(target)
     assert done.returncode == 0, done.stdout + done.stderr

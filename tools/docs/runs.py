@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tools.docs.pages import table
 from tools.model.planted import PLANTED
 from tools.model.scenario import FULL, SCENARIOS
-from tools.torture.ledger import Ledger
+from tools.torture.ledger import OK, STREAMS, TORN, Ledger
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
-from tools.torture.streams.table import LEDGER, OK, TORN, latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,9 +26,9 @@ _SINKS = {
 }
 
 
-def render_runs() -> str:
+def render_runs(ledger: Ledger = STREAMS) -> str:
     """Return a row for each kind of fault, with columns for each sink, and a total."""
-    lines = latest(Ledger(LEDGER).lines())
+    lines = ledger.latest_streams()
     kinds = [kind for kind in Kind if any(line["kind"] == kind for line in lines)]
     rows = [_row(kind, [line for line in lines if line["kind"] == kind]) for kind in kinds]
     heading = ["kind of fault"]
@@ -40,7 +39,7 @@ def render_runs() -> str:
 
 def render_brokers() -> str:
     """Return the exactly-once runs and failures by broker release and settings."""
-    lines = [line for line in latest(Ledger(LEDGER).lines()) if line["sink"] in ONCE]
+    lines = [line for line in STREAMS.latest_streams() if line["sink"] in ONCE]
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in sorted(lines, key=_brokers):
         groups.setdefault(_describe(line), []).append(line)

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -51,18 +52,21 @@ def in_order(records: list[ForeignRecord]) -> list[ForeignRecord]:
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
-def ranges(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+
+
+def ranges(
+    bootstrap_servers: str, topic: str, isolation: str = COMMITTED
+) -> dict[int, tuple[int, int]]:
     """Return the first offset and the end offset of each partition, as the broker reports them."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "ranges"})
-    try:
+    with closing(_consumer(bootstrap_servers, isolation)) as consumer:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        found = {}
-        for number in partitions:
-            wanted = TopicPartition(topic, number)
-            found[number] = consumer.get_watermark_offsets(wanted, timeout=_TIMEOUT_S)
-        return found
-    finally:
-        consumer.close()
+        return {
+            number: consumer.get_watermark_offsets(
+                TopicPartition(topic, number), timeout=_TIMEOUT_S
+            )
+            for number in partitions
+        }
 
 
 def count(bootstrap_servers: str, topic: str) -> int:
@@ -88,27 +92,33 @@ _KCAT_END = b"<end-of-record>"
 _KCAT_FORMAT = f"%p %o %T %K %S\\n%k%s%h{_KCAT_END.decode()}"
 
 
-def by_confluent(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:
+def by_confluent(
+    bootstrap_servers: str, topic: str, isolation: str = COMMITTED
+) -> list[ForeignRecord]:
     """Read with confluent-kafka (librdkafka)."""
-    settings = {
-        "bootstrap.servers": bootstrap_servers,
-        "group.id": "by-confluent",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "fetch.wait.max.ms": 10,  # An empty fetch marks the end of a partition.
-        "check.crcs": True,
-    }
-    consumer = Consumer(settings)
-    try:
+    with closing(_consumer(bootstrap_servers, isolation)) as consumer:
         places = [
             TopicPartition(topic, number, OFFSET_BEGINNING)
-            for number, (start, end) in ranges(bootstrap_servers, topic).items()
+            for number, (start, end) in ranges(bootstrap_servers, topic, isolation).items()
             if end > start
         ]
         consumer.assign(places)
         return in_order(_consume(consumer, len(places)))
-    finally:
-        consumer.close()
+
+
+def _consumer(bootstrap_servers: str, isolation: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "by-confluent",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 10,  # An empty fetch marks the end of a partition.
+            "check.crcs": True,
+            "reconnect.backoff.max.ms": 500,
+        }
+    )
 
 
 def _consume(consumer: Consumer, open_partitions: int) -> list[ForeignRecord]:
@@ -123,7 +133,7 @@ def _consume(consumer: Consumer, open_partitions: int) -> list[ForeignRecord]:
                 records.append(_confluent_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 open_partitions -= 1
-            else:
+            elif not error.retriable():
                 raise ReaderError(f"confluent-kafka: {error}")
     return records
 

@@ -5,5 +5,5 @@
 - `ledger`: the results of all runs
 - `producer`: scenarios of producer sessions (`make torture`)
 - `streams`: scenarios of Spark streams and jobs (`make torture-eos`)
-- `fuzz`, `fuzz_all`: fuzzing of the decoders (`make fuzz`)
+- `fuzz`: fuzzing of the decoders (`make fuzz`)
 """

@@ -11,11 +11,9 @@ from pathlib import Path
 
 from tools.support.kafka_node import NodeError
 from tools.torture.cluster import TortureCluster, small_disk
-from tools.torture.ledger import Ledger, summary
+from tools.torture.ledger import PRODUCER, summary
 from tools.torture.producer.plan import Plan, draw
 from tools.torture.producer.run import CONTEXTS, Result, run, traced
-
-_LEDGER = Path(__file__).with_name("producer") / "ledger.jsonl"
 
 
 def main() -> None:
@@ -32,11 +30,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.torture")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="repeat this one")
-    parser.add_argument("--first", type=int, default=None, help="seed to begin with")
     parser.add_argument("--secured", action="store_true", help="every run speaks SASL_SSL")
     parser.add_argument("--disk", type=Path, default=None, help="folder on a small file system")
-    parser.add_argument("--traces", type=Path, default=None, help="folder for failing runs' logs")
-    parser.add_argument("--ledger", type=Path, default=_LEDGER)
     return parser.parse_args()
 
 
@@ -56,37 +51,21 @@ def _repeat(arguments: argparse.Namespace, disk: Path | None) -> bool:
 
 def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
     """Run the plans on one cluster, which is replaced if a run breaks it."""
-    ledger = Ledger(arguments.ledger)
-    first = arguments.first or ledger.next_seed()
-    seeds = deque(range(first, first + arguments.runs))
+    seeds = deque(PRODUCER.new_seeds(arguments.runs))
     bad: list[int] = []
     while seeds:
         try:
             with TortureCluster(disk) as cluster:
                 while seeds:
-                    plan = _plan(arguments, seeds.popleft(), disk)
-                    result = _one(cluster, plan, arguments.traces)
-                    ledger.append(result.line())
+                    result = run(cluster, _plan(arguments, seeds.popleft(), disk))
+                    PRODUCER.append(result.line())
                     _show(result)
-                    bad += [plan.seed] if result.wrong else []
+                    bad += [result.plan.seed] if result.wrong else []
         except NodeError as error:
             _say(f"a new cluster is needed: {error}")
-    _say(summary(ledger.lines()))
+    _say(summary(PRODUCER.lines()))
     _say(f"{arguments.runs} runs, {len(bad)} failed{': ' if bad else ''}{bad or ''}")
     return bool(bad)
-
-
-def _one(cluster: TortureCluster, plan: Plan, traces: Path | None) -> Result:
-    """Execute one run; if it fails, write its trace to a file in `traces`."""
-    if traces is None:
-        return run(cluster, plan)
-    traces.mkdir(parents=True, exist_ok=True)
-    path = traces / f"seed-{plan.seed}.log"
-    with path.open("w") as file, traced(cluster, file):
-        result = run(cluster, plan, debug=CONTEXTS)
-    if not result.wrong:
-        path.unlink()
-    return result
 
 
 def _show(result: Result) -> None:
@@ -101,8 +80,7 @@ def _show(result: Result) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

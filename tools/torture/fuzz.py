@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing: `python -m tools.torture.fuzz TARGET FRAMES`, one process per target.
+"""Coverage-guided fuzzing: `python -m tools.torture.fuzz FRAMES [TARGET]`, one process per target.
 
 For any input, each target must parse it or raise ProtocolError within a time limit, without an
 allocation out of proportion to the input.
@@ -7,8 +7,10 @@ allocation out of proportion to the input.
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -31,10 +33,7 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.protocol.codec import decode, encode
     from spark_kafka_sink.protocol.frame import FrameReader
     from spark_kafka_sink.protocol.messages import read_request_header, read_response
-    from spark_kafka_sink.protocol.versions import (
-        ApiKey,
-        response_type,
-    )
+    from spark_kafka_sink.protocol.versions import ApiKey, response_type
     from spark_kafka_sink.records.compression import decompress
     from spark_kafka_sink.records.decoder import read_records
 
@@ -167,5 +166,40 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+SHARES = {
+    "decode": 40,
+    "headers": 10,
+    "frames": 10,
+    "connection": 20,
+    "records": 10,
+    "decompress": 10,
+}
+"""Percentage of the frames for each target."""
+
+
+def fuzz_apart(name: str, frames: int) -> subprocess.CompletedProcess[str]:
+    """Run one target in a separate process."""
+    command = [sys.executable, "-m", "tools.torture.fuzz", str(frames), name]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def main() -> None:
+    """Return exit status 1 if a target found something."""
+    total, failed = int(sys.argv[1]), 0
+    for name, share in SHARES.items():
+        frames, started = total * share // 100, time.monotonic()
+        done = fuzz_apart(name, frames)
+        failed += done.returncode != 0
+        said = "ok" if done.returncode == 0 else f"FAILED\n{done.stdout}{done.stderr}"
+        took = time.monotonic() - started
+        sys.stdout.write(f"{name:12}{frames:9,} frames {took:7.1f} s  {said}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{total:,} frames, {failed} targets failed\n")
+    sys.exit(1 if failed else 0)
+
+
 if __name__ == "__main__":
-    fuzz(sys.argv[1], int(sys.argv[2]))
+    if sys.argv[2:]:
+        fuzz(sys.argv[2], int(sys.argv[1]))
+    else:
+        main()

@@ -2,9 +2,9 @@
 
 - `scenarios`: the steps, actions and kinds of fault, and how they combine
 - `plan`: the plan that a seed draws from a scenario, and the records of a run
-- `run`, `supervisor`, `actions`: execute a plan with the drivers of `drivers` and `driver_child`
-- `check`: independent readers, and the checks of a run
-- `campaign`, `table`: concurrent runs, and the table of their results
+- `run`, `supervisor`: execute plans, several at once, with the drivers of `drivers` and
+  `driver_child`
+- `check`: the checks of a run
 - `planted`: bugs that the runs must find
 - `injection`: loaded by every process of a run, to stop it at a step
 """

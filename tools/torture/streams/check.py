@@ -6,30 +6,20 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tools.support.java import run_tool
-from tools.support.readers import ReaderError
+from tools.support.readers import COMMITTED, UNCOMMITTED, by_confluent, ranges
 from tools.torture.streams.plan import number_of
 from tools.torture.streams.scenarios import LOG, Kind, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from confluent_kafka import Message
 
     from tools.torture.streams.plan import Plan, Source
 
@@ -110,31 +100,26 @@ def _out_of_order(source: Source, found: Iterable[Found]) -> Iterator[str]:
 
 
 _TIMEOUT_S = 60
-_ASK_S = 5.0
 _TRANSACTIONS_TOOL = "org.apache.kafka.tools.TransactionsCommand"
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
-COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
     """Return all records that a reader with this isolation level can read now."""
-    consumer = _consumer(servers, isolation)
-    try:
-        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        return _consume(consumer, len(partitions))
-    finally:
-        consumer.close()
+    return [
+        Found(record.partition, record.offset, number_of(record.value))
+        for record in by_confluent(servers, topic, isolation)
+    ]
 
 
 def blocked_partitions(servers: str, topic: str) -> dict[int, int]:
     """Return the first offset blocked by an open transaction, for each blocked partition."""
-    found = {}
-    ends = {isolation: _ends(servers, topic, isolation) for isolation in (COMMITTED, UNCOMMITTED)}
-    for partition, end in ends[UNCOMMITTED].items():
-        if (stable := ends[COMMITTED][partition]) < end:
-            found[partition] = stable
-    return found
+    stable = ranges(servers, topic)
+    return {
+        partition: stable[partition][1]
+        for partition, (_, end) in ranges(servers, topic, UNCOMMITTED).items()
+        if stable[partition][1] < end
+    }
 
 
 def open_transactions(servers: str) -> list[str]:
@@ -156,7 +141,12 @@ class TopicWatch:
     """Poll the number of offsets that a topic has in use."""
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
-        self._consumer = _consumer(servers, UNCOMMITTED)
+        settings = {
+            "bootstrap.servers": servers,
+            "group.id": "watch",
+            "isolation.level": UNCOMMITTED,
+        }
+        self._consumer = Consumer({**settings, "reconnect.backoff.max.ms": 500, "log_level": 0})
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
 
     def count(self) -> int:
@@ -178,65 +168,6 @@ def fence_producer(servers: str, transactional_id: str) -> None:
     """Fence the producer that uses this ID, as a separate producer."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
-
-
-def _consumer(servers: str, isolation: str) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "torture-eos",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-            "fetch.wait.max.ms": 10,
-            "check.crcs": True,
-            "log_level": 0,
-            "reconnect.backoff.max.ms": 500,
-        }
-    )
-
-
-def _ends(servers: str, topic: str, isolation: str) -> dict[int, int]:
-    consumer = _consumer(servers, isolation)
-    try:
-        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        return {
-            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_ASK_S)[1]
-            for number in partitions
-        }
-    finally:
-        consumer.close()
-
-
-def _consume(consumer: Consumer, partitions: int) -> list[Found]:
-    found: list[Found] = []
-    ended = set[int]()
-    deadline = time.monotonic() + _TIMEOUT_S
-    while len(ended) < partitions:
-        if time.monotonic() > deadline:
-            raise ReaderError(f"read {len(found)} records in {_TIMEOUT_S} s")
-        for message in consumer.consume(10_000, timeout=0.05):
-            error = message.error()
-            if error is None:
-                found.append(_found(message))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(_number(message.partition()))
-            else:
-                with suppress(AttributeError):
-                    if error.retriable():
-                        continue
-                raise ReaderError(f"confluent-kafka: {error}")
-    return found
-
-
-def _found(message: Message) -> Found:
-    value = message.value()
-    return Found(_number(message.partition()), _number(message.offset()), number_of(value))
-
-
-def _number(value: int | None) -> int:
-    assert value is not None
-    return value
 
 
 _TRACE = "trace.log"

@@ -18,9 +18,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from tools.support.kafka_node import NodeError
+from tools.support.readers import UNCOMMITTED
 from tools.torture.cluster import eos_cluster
+from tools.torture.ledger import OK, STREAMS, TORN
 from tools.torture.streams.check import (
-    UNCOMMITTED,
     Findings,
     await_stable,
     findings,
@@ -32,13 +33,11 @@ from tools.torture.streams.drivers import ROOT, Drivers, class_archive
 from tools.torture.streams.injection.hooks import BUG, trace
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 from tools.torture.streams.supervisor import Supervisor
-from tools.torture.streams.table import OK, TORN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tools.torture.cluster import EosCluster
-    from tools.torture.ledger import Ledger
     from tools.torture.streams.plan import Plan
 
 
@@ -219,27 +218,21 @@ def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
         result.wrong.append(f"the error does not name the topic: {result.failures[-1]}")
 
 
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
 _WINDOW = 60
 """Number of next plans among which a job looks for one that fits its cluster and drivers."""
 _MAX_CLUSTERS_LOST = 5
 
 
 class Campaign:
-    """Execute plans in `folder`; results go to the ledger and, as one line each, to `say`."""
+    """Execute plans in `folder`; results go to the ledger and to standard output."""
 
-    def __init__(
-        self,
-        plans: Sequence[Plan],
-        folder: Path,
-        ledger: Ledger,
-        say: Callable[[str], None],
-        *,
-        keep: bool,
-    ) -> None:
+    def __init__(self, plans: Sequence[Plan], folder: Path) -> None:
         self._folder = folder
-        self._ledger = ledger
-        self._say = say
-        self._keep = keep
         self._java_options = f"-XX:SharedArchiveFile={class_archive()}"
         # The following fields are guarded by the lock.
         self._lock = Lock()
@@ -268,7 +261,7 @@ class Campaign:
             try:
                 self._on_one_cluster(plan)
             except NodeError as error:
-                self._say(f"a new cluster is needed: {error}")
+                say(f"a new cluster is needed: {error}")
                 self._lost_clusters += 1
                 if self._lost_clusters > _MAX_CLUSTERS_LOST:
                     raise
@@ -311,11 +304,11 @@ class Campaign:
 
     def _note(self, result: Result, own: Path) -> None:
         with self._lock:
-            self._ledger.append(result.line())
+            STREAMS.append(result.line())
             self.done += 1
             self.failed += bool(result.wrong)
-        self._say(_describe(result, own))
-        if not result.wrong and not self._keep:
+        say(_describe(result, own))
+        if not result.wrong:
             shutil.rmtree(own, ignore_errors=True)
 
     def _left_open(self, cluster: EosCluster, good: list[Result]) -> None:
@@ -326,7 +319,7 @@ class Campaign:
         found = open_transactions(cluster.bootstrap_servers)
         left = [name for name in found if name.split("/")[0] in topics]
         for name in left:
-            self._say(f"left open: {name}")
+            say(f"left open: {name}")
         with self._lock:
             self.failed += len(left)
 
