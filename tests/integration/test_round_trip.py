@@ -11,9 +11,9 @@ import pytest
 
 from spark_kafka_sink.config.enums import Codec
 from tests.integration.support.producing import produce, rows
-from tools.support import readers
+from tests.support.readers import by_kafka_python, by_kcat, dump, dumped_batches, dumped_records
 from tools.support.admin import Admin
-from tools.support.readers import ForeignRecord, by_confluent, by_kafka_python, by_kcat, in_order
+from tools.support.readers import ForeignRecord, by_confluent, by_console_consumer, in_order
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker
@@ -113,7 +113,7 @@ def test_readers_find_what_was_written(written: Written, reader: Reader) -> None
 
 
 def test_the_console_consumer_finds_what_was_written(on_kafka: Written) -> None:
-    found = readers.by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
+    found = by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
     assert found == on_kafka.expected
 
 
@@ -121,8 +121,8 @@ def test_the_console_consumer_finds_what_was_written(on_kafka: Written) -> None:
 def test_the_log_holds_what_was_written(
     on_kafka: Written, real_kafka: KafkaCluster, codec: Codec
 ) -> None:
-    printed = readers.dump(real_kafka.partition_dir(on_kafka.topic, codec.value))
-    batches = readers.dumped_batches(printed)
+    printed = dump(real_kafka.partition_dir(on_kafka.topic, codec.value))
+    batches = dumped_batches(printed)
     assert all(batch.is_valid for batch in batches)
     assert {batch.codec for batch in batches} == {codec.name.lower()}
     assert len(batches) > 3
@@ -133,7 +133,7 @@ def test_the_log_holds_what_was_written(
         for record in on_kafka.expected
         if record.partition == codec.value
     ]
-    assert readers.dumped_records(printed, on_kafka.topic, codec.value) == expected
+    assert dumped_records(printed, on_kafka.topic, codec.value) == expected
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.session import borrow_session, discard_session, g
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.report.written_topics import WrittenTopic, check_recreated
 from tests.integration.support.producing import config, numbered, rows
-from tools.support import readers
+from tests.support import readers
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 

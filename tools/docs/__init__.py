@@ -1,11 +1,10 @@
 """The generated parts of README.md and docs/: `python -m tools.docs` writes them.
 
-- `pages`: the pages, their marked blocks, Markdown tables, and the links and paths of a page
+- `pages`: the pages, their marked blocks, and Markdown tables
 - `generated`: the function that renders each block
 - `options`: options, profiles and extras
 - `reference`: errors, the embedded broker, the delivery report
 - `runs`: the searches of the model, and the torture runs
-- `commands`: the shell examples of a page, checked by a test
 
 Measurements (client matrix, differences, figures) are written by the commands in tools/compat and
 tools/benchmarks.

@@ -1,4 +1,4 @@
-"""Pages, their generated blocks, Markdown tables, and links.
+"""Pages, their generated blocks, and Markdown tables.
 
 A block is between the lines `<!-- name:begin -->` and `<!-- name:end -->`.
 """
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-PACKAGE = ROOT / "spark_kafka_sink"
 
 _BEGIN = re.compile(r"^<!-- ([a-z0-9-]+):begin -->$", re.MULTILINE)
 
@@ -54,13 +53,6 @@ def replace_block(text: str, name: str, new: str) -> str:
     """
     begin = f"<!-- {name}:begin -->\n"
     return text.replace(begin + block(text, name), begin + new)
-
-
-def without_blocks(text: str) -> str:
-    """Return a page without its generated blocks."""
-    for name in blocks(text):
-        text = replace_block(text, name, "")
-    return text
 
 
 def page_of(name: str) -> Path:
@@ -122,42 +114,3 @@ def _attribute(node: ast.stmt) -> str | None:
 def one_line(text: str) -> str:
     """Return a text without line breaks, with double backticks replaced by single ones."""
     return " ".join(text.split()).replace("``", "`")
-
-
-_LINK = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
-_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|jsonl)))`")
-
-
-def anchors(text: str) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub generates them."""
-    headings = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", each) for each in _HEADING.findall(_prose(text)))
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
-
-
-def broken_links(page: Path) -> list[str]:
-    """Return the links of a page that lead nowhere."""
-    return [link for link in _LINK.findall(_prose(_read(page))) if not _leads(page, link)]
-
-
-def _leads(page: Path, link: str) -> bool:
-    path, _, anchor = link.partition("#")
-    target = (page.parent / path).resolve() if path else page
-    if not target.exists():
-        return False
-    return not anchor or anchor in anchors(_read(target))
-
-
-def missing_paths(page: Path) -> list[str]:
-    """Return paths in backticks that exist neither in the repository nor in the package."""
-    named = _PATH.findall(_prose(_read(page)))
-    return [path for path in named if not any((base / path).exists() for base in (ROOT, PACKAGE))]
-
-
-def _read(page: Path) -> str:
-    return page.read_text(encoding="utf-8")
-
-
-def _prose(text: str) -> str:
-    return _CODE.sub("", text)

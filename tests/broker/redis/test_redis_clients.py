@@ -14,7 +14,8 @@ from kafka import KafkaProducer
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.redis.reading import entries
 from tests.integration.support.producing import produce, rows
-from tools.support.readers import by_confluent, by_kafka_python, by_kcat
+from tests.support.readers import by_kafka_python, by_kcat
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.looking import log_in, topic_in
+from tests.support.readers import dump, dumped_batches, dumped_records
 from tools.support.java import run_tool
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, new_producer_id, produce
-from tools.support.readers import dump, dumped_batches, dumped_records
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster

@@ -16,8 +16,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.broker.support.looking import next_line
+from tests.support.readers import dump, dumped_batches
 from tools.support.kafka_node import free_port
-from tools.support.readers import by_confluent, dump, dumped_batches
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

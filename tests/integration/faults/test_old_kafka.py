@@ -12,13 +12,8 @@ from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, produce, rows, session
-from tools.support.readers import (
-    ForeignRecord,
-    await_count,
-    by_confluent,
-    by_kafka_python,
-    in_order,
-)
+from tests.support.readers import await_count, by_kafka_python
+from tools.support.readers import ForeignRecord, by_confluent, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from tests.integration.security.load import for_seconds, numbers, write_until
 from tests.integration.support.producing import numbered, session
+from tests.support.readers import await_count
 from tests.support.security.doors import (
     LIBRDKAFKA_TRUST,
     TRUST,
@@ -27,7 +28,6 @@ from tests.support.security.doors import (
 from tests.support.security.entering import await_login
 from tests.support.security.listeners import REAUTH_MS, Listener, keystore_settings
 from tests.support.security.users import User, password, set_scram_password
-from tools.support.readers import await_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tests.integration.security.load import for_seconds, numbers, report_until, write_until
+from tests.support.readers import await_count
 from tests.support.security.doors import (
     TRUST,
     Door,
@@ -15,7 +16,6 @@ from tests.support.security.doors import (
 )
 from tests.support.security.listeners import REAUTH_MS, Listener
 from tests.support.security.users import User
-from tools.support.readers import await_count
 
 if TYPE_CHECKING:
     from spark_kafka_sink import DeliveryReport

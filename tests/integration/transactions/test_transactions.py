@@ -16,10 +16,11 @@ from spark_kafka_sink.protocol.transactions import TransactionVersion
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction
+from tests.support.readers import by_kafka_python
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA
 from tools.support.kafka_cluster import ZooKeeperCluster
-from tools.support.readers import by_confluent, by_kafka_python
+from tools.support.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

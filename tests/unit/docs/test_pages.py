@@ -11,21 +11,24 @@ import spark_kafka_sink
 from spark_kafka_sink.common.debug_log import Context
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.names import SECURITY_ALIASES, SECURITY_NAMES
-from tools.docs.commands import commands, problem
+from tests.unit.docs.page_checks import (
+    anchors,
+    broken_links,
+    commands,
+    missing_paths,
+    problem,
+    without_blocks,
+)
 from tools.docs.generated import GENERATED, MEASURED
 from tools.docs.pages import (
     DOCS,
     README,
     ROOT,
-    anchors,
     block,
     blocks,
-    broken_links,
-    missing_paths,
     page_of,
     pages,
     replace_block,
-    without_blocks,
 )
 
 if TYPE_CHECKING:

@@ -1,15 +1,19 @@
-"""Check the shell examples of the pages: their commands, targets and options must exist."""
+"""Checks of a page: its links and paths, and the commands of its shell examples must exist."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import typer
 
 from spark_kafka_sink.cli.main import app
-from tools.docs.pages import ROOT
+from tools.docs.pages import ROOT, blocks, replace_block
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -63,3 +67,53 @@ def _kafkaprod(words: list[str]) -> str | None:
     except _UsageError as error:
         return str(error)
     return None
+
+
+def without_blocks(text: str) -> str:
+    """Return a page without its generated blocks."""
+    for name in blocks(text):
+        text = replace_block(text, name, "")
+    return text
+
+
+_LINK = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|jsonl)))`")
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub generates them."""
+    headings = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", each) for each in _HEADING.findall(_prose(text)))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page that lead nowhere."""
+    return [link for link in _LINK.findall(_prose(_read(page))) if not _leads(page, link)]
+
+
+def _leads(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists():
+        return False
+    return not anchor or anchor in anchors(_read(target))
+
+
+def missing_paths(page: Path) -> list[str]:
+    """Return paths in backticks that exist neither in the repository nor in the package."""
+    named = _PATH.findall(_prose(_read(page)))
+    return [
+        path
+        for path in named
+        if not any((base / path).exists() for base in (ROOT, ROOT / "spark_kafka_sink"))
+    ]
+
+
+def _read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def _prose(text: str) -> str:
+    return _CODE.sub("", text)
