@@ -292,9 +292,9 @@ class Cluster:
         now = self.clock.monotonic()
         self.node_control.tick(now)
         self.group_coordinator.tick(now)
+        self.replica_manager.tick(now)
         self.transaction_coordinator.tick()
         self.log_manager.tick()
-        self.replica_manager.tick(now)
         self.reassignments.tick()
         self.purgatory.poll(now)
 

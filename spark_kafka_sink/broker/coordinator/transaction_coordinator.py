@@ -2,8 +2,9 @@
 
 - `TransactionCoordinator` corresponds to Kafka's class of the same name. The functions in
   `transaction_state` decide on transitions; this class stores and executes the decisions. Markers
-  are written immediately, because there is no network between coordinator and leader. They are
-  retried later for partitions that have no leader.
+  are written immediately, because there is no network between coordinator and leader. As in Kafka,
+  a transaction is complete when all in-sync replicas have its markers: they are written later to
+  partitions that have no leader, and again if they are lost with a leader.
 - `TransactionCoordinator.add_or_verify` corresponds to Kafka's AddPartitionsToTxnManager (KIP-890):
   before a producer writes to a partition, check that its transaction includes it. Older clients add
   partitions themselves; newer ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
@@ -16,6 +17,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import fields
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -202,8 +204,10 @@ class TransactionalOffsets:
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer id and epoch for the response, or an error."""
 
+LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
 TRANSACTION = "transaction"
+NOT_WRITTEN = 0
 
 
 class TransactionCoordinator:
@@ -235,12 +239,16 @@ class TransactionCoordinator:
         self._purgatory = purgatory
         self.producer_ids = ProducerIdManager(journal)
         self._by_id: dict[str, TransactionMetadata] = {}
-        self._unwritten: dict[str, set[TopicPartition]] = {}
+        self._markers: dict[str, dict[TopicPartition, int]] = {}
+        """Partitions without a replicated marker, by transactional id: the log's end offset after
+        the marker, or `NOT_WRITTEN`.
+        """
         self._checked_ms = 0
+        self._is_failing = False
         for value in journal.all(TRANSACTION).values():
             txn = self._by_id[value["id"]] = _read(value)
             if txn.is_prepared:
-                self._unwritten[txn.id] = set(txn.partitions)
+                self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
 
     def all(self) -> list[TransactionMetadata]:
         """Return all transactional ids, ordered by name."""
@@ -362,24 +370,41 @@ class TransactionCoordinator:
 
     def _finish(self, prepared: TransactionMetadata) -> None:
         self._save(prepared)
-        self._unwritten[prepared.id] = set(prepared.partitions)
+        self._markers[prepared.id] = dict.fromkeys(prepared.partitions, NOT_WRITTEN)
         self._write_markers(prepared)
 
     def _write_markers(self, txn: TransactionMetadata) -> None:
+        """Write the markers that are missing; complete the transaction if all are replicated."""
         marker = EndTransactionMarker(
             producer_id=txn.producer_id,
             epoch=txn.epoch,
             commit=txn.state is TransactionState.PREPARE_COMMIT,
         )
-        self._unwritten[txn.id] = {
-            topic_partition
-            for topic_partition in sorted(self._unwritten[txn.id])
-            if not self.write_marker(topic_partition, marker)
-        }
-        if self._unwritten[txn.id]:
+        known = self._markers[txn.id]
+        ends = {key: self._marker_end(key, marker, known[key]) for key in sorted(known)}
+        left = {key: end for key, end in ends.items() if end is not None}
+        self._markers[txn.id] = left
+        if left:
             return
         self._save(transitions.complete(txn, self._now()))
-        del self._unwritten[txn.id]
+        del self._markers[txn.id]
+
+    def _marker_end(
+        self, topic_partition: TopicPartition, marker: EndTransactionMarker, end: int
+    ) -> int | None:
+        """Write a marker unless the log has it; return its end offset, or None if replicated."""
+        topic = self._find_topic(topic_partition[0])
+        partition = topic.partition(topic_partition[1]) if topic else None
+        if partition is None:
+            return None if self.write_marker(topic_partition, marker) else NOT_WRITTEN
+        is_lost = (
+            end > partition.log.end_offset or marker.producer_id in partition.transactions.ongoing
+        )
+        if end == NOT_WRITTEN or is_lost:
+            if not self.write_marker(topic_partition, marker):
+                return NOT_WRITTEN
+            end = partition.log.end_offset
+        return None if partition.high_watermark >= end else end
 
     def write_marker(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
         """Write a marker and return True, or False if the write has to be retried.
@@ -403,20 +428,40 @@ class TransactionCoordinator:
         return True
 
     def tick(self) -> None:
-        """Retry unwritten markers, abort transactions that timed out, and expire unused ids."""
-        now = self._now()
-        if abs(now.ms - self._checked_ms) < CHECK_INTERVAL_MS:
-            return
-        self._checked_ms = now.ms
-        for transactional_id in list(self._unwritten):
-            self._write_markers(self._by_id[transactional_id])
+        """Complete ended transactions, abort those that timed out, and expire unused ids.
+
+        What the storage refuses is retried later.
+        """
+        now, failure = self._now(), None
+        if is_due := abs(now.ms - self._checked_ms) >= CHECK_INTERVAL_MS:
+            self._checked_ms = now.ms
+        for txn in list(self._by_id.values()) if is_due else self._unreplicated():
+            try:
+                self._advance(txn, now)
+            except OSError as error:
+                failure = error
+        if failure is not None and not self._is_failing:
+            LOG.warning("can't store the states of transactions, trying again later: %s", failure)
+        if is_due or failure is not None:
+            self._is_failing = failure is not None
+
+    def _unreplicated(self) -> list[TransactionMetadata]:
+        """Return the transactions whose markers are all written, but not all replicated."""
+        return [
+            self._by_id[name]
+            for name, ends in self._markers.items()
+            if ends and NOT_WRITTEN not in ends.values()
+        ]
+
+    def _advance(self, txn: TransactionMetadata, now: transitions.Now) -> None:
         expiration_ms = self._config.transactional_id_expiration_ms
-        for txn in list(self._by_id.values()):
-            if txn.state is TransactionState.ONGOING and txn.started_ms + txn.timeout_ms < now.ms:
-                self._fence(txn, now)
-            elif txn.is_at_rest and txn.updated_ms + expiration_ms <= now.ms:
-                self._journal.put(TRANSACTION, (txn.id,), None)
-                del self._by_id[txn.id]
+        if txn.id in self._markers:
+            self._write_markers(txn)
+        elif txn.state is TransactionState.ONGOING and txn.started_ms + txn.timeout_ms < now.ms:
+            self._fence(txn, now)
+        elif txn.is_at_rest and txn.updated_ms + expiration_ms <= now.ms:
+            self._journal.put(TRANSACTION, (txn.id,), None)
+            del self._by_id[txn.id]
 
 
 def _read(value: Mapping[str, Any]) -> TransactionMetadata:

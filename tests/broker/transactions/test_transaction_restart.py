@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.looking import topic_in
 from tests.broker.transactions.player import Player
-from tools.support.raw_client import RawClient
+from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
 
 SECONDS = 60
 
@@ -107,3 +110,49 @@ def test_markers_wait_for_a_leader() -> None:
             assert player.step("init") == "0 P0:2"
             ends = kafka.end_offsets("t")
     assert ends[lost] == 1
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_marker_that_is_lost_with_its_leader_is_written_again(end: str) -> None:
+    """Otherwise the transaction would stay open in the partition, and nobody would know."""
+    with EmbeddedBroker(topics={"t": 2}, nodes=2, replication_factor=2) as kafka:
+        where = kafka.run(lambda cluster: cluster.coordinator("id-t").id)
+        leaders = kafka.run(lambda c: [p.leader for p in topic_in(c).partitions])
+        lost = next(index for index, leader in enumerate(leaders) if leader != where)
+        servers = kafka.bootstrap_servers.split(",")
+        with RawClient(servers[where - 1]) as client, RawClient(servers[2 - where]) as other:
+            player, writer = Player(client, "t"), Player(other, "t")
+            player.play(f"init\nadd 0 p={lost}")
+            writer.producers = player.producers
+            assert writer.step(f"write 0 p={lost} v=11") == "0 @0"
+            player.settle = lambda: None  # type: ignore[method-assign]
+            kafka.set_follower_lag(60_000)
+            assert player.step(f"end {end} 0") == "0 P0:1"
+            assert player.step("init") == "51 none:-1"
+            kafka.stop_node(leaders[lost])
+            kafka.set_follower_lag(0)
+            kafka.start_node(leaders[lost])
+            assert player.step(f"until Complete{end.title()}") == f"Complete{end.title()}"
+            log = {"commit": "2/2 0,C1 aborted none", "abort": "2/2 0,A1 aborted P0:0"}[end]
+            assert player.step(f"read p={lost}") == f"0 {log}"
+
+
+def test_a_full_journal_holds_up_nothing_else(started: Callable[..., EmbeddedBroker]) -> None:
+    """A transaction times out while the broker cannot store that: it goes on with the rest."""
+
+    def fill(cluster: Cluster) -> None:
+        def put(*_: object) -> None:
+            raise OSError("No space left on device")
+
+        cluster.journal.put = put  # type: ignore[method-assign]
+
+    with started() as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        _, player = play(kafka, "init timeout=200\nwrite 0")
+        kafka.run(fill)
+        time.sleep(0.3)
+        got = fetch(raw, "t", 1, max_wait=timedelta(seconds=1))
+        assert (got.error_code, got.partition_index) == (0, 0)
+        produce(raw, "t", batch(1))
+        assert offsets(fetch(raw, "t", 1, max_wait=timedelta(seconds=9)).records) == [1]
+        kafka.run(lambda cluster: cluster.journal.__dict__.pop("put"))
+        assert play(kafka, "until CompleteAbort", player)[0] == ["CompleteAbort"]
