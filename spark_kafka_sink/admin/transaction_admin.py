@@ -18,16 +18,23 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.admin.api_driver import (
     MANY_KEYS,
     ApiDriver,
+    ApiHandler,
     CoordinatorHandler,
     KeyResult,
     LeaderHandler,
 )
 from spark_kafka_sink.admin.blocking_client import denied, on_topic, on_transactional_id
-from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.admin.lookups import (
+    AnyBrokerLookup,
+    BrokerLookup,
+    CoordinatorLookup,
+    LeaderLookup,
+)
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.protocol import transactions as requests
 from spark_kafka_sink.protocol.error_codes import (
+    CONNECTION_LOST,
     COORDINATOR_MOVED,
     FATAL_TO_PRODUCER,
     FENCED,
@@ -282,6 +289,27 @@ class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
         return {keys[0]: KeyResult(code=int(outcome.response.error_code), value=listed)}
 
 
+class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
+    """Returns the ids of all brokers; the key is arbitrary.
+
+    The client's metadata may be minutes old, and lack a broker that has started since.
+    """
+
+    api = ApiKey.METADATA
+    looked_up = CONNECTION_LOST
+
+    def values(self, keys: Sequence[str], version: int) -> Values:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return {"topics": [], "allow_auto_topic_creation": False}
+
+    def results(
+        self, keys: Sequence[str], outcome: CallOutcome
+    ) -> Mapping[str, KeyResult[frozenset[int]]]:
+        """See `ApiHandler`."""
+        brokers = frozenset(int(broker.node_id) for broker in outcome.response.brokers)
+        return {keys[0]: KeyResult(code=0, value=brokers)}
+
+
 class DescribeProducersHandler(LeaderHandler[TopicPartition, tuple[ActiveProducer, ...]]):
     """Returns the active producers of partitions from their leaders."""
 
@@ -460,12 +488,15 @@ class TransactionAdmin:
             BrokerUnavailableError: the deadline has passed.
         """
         matches = re.compile(pattern or ".*", re.DOTALL).fullmatch
+        self._client.await_metadata(deadline)
+        current = frozenset(self._client.cluster.nodes)
         while True:
-            brokers = self._brokers(deadline)
+            brokers = current
             listed = self._list(brokers, states, pattern, deadline)
             if listed is None:
                 listed = self._list(brokers, states, None, deadline) or []
-            if brokers == frozenset(self._client.cluster.nodes):
+            current = self._brokers(deadline)
+            if brokers == current:
                 break  # Otherwise, coordinators may have moved in the meantime.
         found = {each.transactional_id: each for each in listed if matches(each.transactional_id)}
         return [found[name] for name in sorted(found)]
@@ -536,9 +567,11 @@ class TransactionAdmin:
         return [each for result in results for each in result.value or ()]
 
     def _brokers(self, deadline: float | None) -> frozenset[int]:
-        """Return the ids of all brokers."""
-        self._client.await_metadata(deadline)
-        return frozenset(self._client.cluster.nodes)
+        """Return the ids of all brokers, according to one of them."""
+        what = "Metadata"
+        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
+        driver = ApiDriver(self._client, ListBrokersHandler(), any_broker, (what,))
+        return driver.complete(deadline, what)[what].value or frozenset()
 
     def _producers(
         self, key: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]

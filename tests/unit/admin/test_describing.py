@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.transaction_admin import ActiveProducer, TransactionAdmin
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.errors import (
@@ -17,6 +19,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.protocol.transactions import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from tests.support.harness.offline import config
 from tests.support.harness.scripted import blocking_client, code
 from tests.unit.admin.coordination import Coordination, opened
 
@@ -239,3 +242,20 @@ def test_a_topic_that_is_hidden_or_absent(number: int, error: type[Exception]) -
     cluster.metadata_errors["t"] = number
     with blocking_client(cluster) as client, pytest.raises(error, match="topic=t"):
         TransactionAdmin(client).describe_producers([TopicPartition("t", 0)], client.deadline(10))
+
+
+def test_a_broker_that_has_started_since_lists_its_transactions() -> None:
+    """Otherwise they would stay open, and nobody would be told."""
+    with EmbeddedBroker(nodes=2) as kafka:
+        kafka.stop_node(2)
+        with BlockingClient(config(bootstrap_servers=kafka.bootstrap_servers)) as client:
+            admin, deadline = TransactionAdmin(client), client.deadline(60)
+            assert admin.list(None, deadline, ()) == []
+            kafka.start_node(2)
+            names = [f"a{number}" for number in range(20)]
+            with BlockingClient(config(bootstrap_servers=kafka.bootstrap_servers)) as other:
+                for name in names:
+                    TransactionAdmin(other).init_producer_id(name, 60_000, other.deadline(60))
+            found = admin.list(None, deadline, ())
+        assert {one.coordinator for one in found} == {1, 2}
+        assert sorted(one.transactional_id for one in found) == sorted(names)
