@@ -210,10 +210,13 @@ class TopicStore:
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
         self._journal.put(TOPIC, (topic.name,), value)
 
-    def save_start(self, partition: Partition) -> None:
-        """Store the log start offset of a partition (DeleteRecords)."""
-        key = (partition.topic, partition.index)
-        self._journal.put(LOG_START, key, partition.log.start_offset)
+    def delete_records(self, partition: Partition, offset: int) -> None:
+        """Advance the log start offset of a partition, and store it first.
+
+        Otherwise, a failure could bring back records whose deletion was confirmed.
+        """
+        self._journal.put(LOG_START, (partition.topic, partition.index), offset)
+        partition.log.delete_records(offset)
 
     def remove(self, topic: Topic) -> None:
         """Delete a topic and its data.

@@ -154,6 +154,5 @@ def _delete_records(context: RequestContext, item: Any, requested: Any) -> Value
     if not 0 <= offset <= end:
         return ErrorCode.offset_out_of_range
     if offset > partition.log.start_offset:
-        partition.log.delete_records(offset)
-        context.cluster.topics.store.save_start(partition)
+        context.cluster.topics.store.delete_records(partition, offset)
     return {"low_watermark": partition.log.start_offset}

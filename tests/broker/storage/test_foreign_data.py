@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -15,10 +16,11 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, DataDir
 from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.broker.support.looking import topic_in
+from tests.broker.support.looking import log_in, topic_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[Err
     asked = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
     answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=[asked], timeout=TIMEOUT).topics[0]
     return answer.error_code, answer.error_message or ""
+
+
+def delete_records(client: RawClient, offset: int) -> int:
+    """Return the log start offset after the records before `offset` are deleted."""
+    topic = {"name": "t", "partitions": [{"partition_index": 0, "offset": offset}]}
+    answer = client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT).topics[0]
+    low: int = answer.partitions[0].low_watermark
+    return low
 
 
 def delete_topic(client: RawClient, topic: str) -> ErrorCode:
@@ -349,9 +359,7 @@ def test_a_log_that_ends_before_its_start_continues_there(folder: Path, damage: 
     with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
         for _ in range(3):
             produce(client, "t", batch(10))
-        partition = {"partition_index": 0, "offset": 25}
-        topic = {"name": "t", "partitions": [partition]}
-        client.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=TIMEOUT)
+        assert delete_records(client, 25) == 25
     (folder / CLEAN_MARK).unlink()
     log = folder / "t-0" / SEGMENT
     if damage == "folder":
@@ -367,6 +375,25 @@ def test_a_log_that_ends_before_its_start_continues_there(folder: Path, damage: 
         assert [BatchHeader.parse(one).base_offset for one in whole] == [25]
     with start(folder) as kafka:
         assert kafka.batches("t", 0) == whole
+
+
+@pytest.mark.parametrize("failing", [Journal, SegmentedStorage])
+def test_records_whose_deletion_is_confirmed_do_not_come_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, failing: type
+) -> None:
+    """A first request fails, and the client repeats it."""
+    with start(folder, topics={"t": 1}) as kafka:
+        with RawClient(kafka.bootstrap_servers) as client, monkeypatch.context() as patch:
+            for _ in range(3):
+                produce(client, "t", batch(10))
+            full = Mock(side_effect=OSError("No space left on device"))
+            patch.setattr(failing, "put" if failing is Journal else "delete_before", full)
+            with pytest.raises(ConnectionError):
+                delete_records(client, 25)
+        with RawClient(kafka.bootstrap_servers) as client:
+            assert delete_records(client, 25) == 25
+    with start(folder) as kafka:
+        assert kafka.run(lambda cluster: log_in(cluster).start_offset) == 25
 
 
 @pytest.mark.parametrize("at", [0, 3, 6, 7])
