@@ -9,12 +9,12 @@ its former member, which is fenced, without a rebalance.
 from __future__ import annotations
 
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
@@ -117,17 +117,23 @@ NO_OFFSET = -1
 class CommittedOffset:
     """The next offset that a group's consumer reads; -1 if nothing was committed.
 
-    `order` increases with each instance: of two commits, the one with the higher `order` is kept.
+    `order` is the time of the commit in nanoseconds since 1970: of two commits, the later one is
+    kept.
     """
 
     offset: int = NO_OFFSET
     leader_epoch: int = -1
     metadata: str | None = ""
-    order: int = field(default_factory=count().__next__, compare=False)
+    order: int = field(default_factory=time.time_ns, compare=False)
 
     def to_json(self) -> dict[str, int | str | None]:
         """Return the fields that are stored in the journal."""
-        return {"offset": self.offset, "leader_epoch": self.leader_epoch, "metadata": self.metadata}
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the result of `to_json`; earlier versions stored no `order`."""
+        return cls(**{"order": 0, **fields})
 
 
 class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
@@ -142,7 +148,7 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
         self._journal = journal
         self._group_id = group_id
         self._offsets = {
-            (str(topic), int(partition)): CommittedOffset(**value)
+            (str(topic), int(partition)): CommittedOffset.from_json(value)
             for (group, topic, partition), value in journal.all(KIND).items()
             if group == group_id
         }

@@ -118,7 +118,7 @@ class TransactionalOffsets:
         self._pending: dict[int, Pending] = {}
         for (producer, group, topic, index), value in journal.all(PENDING).items():
             pending = self._pending.setdefault(int(producer), {})
-            pending[str(group), (str(topic), int(index))] = CommittedOffset(**value)
+            pending[str(group), (str(topic), int(index))] = CommittedOffset.from_json(value)
 
     def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
         """Return True if the producer's transaction already includes offsets."""
@@ -166,7 +166,7 @@ class TransactionalOffsets:
         for (group_id, topic_partition), offset in list(pending.items()):
             offsets = self._groups.get_or_create(group_id).offsets
             if marker.commit and (
-                topic_partition not in offsets or offsets[topic_partition].order < offset.order
+                topic_partition not in offsets or offsets[topic_partition].order <= offset.order
             ):
                 offsets[topic_partition] = offset
             self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)

@@ -20,11 +20,13 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
     TransactionalOffsets,
     TransactionCoordinator,
 )
+from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.protocol.transactions import TransactionState
+from spark_kafka_sink.records.decoder import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +121,31 @@ def test_a_group_whose_deletion_failed_is_kept(journal: FullJournal, tmp_path: P
     assert groups.find("g") is not None
     groups.delete("g")
     assert GroupCoordinator(reopened(journal, tmp_path)).find("g") is None
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(("first", "kept"), [("pending", 9), ("committed", 5)])
+def test_the_later_of_two_offsets_is_kept(
+    journal: FullJournal, tmp_path: Path, is_restarted: bool, first: str, kept: int
+) -> None:
+    """One of them is in a transaction that is committed after both, and after a restart."""
+
+    def commit(groups: GroupCoordinator) -> None:
+        groups.get_or_create("g").offsets["t", 0] = CommittedOffset(offset=9)
+
+    groups = GroupCoordinator(journal)
+    if first == "committed":
+        commit(groups)
+    offsets = TransactionalOffsets(journal, groups)
+    offsets.add(ProducerIdAndEpoch(1, 0), "g", ("t", 0), CommittedOffset(offset=5))
+    if first == "pending":
+        commit(groups)
+    if is_restarted:
+        again = reopened(journal, tmp_path)
+        groups = GroupCoordinator(again)
+        offsets = TransactionalOffsets(again, groups)
+    offsets.end(EndTransactionMarker(producer_id=1, epoch=0, commit=True))
+    assert groups.get_or_create("g").offsets["t", 0].offset == kept
 
 
 class Transactions:
