@@ -175,6 +175,8 @@ class RedisStreams:
         self.reserved = 0
         """The smallest offset whose id Redis still accepts."""
         self._uncertain: OffsetSpan | None = None
+        self._leftovers: list[Command] = []
+        """Commands that delete the entries of a batch that was written in part."""
 
     def check_vacant(self) -> None:
         """Check that neither stream exists.
@@ -287,20 +289,21 @@ class RedisStreams:
         try:
             _check_added(self.keys.records, replies)
         except RedisFailedError:
-            self._withdraw(commands, replies)
+            # Entries of other writers are kept.
+            self._leftovers = [
+                ("XDEL", command[1], reply)
+                for command, reply in zip(commands, replies, strict=True)
+                if isinstance(reply, bytes)
+            ]
+            self._delete_leftovers()
             if None not in replies:
                 self.find_reserved()
             raise
 
-    def _withdraw(self, commands: list[Command], replies: list[Any]) -> None:
-        """Delete the added entries, but keep entries of other writers."""
-        added = [
-            ("XDEL", command[1], reply)
-            for command, reply in zip(commands, replies, strict=True)
-            if isinstance(reply, bytes)
-        ]
-        if added:
-            _checked(self._connection.transaction(added))
+    def _delete_leftovers(self) -> None:
+        if self._leftovers:
+            _checked(self._connection.transaction(self._leftovers))
+        self._leftovers = []
 
     def _resolve(self, span: OffsetSpan) -> bool:
         """Return True if a batch is known to be written although its reply was lost."""
@@ -326,17 +329,23 @@ class RedisStreams:
         return bool(_checked(found)[0])
 
     def settle(self) -> None:
-        """If the outcome of the last write is unknown, make sure that its batch does not exist."""
+        """If the last write failed, make sure that its batch does not exist."""
+        self._delete_leftovers()
         if self._uncertain is not None:
             if self._fence(self._uncertain):
                 self.delete(self._uncertain)
             self._uncertain = None
 
     def delete(self, span: OffsetSpan) -> None:
-        """Delete the entries in a span."""
+        """Delete the entries in a span, the last ones first.
+
+        The batches are deleted before their records: if this process is killed in between, the
+        next broker must not find a batch without its records, because its producer's retry would
+        count as a duplicate.
+        """
         first, last = (self._ids.text(offset) for offset in span)
-        for key in self.keys:
-            while found := self._connection.call("XRANGE", key, first, last, "COUNT", PAGE):
+        for key in (self.keys.batches, self.keys.records):
+            while found := self._connection.call("XREVRANGE", key, last, first, "COUNT", PAGE):
                 self._connection.call("XDEL", key, *(entry[0] for entry in found))
 
     def trim(self, offset: int) -> None:

@@ -12,11 +12,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.redis.reading import batches_of, fetch, list_offset, values
+from tests.broker.redis.test_foreign_keys import kill_at, until_killed
 from tests.broker.support.looking import log_in, next_line
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
@@ -244,6 +246,68 @@ def test_an_entry_of_another_writer_among_those_of_a_batch_stays(
         assert values(redis_server, key) == [b"1", b"theirs"]
         assert produce(raw, "t", batch(2, value=b"3")).base_offset == base + 10
         assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
+
+
+def test_a_batch_that_was_written_in_part_is_withdrawn(
+    redis_server: RedisServer, unique_topic: str
+) -> None:
+    """Another writer is in the way, and the connection is lost before the rest is deleted."""
+    key = f"{unique_topic}:t:0"
+    with (
+        RedisProxy(redis_server.port) as proxy,
+        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        base = produce(raw, "t", batch(1, value=b"1")).base_offset
+        kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
+        milliseconds, sequence = IDS.parts(base + 3)
+        redis_server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
+        proxy.trigger, proxy.lose = b"XDEL", Loss.REQUEST
+        assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
+        produce_until_good(raw, batch(2, value=b"3"))
+        assert stored(kafka) == [b"1", b"3", b"3"]
+    with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
+        assert stored(kafka) == [b"1", b"3", b"3"]
+    assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
+
+
+def lose_all_after_a_batch(patch: pytest.MonkeyPatch) -> None:
+    """Redis writes the next batch; its answer is lost, and so is the connection."""
+    real, is_lost = RedisConnection.pipeline, [False]
+
+    def pipeline(self: RedisConnection, commands: Any) -> list[Any]:
+        found = [] if is_lost[0] else real(self, commands)
+        is_lost[0] = is_lost[0] or any(words[0] == "XADD" for words in commands)
+        if is_lost[0]:
+            raise RedisFailedError
+        return found
+
+    patch.setattr(RedisConnection, "pipeline", pipeline)
+
+
+def test_a_broker_that_is_killed_while_it_withdraws_a_batch(
+    redis_server: RedisServer, unique_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer's retry must not count as a duplicate of records that are gone."""
+    for number in range(20):
+        url = redis_server.url(f"{unique_topic}{number}")
+        with (
+            EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+            RawClient(kafka.bootstrap_servers) as raw,
+        ):
+            data = batch(3, value=b"1", producer=(new_producer_id(raw), 0, 0))
+            with monkeypatch.context() as patch:
+                lose_all_after_a_batch(patch)
+                assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
+            with monkeypatch.context() as patch:
+                left = kill_at(patch, number)
+                kafka.run(until_killed()(lambda cluster: log_in(cluster).storage.truncate(0)))
+        with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+            produce_until_good(raw, data)
+            assert stored(kafka) == [b"1"] * 3
+        if left[0] >= 0:
+            break
+    assert 4 <= number < 19
 
 
 @pytest.mark.parametrize("gone", ["all", "restart", "::journal", ":t:0", "::batches:t:0"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -141,9 +142,7 @@ def test_a_full_journal_holds_up_nothing_else(started: Callable[..., EmbeddedBro
     """A transaction times out while the broker cannot store that: it goes on with the rest."""
 
     def fill(cluster: Cluster) -> None:
-        def put(*_: object) -> None:
-            raise OSError("No space left on device")
-
+        put = Mock(side_effect=OSError("No space left on device"))
         cluster.journal.put = put  # type: ignore[method-assign]
 
     with started() as kafka, RawClient(kafka.bootstrap_servers) as raw:
