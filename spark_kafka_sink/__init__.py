@@ -28,6 +28,10 @@ What was delivered, and a broker for tests and demos::
     report = DeliveryReport.read("report.json")
     print(summarize(report))
 
+Records of any Kafka, with the options of a write::
+
+    read_records("events", limit=10, **kafka).to_pandas()
+
 Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
 
 To read the code, follow a record: `config` and `spark` on the driver; in a task `spark`, and
@@ -45,6 +49,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.version import __version__
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.admin.topic_reader import read_records
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
     from spark_kafka_sink.common.errors import (
@@ -108,6 +113,7 @@ __all__ = [
     "last_report",
     "micro_batch_writer",
     "progress",
+    "read_records",
     "register",
     "repartition_by_kafka_partition",
     "summarize",
@@ -127,6 +133,7 @@ _MODULES = {
     "last_report": "spark_kafka_sink.spark.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.registration",
     "progress": "spark_kafka_sink.spark.write_progress",
+    "read_records": "spark_kafka_sink.admin.topic_reader",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.text_and_html",

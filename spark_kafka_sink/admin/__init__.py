@@ -10,6 +10,8 @@ In reading order:
 - `lookups`: which broker a key's request is sent to
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `log_reader`: reads the committed records of one partition
+- `topic_reader`: reads the records of topics between offsets, as a consumer without a group
+- `verification`: checks that the records of a delivery report still exist
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
 - `topic_creator`: creates the missing topics of a write
 - `appender`: appends records to one partition in a transaction

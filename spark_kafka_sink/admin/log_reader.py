@@ -25,7 +25,7 @@ from spark_kafka_sink.admin.topic_admin import (
     CONSUMER,
     EARLIEST,
     LATEST,
-    READ_UNCOMMITTED,
+    IsolationLevel,
     ListOffsetsHandler,
     leader_epoch,
     only_partition,
@@ -66,16 +66,26 @@ class FetchFrom:
     last_epoch: int = _NO_EPOCH
 
 
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records a read_committed consumer skips, from its first offset on."""
+
+    first_offset: int
+    producer_id: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """A leader's response: raw batches of its log, of which the last may be incomplete.
 
     `diverged`: the log was truncated before the requested offset. `by_id`: the request identified
-    the topic by its id, so it cannot be a recreated topic.
+    the topic by its id, so it cannot be a recreated topic. `aborted` is sorted, and empty with
+    `READ_UNCOMMITTED`.
     """
 
     data: memoryview
     high_watermark: int
+    last_stable_offset: int
+    aborted: tuple[AbortedTransaction, ...]
     diverged: bool
     by_id: bool
 
@@ -87,9 +97,15 @@ class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
     retried = LeaderHandler.retried | {ErrorCode.throttling_quota_exceeded}
     looked_up = LeaderHandler.looked_up - TOPIC_RECREATED
 
-    def __init__(self, client: BlockingClient, start: FetchFrom) -> None:
+    def __init__(
+        self,
+        client: BlockingClient,
+        start: FetchFrom,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> None:
         self._client = client
         self._from = start
+        self._isolation = isolation
 
     def cap(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
@@ -115,7 +131,7 @@ class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
             "max_wait": timedelta(0),
             "min_bytes": 0,
             "max_bytes": _FETCH_BYTES,
-            "isolation_level": READ_UNCOMMITTED,
+            "isolation_level": int(self._isolation),
             "topics": [topic],
         }
 
@@ -134,9 +150,17 @@ class FetchHandler(LeaderHandler[TopicPartition, Fetched]):
 
 def _fetched(partition: Any, version: int) -> Fetched:
     diverging = getattr(partition, "diverging_epoch", None)
+    aborted = getattr(partition, "aborted_transactions", None) or ()
     return Fetched(
         data=memoryview(partition.records or b""),
         high_watermark=int(partition.high_watermark),
+        last_stable_offset=int(getattr(partition, "last_stable_offset", -1)),
+        aborted=tuple(
+            sorted(
+                AbortedTransaction(int(each.first_offset), int(each.producer_id))
+                for each in aborted
+            )
+        ),
         diverged=diverging is not None and int(diverging.end_offset) >= 0,
         by_id=version >= TOPIC_IDS,
     )
@@ -424,28 +448,53 @@ class LogReader:
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
     ) -> V | None:
         """Return the leader's result; None if reading must start again."""
-        client, key = self._client, self._key
-        driver = ApiDriver(client, handler, LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S), (key,))
-        result = driver.complete(deadline, f"{what} of {key.topic}-{key.partition}")[key]
-        if result.code in _RESTART:
-            if result.code in TOPIC_RECREATED:
-                client.refresh_metadata(deadline)
-            return None
-        if result.code:
-            raise self._rejection(what, result.code)
-        return result.value
+        return request_of_leader(self._client, self._key, handler, deadline, what)
 
-    def _rejection(self, what: str, code: int) -> KafkaProdError:
-        topic, partition = self._key
-        if code == ErrorCode.topic_authorization_failed:
-            return denied(self._client, what, code, on_topic(Operation.READ, topic))
-        if code == ErrorCode.unknown_topic_or_partition:
-            return UnknownTopicError(
-                "the topic does not exist", topic=topic, partition=partition, error=error_name(code)
-            )
-        return ProtocolError(
-            f"{what} was rejected", topic=topic, partition=partition, error=error_name(code)
+
+def request_of_leader(
+    client: BlockingClient,
+    key: TopicPartition,
+    handler: ApiHandler[TopicPartition, V],
+    deadline: float | None,
+    what: str,
+) -> V | None:
+    """Return the leader's result; None if the topic was recreated or the offset is out of range.
+
+    Args:
+        client: sends the request.
+        key: the partition.
+        handler: the API.
+        deadline: when to give up, in seconds of the client's clock; None for no deadline.
+        what: the name of the API, for errors.
+
+    Raises:
+        UnknownTopicError: the topic does not exist.
+        AuthorizationError: an ACL is missing, which the error names.
+        BrokerUnavailableError: the deadline has passed.
+        ProtocolError: the leader has rejected the request for another reason.
+    """
+    driver = ApiDriver(client, handler, LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S), (key,))
+    result = driver.complete(deadline, f"{what} of {key.topic}-{key.partition}")[key]
+    if result.code in _RESTART:
+        if result.code in TOPIC_RECREATED:
+            client.refresh_metadata(deadline)
+        return None
+    if result.code:
+        raise _rejection(client, key, what, result.code)
+    return result.value
+
+
+def _rejection(client: BlockingClient, key: TopicPartition, what: str, code: int) -> KafkaProdError:
+    topic, partition = key
+    if code == ErrorCode.topic_authorization_failed:
+        return denied(client, what, code, on_topic(Operation.READ, topic))
+    if code == ErrorCode.unknown_topic_or_partition:
+        return UnknownTopicError(
+            "the topic does not exist", topic=topic, partition=partition, error=error_name(code)
         )
+    return ProtocolError(
+        f"{what} was rejected", topic=topic, partition=partition, error=error_name(code)
+    )
 
 
 def _take(fetched: Fetched, committed: CommittedRecords, place: FetchFrom) -> FetchFrom:

@@ -258,18 +258,37 @@ LATEST, EARLIEST = -1, -2
 """Timestamps that request the high watermark and the first offset."""
 CONSUMER = -1
 """The replica id of clients."""
-READ_UNCOMMITTED = 0
 _UNKNOWN_EPOCH = -1
 
 
+class IsolationLevel(IntEnum):
+    """Kafka's IsolationLevel of ListOffsets and Fetch."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
 class ListOffsetsHandler(LeaderHandler[TopicPartition, int]):
-    """Returns the first offset of a partition, or its high watermark."""
+    """Returns the first offset of a partition, or the offset at which its readers stop.
+
+    Args:
+        client: its metadata is used.
+        timestamp: `EARLIEST` for the first offset; `LATEST` for the high watermark, or with
+            `READ_COMMITTED` for the last stable offset.
+        isolation: the isolation level.
+    """
 
     api = ApiKey.LIST_OFFSETS
 
-    def __init__(self, client: BlockingClient, timestamp: int) -> None:
+    def __init__(
+        self,
+        client: BlockingClient,
+        timestamp: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> None:
         self._client = client
         self._timestamp = timestamp
+        self._isolation = isolation
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> Values:  # noqa: ARG002
         """See `ApiHandler`."""
@@ -281,7 +300,7 @@ class ListOffsetsHandler(LeaderHandler[TopicPartition, int]):
         }
         return {
             "replica_id": CONSUMER,
-            "isolation_level": READ_UNCOMMITTED,
+            "isolation_level": int(self._isolation),
             "topics": [{"name": key.topic, "partitions": [partition]}],
         }
 

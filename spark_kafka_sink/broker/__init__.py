@@ -27,7 +27,6 @@ In reading order:
 - `purgatory`: delayed operations: requests that wait for a change or a deadline
 - `state_lock`: the lock on the cluster's state, used if requests have their own thread
 - `topic_config`: topic configs and the broker configs that they default to
-- `consumer_record`: records as a read_committed consumer receives them
 - `releases`: the API versions that each release of Kafka serves
 - `topic_partition`: the `TopicPartition` type
 """

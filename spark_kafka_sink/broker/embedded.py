@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.config import LOG, BrokerConfig, BrokerOptions, advertised, reachable
-from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.broker.faults import FaultInjector, Faults
 from spark_kafka_sink.broker.net.dispatcher import RequestHandler
 from spark_kafka_sink.broker.net.server import LoopSockets, Server
@@ -29,6 +28,7 @@ from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.common.text import did_you_mean
+from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_committed
 
 if TYPE_CHECKING:
     import socket

@@ -6,6 +6,7 @@ In reading order:
 - `main`: the root command, and the commands `broker`, `report` and `demo`
 - `kafka_options`: options of commands that connect to Kafka, and how commands report errors
 - `doctor`: `kafkaprod doctor`
+- `read`: `kafkaprod read` and `kafkaprod verify`
 - `transactions`: `kafkaprod transactions`
 - `broker`: options of `kafkaprod broker`, and running the embedded broker as a process
 """

@@ -18,6 +18,7 @@ from spark_kafka_sink.cli.kafka_options import (
     fail,
     kafka_options,
 )
+from spark_kafka_sink.cli.read import read, verify
 from spark_kafka_sink.cli.transactions import transactions
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
@@ -114,6 +115,8 @@ def broker(arguments: BrokerArguments) -> None:
 
 
 app.command("report")(report)
+app.command("read")(read)
+app.command("verify")(verify)
 
 
 @app.command()

@@ -9,5 +9,6 @@ In reading order:
 - `compression`: the five codecs in the framing of Java's client
 - `record_batch`: the batch header and its CRC
 - `decoder`: record boundaries, columns, single records and control batches
+- `consumer_record`: records as a consumer receives them, which can be converted to tables
 - `key_hashes`: the key hashes of the partitioners (murmur2, CRC-32, FNV-1a)
 """

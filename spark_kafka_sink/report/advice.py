@@ -156,6 +156,11 @@ class PipelineFacts:
         return dict(self.metrics.settings).get("compression.type", "none")
 
     @property
+    def acks(self) -> str:
+        """Name of acks ("all", "leader" or "none"); empty if the report does not contain it."""
+        return dict(self.metrics.settings).get("acks", "")
+
+    @property
     def partitioner(self) -> str:
         """Name of the partitioner; empty if the report does not contain it."""
         return dict(self.metrics.settings).get("partitioner", "")

@@ -49,6 +49,8 @@ ALWAYS = 0.9
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
+_FORMER_LEADER = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
+_BATCHES = "rejected batches"
 _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
 LONGEST_LINGER_MS = 1_000
 TINY_TASKS = 20
@@ -352,6 +354,28 @@ def _splits(facts: PipelineFacts) -> Advice | None:
     )
 
 
+def _verification(facts: PipelineFacts) -> Advice | None:
+    """Advise to check the records if acknowledged ones may be lost when a leader fails."""
+    first_offsets = [part.first_offset for part in facts.report.partitions]
+    if all(first is None for first in first_offsets):
+        return None
+    errors = dict(facts.report.errors)
+    moved = sum(errors.get(name, 0) for name in _FORMER_LEADER)
+    if facts.acks == "leader":
+        figure = "acks=1: an acknowledged record is lost if its leader fails before a follower "
+        figure += "has it"
+    elif moved and 0 not in first_offsets:
+        figure = f"leaders changed during the write: {plural(moved, 'rejected batch', _BATCHES)}"
+    else:
+        return None
+    return Advice(
+        setting="the records",
+        direction=Direction.CHECK,
+        figure=figure,
+        sentence="`kafkaprod verify REPORT` counts whether all of them still exist",
+    )
+
+
 _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     unbounded_arrow_batches,
     _throttling,
@@ -369,6 +393,7 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _blocked,
     measured_arrow_batches,
     short_arrow_batches,
+    _verification,
 )
 
 _DRY_RUN_RULES = (

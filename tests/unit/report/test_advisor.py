@@ -379,7 +379,7 @@ def test_leaders_that_are_not_ready_yet_are_no_ill_brokers() -> None:
     assert "2 of 2 partitions started at offset 0" in found[0].figure
     later = tuple(replace(part, first_offset=7) for part in first)
     old = advise(report(partitions=later, **waits))
-    assert {advice.setting for advice in old} == {"the brokers"}
+    assert {advice.setting for advice in old} == {"the brokers", "the records"}
     other = advise(report(partitions=first, **{**waits, "errors": (("REQUEST_TIMED_OUT", 151),)}))
     assert {advice.setting for advice in other} == {"the brokers"}
 
@@ -460,7 +460,21 @@ def costs(*codecs: tuple[str, int, int]) -> tuple[CodecCost, ...]:
 NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
 HEAVY_GZIP = ("gzip", 300_000, 30_000_000)
 
+OFFSETS = tuple(replace(each, first_offset=7, last_offset=1006) for each in parts(9, 9))
+MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
 CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = {
+    "one acknowledgement": (
+        "the records",
+        Direction.CHECK,
+        report({"acks": "leader"}, partitions=OFFSETS),
+        [report({"acks": "all"}, partitions=OFFSETS), report({"acks": "leader"})],
+    ),
+    "leaders that changed": (
+        "the records",
+        Direction.CHECK,
+        report({"acks": "all"}, partitions=OFFSETS, errors=MOVED),
+        [report({"acks": "all"}, partitions=FIRST, errors=MOVED)],
+    ),
     "a quota": (
         "the brokers' quota",
         Direction.CHECK,

@@ -1,4 +1,4 @@
-"""Records as a read_committed consumer receives them, as a list, an Arrow table or a DataFrame."""
+"""Records as a consumer receives them, as a list, an Arrow table or a DataFrame."""
 
 from __future__ import annotations
 
@@ -118,12 +118,17 @@ def read_committed(
             committed += read_records(batch)
     for record in sorted(committed, key=lambda each: each.offset):
         if record.offset < end:
-            yield ConsumerRecord(
-                key=record.key,
-                value=record.value,
-                topic=topic,
-                partition=partition,
-                offset=record.offset,
-                timestamp=_moment(record.timestamp),
-                headers=list(record.headers),
-            )
+            yield consumer_record(topic, partition, record)
+
+
+def consumer_record(topic: str, partition: int, record: Record) -> ConsumerRecord:
+    """Return a decoded record with its topic and partition."""
+    return ConsumerRecord(
+        key=record.key,
+        value=record.value,
+        topic=topic,
+        partition=partition,
+        offset=record.offset,
+        timestamp=_moment(record.timestamp),
+        headers=list(record.headers),
+    )

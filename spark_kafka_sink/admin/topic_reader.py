@@ -1,0 +1,300 @@
+"""Read the records of topics between offsets, as a consumer without a group would.
+
+`TopicReader` reads from an offset up to the end at the start of the call, so every read is bounded,
+and keeps one Fetch response in memory at a time. With read_committed the end is the last stable
+offset, and brokers name the aborted transactions. It commits no offsets and joins no group.
+
+`log_reader` serves exactly once instead: it evaluates the markers of each producer separately, up
+to the high watermark.
+
+Source: ``Fetcher``, ``CompletedFetch.nextFetchedRecord``; KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.api_driver import ApiDriver
+from spark_kafka_sink.admin.blocking_client import BlockingClient, denied, on_topic
+from spark_kafka_sink.admin.log_reader import (
+    FetchFrom,
+    FetchHandler,
+    request_of_leader,
+    whole_batches,
+)
+from spark_kafka_sink.admin.lookups import AnyBrokerLookup
+from spark_kafka_sink.admin.topic_admin import (
+    EARLIEST,
+    LATEST,
+    DescribeTopicsHandler,
+    IsolationLevel,
+    ListOffsetsHandler,
+)
+from spark_kafka_sink.client.cluster_snapshot import TopicPartition
+from spark_kafka_sink.common.arguments import check_options
+from spark_kafka_sink.common.errors import ConfigError, ProtocolError, UnknownTopicError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.records.consumer_record import ConsumerRecords, consumer_record
+from spark_kafka_sink.records.decoder import read_marker
+from spark_kafka_sink.records.decoder import read_records as decode_records
+from spark_kafka_sink.security.acl import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.admin.log_reader import Fetched
+    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+    from spark_kafka_sink.records.record_batch import BatchHeader
+
+TIMEOUT_S: Final = 10.0
+"""Default number of seconds to wait for a response that makes progress."""
+MAX_RECORDS: Final = 1_000_000
+"""Largest number of records that `read_records` returns without a `limit`; they are in memory."""
+_NEW_LEADER_WAIT_S: Final = 0.1
+"""Seconds between two fetches while a new leader does not know its high watermark yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """Offsets of one partition, from `start` up to and without `end`."""
+
+    key: TopicPartition
+    start: int
+    end: int
+
+
+class TopicReader:
+    """Reads one topic.
+
+    Args:
+        client: sends the requests; the caller closes it.
+        topic: the topic's name.
+        isolation: whether to read open and aborted transactions.
+        timeout_s: seconds to wait for a response that makes progress.
+    """
+
+    def __init__(
+        self,
+        client: BlockingClient,
+        topic: str,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._isolation = isolation
+        self._timeout_s = timeout_s
+
+    def partitions(self) -> tuple[int, ...]:
+        """Return the numbers of the topic's partitions.
+
+        Raises:
+            UnknownTopicError: the topic does not exist.
+            AuthorizationError: an ACL is missing, which the error names.
+            BrokerUnavailableError: no broker has responded in time.
+        """
+        client, topic = self._client, self._topic
+        driver = ApiDriver(client, DescribeTopicsHandler(), AnyBrokerLookup(client), (topic,))
+        result = driver.complete(self._deadline(), f"describing topic {topic}")[topic]
+        if result.code == ErrorCode.topic_authorization_failed:
+            raise denied(client, "Metadata", result.code, on_topic(Operation.DESCRIBE, topic))
+        if result.code == ErrorCode.unknown_topic_or_partition:
+            raise UnknownTopicError("the topic does not exist", topic=topic)
+        if result.code or result.value is None:
+            raise ProtocolError(
+                "the topic cannot be described", topic=topic, error=error_name(result.code)
+            )
+        return tuple(each.index for each in result.value.partitions)
+
+    def bounds(self, partition: int) -> OffsetRange:
+        """Return all readable offsets of a partition; raises like `partitions`."""
+        key = TopicPartition(self._topic, partition)
+        return OffsetRange(
+            key=key, start=self._offset(key, EARLIEST), end=self._offset(key, LATEST)
+        )
+
+    def high_watermark(self, key: TopicPartition) -> int:
+        """Return the offset after the last replicated record; raises like `partitions`."""
+        return self._offset(key, LATEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def ranges(self, offset: int = 0, partition: int | None = None) -> tuple[OffsetRange, ...]:
+        """Return the readable offsets from `offset` on; raises like `partitions`.
+
+        Args:
+            offset: the first offset, or if negative its distance from the end of each partition.
+            partition: a partition; None for all.
+
+        Raises:
+            UnknownTopicError: also if the partition does not exist.
+        """
+        known = self.partitions()
+        if partition is not None and partition not in known:
+            raise UnknownTopicError(
+                "the partition does not exist",
+                topic=self._topic,
+                partition=partition,
+                hint=f"The topic has the partitions 0 to {len(known) - 1}",
+            )
+        wanted = known if partition is None else (partition,)
+        return tuple(_starting_at(self.bounds(each), offset) for each in wanted)
+
+    def records(self, offsets: OffsetRange) -> Iterator[ConsumerRecord]:
+        """Yield the records of a range in order; raises like `batches`."""
+        for batch, _ in self.batches(offsets):
+            for record in decode_records(batch):
+                if offsets.start <= record.offset < offsets.end:
+                    yield consumer_record(*offsets.key, record)
+
+    def batches(self, offsets: OffsetRange) -> Iterator[tuple[memoryview, BatchHeader]]:
+        """Yield the batches with records in a range, which a consumer would receive, in order.
+
+        Raises:
+            UnknownTopicError: the topic does not exist.
+            AuthorizationError: an ACL is missing, which the error names.
+            ProtocolError: a batch is corrupt, or the topic was recreated or truncated meanwhile.
+            BrokerUnavailableError: the brokers have not responded in time.
+        """
+        place, deadline = offsets.start, self._deadline()
+        while place < offsets.end:
+            handler = FetchHandler(self._client, FetchFrom(offset=place), self._isolation)
+            fetched = request_of_leader(self._client, offsets.key, handler, deadline, "Fetch")
+            if fetched is None:
+                place = self._after_deleted(offsets.key, place)
+                continue
+            start = place
+            for batch, header, is_visible in _consumed(fetched):
+                if header.last_offset < place:
+                    continue
+                place = header.last_offset + 1
+                if is_visible and header.base_offset < offsets.end:
+                    yield batch, header
+            if place > start:
+                deadline = self._deadline()
+            elif self._end_of(fetched) >= offsets.end:
+                return  # Compaction has removed all records after this offset.
+            else:
+                self._client.pause(_NEW_LEADER_WAIT_S, deadline)
+
+    def _after_deleted(self, key: TopicPartition, place: int) -> int:
+        """Return the first offset after records that retention has deleted during the read."""
+        first = self._offset(key, EARLIEST)
+        if first <= place:
+            raise ProtocolError(
+                "the topic was recreated, or its log was truncated, during the read",
+                topic=key.topic,
+                partition=key.partition,
+                hint="Read it again",
+            )
+        return first
+
+    def _end_of(self, fetched: Fetched) -> int:
+        committed = self._isolation is IsolationLevel.READ_COMMITTED
+        return fetched.last_stable_offset if committed else fetched.high_watermark
+
+    def _offset(
+        self, key: TopicPartition, timestamp: int, isolation: IsolationLevel | None = None
+    ) -> int:
+        level = self._isolation if isolation is None else isolation
+        handler = ListOffsetsHandler(self._client, timestamp, level)
+        found = request_of_leader(self._client, key, handler, self._deadline(), "ListOffsets")
+        if found is None:
+            raise ProtocolError("the leader returned no offset of its log", topic=key.topic)
+        return found
+
+    def _deadline(self) -> float:
+        return self._client.deadline(self._timeout_s)
+
+
+def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
+    """Return the part of a range from an offset on; a negative one counts from the end."""
+    start = bounds.end + offset if offset < 0 else offset
+    return OffsetRange(
+        key=bounds.key, start=min(max(start, bounds.start), bounds.end), end=bounds.end
+    )
+
+
+def _consumed(fetched: Fetched) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
+    """Yield the batches of a response, and whether a consumer would receive their records."""
+    aborted, skipped = deque(fetched.aborted), set[int]()
+    for batch, header in whole_batches(fetched.data):
+        while aborted and aborted[0].first_offset <= header.last_offset:
+            skipped.add(aborted.popleft().producer_id)
+        if header.is_control:
+            marker = read_marker(batch, header)
+            if marker is not None and not marker.commit:
+                skipped.discard(marker.producer_id)
+        hidden = header.is_transactional and header.producer_id in skipped
+        yield batch, header, not (header.is_control or hidden)
+
+
+def read_records(
+    *topics: str,
+    limit: int | None = None,
+    partition: int | None = None,
+    offset: int = 0,
+    uncommitted: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    **options: object,
+) -> ConsumerRecords:
+    """Return the records of topics, up to the end that each partition has now.
+
+    It reads from any Kafka with the options of a write, joins no consumer group and commits no
+    offsets::
+
+        kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}
+        read_records(**kafka).to_pandas()
+        read_records("orders", offset=-10, **kafka)  # the last ten offsets of each partition
+
+    Args:
+        topics: names of topics; if none is given, the one in the option `topic`.
+        limit: maximum number of records; None for all, which must be at most a million.
+        partition: the partition to read; None for all.
+        offset: the first offset; a negative number counts from the end of each partition.
+        uncommitted: True to include records of open and aborted transactions.
+        timeout_s: seconds to wait for a response of the brokers.
+        options: options of a write, with values of any type; only those of the connection are used.
+
+    Returns:
+        A list of `ConsumerRecord`, by topic, partition and offset, with the methods `to_pandas()`,
+        `to_arrow()` and `to_spark(spark)`.
+
+    Raises:
+        ConfigError: an option is wrong, or without `limit` there are too many records.
+        UnknownTopicError: a topic or the partition does not exist.
+        AuthorizationError: an ACL is missing, which the error names.
+        BrokerUnavailableError: the brokers have not responded in time.
+        KafkaProdError: the client cannot log in, or a batch cannot be decoded.
+    """
+    check_options("read_records(**options)", options)
+    config = SinkConfig.parse({name: _text(value) for name, value in options.items()})
+    names = topics or ((config.topic,) if config.topic else ())
+    if not names:
+        raise ConfigError("read_records() needs a topic", hint='For example read_records("orders")')
+    if limit is not None and limit < 0:
+        raise ConfigError(f"read_records(): limit must not be negative, but is {limit}")
+    isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
+    with BlockingClient(config.producer) as client:
+        client.await_metadata(client.deadline(timeout_s))
+        readers = [TopicReader(client, name, isolation, timeout_s) for name in names]
+        ranges = [(reader, each) for reader in readers for each in reader.ranges(offset, partition)]
+        if limit is None:
+            _check_size(sum(each.end - each.start for _, each in ranges))
+        found = chain.from_iterable(reader.records(each) for reader, each in ranges)
+        return ConsumerRecords(islice(found, limit))
+
+
+def _check_size(offsets: int) -> None:
+    if offsets > MAX_RECORDS:
+        raise ConfigError(
+            f"read_records() would read up to {offsets:,} records into memory",
+            hint="Set limit, partition or offset, or read with Spark's format('kafka')",
+        )
+
+
+def _text(value: object) -> str:
+    """Convert a value as Spark's `option` does."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,285 @@
+"""``kafkaprod read`` and ``kafkaprod verify``: look at records, and check those of a report."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.admin.topic_admin import IsolationLevel
+from spark_kafka_sink.admin.topic_reader import OffsetRange, TopicReader
+from spark_kafka_sink.admin.verification import PartitionCheck, Verdict, verify_report
+from spark_kafka_sink.cli.doctor import TIMEOUT_S, Timeout, wait_for_broker
+from spark_kafka_sink.cli.kafka_options import (
+    GivenOptions,
+    OptionsFile,
+    command,
+    connection_options,
+    fail,
+)
+from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+from spark_kafka_sink.diagnostics.examination import quiet_log
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.tables import wide_console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+
+LIMIT: Final = 100
+_FOLLOWED: Final = -10
+_POLL_S: Final = 0.3
+"""Seconds between two checks for new records."""
+
+Servers = Annotated[
+    str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadArguments:
+    """Arguments of `kafkaprod read`."""
+
+    topic: Annotated[str, typer.Argument(help="Topic to read.")]
+    bootstrap_servers: Servers = None
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="NUMBER",
+            help=f"Maximum number of records; default: {LIMIT}, with --follow unlimited.",
+        ),
+    ] = None
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="NUMBER", help="Partition; default: all.")
+    ] = None
+    offset: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="First offset; a negative number counts from the end of each partition. Default: "
+            f"0, with --follow {_FOLLOWED}.",
+        ),
+    ] = None
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for new records, until Ctrl-C.")
+    ] = False
+    uncommitted: Annotated[
+        bool, typer.Option("--uncommitted", help="Include open and aborted transactions.")
+    ] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each record.")
+    ] = False
+    option: GivenOptions = None
+    config: OptionsFile = None
+    timeout: Timeout = TIMEOUT_S
+
+    def config_of_producer(self) -> ProducerConfig:
+        """Return the settings of the connection."""
+        return _connection(self.config, self.option, self.bootstrap_servers)
+
+    @property
+    def first_offset(self) -> int:
+        """The offset to start at."""
+        if self.offset is not None:
+            return self.offset
+        return _FOLLOWED if self.follow else 0
+
+
+@command
+def read(arguments: ReadArguments) -> None:
+    """Print the records of a topic, without joining a consumer group.
+
+    Each line contains partition and offset, time, key, value and headers. Reading ends at the
+    current end of each partition.
+    """
+    limit = arguments.limit or (None if arguments.follow else LIMIT)
+    with _client(arguments.config_of_producer, arguments.timeout) as client:
+        isolation = (
+            IsolationLevel.READ_UNCOMMITTED
+            if arguments.uncommitted
+            else IsolationLevel.READ_COMMITTED
+        )
+        reader = TopicReader(client, arguments.topic, isolation, arguments.timeout)
+        ranges = reader.ranges(arguments.first_offset, arguments.partition)
+        found = _followed(client, reader, ranges) if arguments.follow else _all(reader, ranges)
+        line = _json_line if arguments.as_json else record_line
+        count = 0
+        for record in islice(found, limit):
+            typer.echo(line(record))
+            count += 1
+        is_cut = limit == LIMIT and arguments.limit is None and next(found, None) is not None
+    rest = "; there are more: set --limit, --partition or --offset" if is_cut else ""
+    typer.echo(f"kafkaprod: {plural(count, 'record')}{rest}", err=True)
+
+
+def _all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[ConsumerRecord]:
+    return chain.from_iterable(map(reader.records, ranges))
+
+
+def _followed(
+    client: BlockingClient, reader: TopicReader, ranges: tuple[OffsetRange, ...]
+) -> Iterator[ConsumerRecord]:
+    """Yield the records of the ranges, and then new ones, without end."""
+    while True:
+        yield from _all(reader, ranges)
+        client.pause(_POLL_S, None)
+        ends = [(each.end, reader.bounds(each.key.partition)) for each in ranges]
+        ranges = tuple(replace(now, start=min(end, now.end)) for end, now in ends)
+
+
+def record_line(record: ConsumerRecord) -> str:
+    """Return a record as a line; control characters and invalid UTF-8 are escaped."""
+    headers = ", ".join(f"{_shown(key)}={_text(value)}" for key, value in record.headers)
+    parts = (
+        place_name(record.topic, record.partition) + f"@{record.offset}",
+        _time(record.timestamp),
+        f"key={_text(record.key)}",
+        f"value={_text(record.value)}",
+        *((f"headers={headers}",) if headers else ()),
+    )
+    return "  ".join(parts)
+
+
+def _text(data: bytes | None) -> str:
+    return "null" if data is None else _shown(data.decode("utf-8", "backslashreplace"))
+
+
+def _shown(text: str) -> str:
+    """Escape what a terminal would not print as it is."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def _time(moment: datetime | int) -> str:
+    if isinstance(moment, int):
+        return str(moment)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _json_line(record: ConsumerRecord) -> str:
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": _time(record.timestamp),
+        "key": _json(record.key),
+        "value": _json(record.value),
+        "headers": [{"key": key, "value": _json(value)} for key, value in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _json(data: bytes | None) -> Any:
+    """Return text as a string, and bytes that are not UTF-8 as an object with `base64`."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyArguments:
+    """Arguments of `kafkaprod verify`."""
+
+    location: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|FOLDER", help="Delivery report, or directory with those of a stream."
+        ),
+    ]
+    bootstrap_servers: Servers = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False
+    option: GivenOptions = None
+    config: OptionsFile = None
+    timeout: Timeout = TIMEOUT_S
+
+    def config_of_producer(self) -> ProducerConfig:
+        """Return the settings of the connection."""
+        return _connection(self.config, self.option, self.bootstrap_servers)
+
+
+@command
+def verify(arguments: VerifyArguments) -> None:
+    """Check that every acknowledged record of a delivery report still exists.
+
+    Counts the committed records between the first and the last offset of each partition. Records of
+    other writers between them are counted too, and can hide a loss.
+
+    Exits with status 1 if records are missing or behind an open transaction.
+    """
+    with _client(arguments.config_of_producer, arguments.timeout) as client:
+        location = arguments.location
+        path = location if "://" in location else str(Path(location).expanduser())
+        report = DeliveryReport.read(path)
+        checks = list(verify_report(client, report, arguments.timeout))
+    bad = [each for each in checks if each.verdict in {Verdict.MISSING, Verdict.OPEN}]
+    if arguments.as_json:
+        output = {"ok": not bad, "partitions": [each.to_dict() for each in checks]}
+        typer.echo(json.dumps(output, indent=2))
+    else:
+        _print_checks(checks)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _print_checks(checks: list[PartitionCheck]) -> None:
+    """Print a table of partitions that are not complete or have a note, and the totals."""
+    table = Table("partition", title="Partitions")
+    for name in ("acknowledged", "found", "missing"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    table.add_column("reason", overflow="fold")
+    for each in checks:
+        table.add_row(
+            place_name(each.topic, each.partition),
+            f"{each.acknowledged:,}",
+            f"{each.found:,}",
+            f"{each.missing:,}",
+            each.verdict.value,
+            each.reason,
+        )
+    if checks:
+        wide_console().print(table)
+    acknowledged = sum(each.acknowledged for each in checks)
+    missing = sum(each.missing for each in checks if each.verdict is not Verdict.UNKNOWN)
+    unknown = sum(each.acknowledged for each in checks if each.verdict is Verdict.UNKNOWN)
+    parts = [f"{plural(acknowledged, 'acknowledged record')}: {missing:,} missing"]
+    if unknown:
+        parts.append(f"{unknown:,} cannot be checked")
+    typer.echo(", ".join(parts))
+
+
+def _connection(file: Path | None, option: list[str] | None, servers: str | None) -> ProducerConfig:
+    options = connection_options(file, option or (), servers, allow_sink_options=True)
+    return SinkConfig.parse(options).producer
+
+
+@contextmanager
+def _client(config: Any, timeout: float) -> Iterator[BlockingClient]:
+    """Yield a connected client; print errors and exit with status 1."""
+    try:
+        parsed: ProducerConfig = config()
+        wait_for_broker(parsed, timeout)
+        with quiet_log("spark_kafka_sink.client"), BlockingClient(parsed) as client:
+            yield client
+    except KafkaProdError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
