@@ -1,6 +1,9 @@
 """The format of the sink's log lines if logging is not configured, as in Spark's Python workers.
 
 Otherwise Python would print only the message, between Spark's lines with time, level and logger.
+
+A successful write is no warning, but Python workers drop INFO by default. `log_success` therefore
+writes plain lines if a person is watching, and otherwise a line with the level INFO.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = "spark_kafka_sink"
+SUMMARY: Final = "spark_kafka_sink.summary"
+"""Logger of the outcomes of successful writes."""
 _FORMAT: Final = "%(asctime)s{} %(log4j)s %(name)s: %(message)s"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
 _LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
@@ -34,7 +39,7 @@ class LastResort(logging.Handler):
         if any(handler is not self for handler in _handlers(record.name)):
             return
         record.log4j = _LOG4J.get(record.levelno, record.levelname)
-        is_event = record.levelno < logging.WARNING  # kafka.debug logs many per second
+        is_event = record.levelno < logging.INFO  # kafka.debug logs many per second
         try:
             line = self._exact.format(record) if is_event else self.format(record)
             sys.stderr.write(f"{line}\n")
@@ -48,6 +53,25 @@ def install() -> None:
     logger = logging.getLogger(ROOT)
     if not any(isinstance(handler, LastResort) for handler in logger.handlers):
         logger.addHandler(LastResort())
+
+
+def log_success(text: str, *, watched: bool) -> None:
+    """Log the outcome of a successful write.
+
+    Args:
+        text: one or several lines.
+        watched: True if a person sees stderr.
+    """
+    logger = logging.getLogger(SUMMARY)
+    handlers = [each for each in _handlers(SUMMARY) if not isinstance(each, LastResort)]
+    if handlers or logger.isEnabledFor(logging.INFO):
+        logger.info("%s", text)
+    elif watched:
+        sys.stderr.write(f"kafkaprod: {text}\n")
+        sys.stderr.flush()
+    else:
+        record = logger.makeRecord(SUMMARY, logging.INFO, "", 0, "%s", (text,), None)
+        logger.handle(record)
 
 
 def _handlers(name: str) -> Iterator[logging.Handler]:

@@ -23,6 +23,7 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import check_folder, read_report, write_report
 from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from spark_kafka_sink.spark.abort_files import WriteOrigin, now
+from spark_kafka_sink.spark.log_lines import log_success
 from spark_kafka_sink.spark.report_folder import (
     ReportFolder,
     StreamIdentity,
@@ -32,7 +33,7 @@ from spark_kafka_sink.spark.report_folder import (
     reports_folder,
     warn_of_own_path,
 )
-from spark_kafka_sink.spark.worker_context import only_errors_are_logged
+from spark_kafka_sink.spark.worker_context import is_watched, only_errors_are_logged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,8 +92,7 @@ class Publication:
     def succeed(self, report: DeliveryReport) -> None:
         """Publish a successful write; never raise."""
         whole = self._complete(report)
-        summary = self._summary(self._default_summary())
-        _attempt("the summary cannot be logged", lambda: self._log("is done", whole, summary))
+        _attempt("the summary cannot be logged", lambda: self._log_success(whole))
         self._store(whole)
         _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
 
@@ -107,10 +107,7 @@ class Publication:
         failed = replace(
             self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
         )
-        summary = self._summary(Summary.FULL)
-        _attempt(
-            "the summary cannot be logged", lambda: self._log(f"failed; {outcome}", failed, summary)
-        )
+        _attempt("the summary cannot be logged", lambda: self._log_failure(outcome, failed))
         self._store(failed)
 
     def _started(self, report: DeliveryReport) -> DeliveryReport:
@@ -123,17 +120,31 @@ class Publication:
         wanted = self.config.summary
         return default if wanted is Summary.AUTO else wanted
 
-    def _default_summary(self) -> Summary:
+    def _default_summary(self, report: DeliveryReport) -> Summary:
         """Return the default of the option `summary` for a successful write."""
         if only_errors_are_logged():
             return Summary.OFF
-        return Summary.FULL if self.batch_id is None else Summary.LINE
+        return Summary.FULL if report.batch_id is None else Summary.LINE
 
-    def _log(self, text: str, report: DeliveryReport, summary: Summary) -> None:
-        if summary is Summary.LINE:
-            _LOG.warning("%s %s: %s", self.name, text, summary_line(report))
-        elif summary is Summary.FULL:
-            _LOG.warning("%s %s:\n%s", self.name, text, summarize(report))
+    def _log_success(self, report: DeliveryReport) -> None:
+        """Log the summary; it is a warning only if rows were dropped."""
+        summary = self._summary(self._default_summary(report))
+        text = _lines(f"{self._name_of(report)} is done", report, summary)
+        if text and report.dropped:
+            _LOG.warning("%s", text)
+        elif text:
+            log_success(text, watched=is_watched())
+
+    def _log_failure(self, outcome: str, report: DeliveryReport) -> None:
+        text = _lines(f"{self.name} failed; {outcome}", report, self._summary(Summary.FULL))
+        if text:
+            _LOG.warning("%s", text)
+
+    def _name_of(self, report: DeliveryReport) -> str:
+        """Return the name; a write within foreachBatch is named after its micro-batch."""
+        if self.batch_id is not None or report.batch_id is None:
+            return self.name
+        return f"{self.name} of micro-batch {report.batch_id}"
 
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
         """Add to the report what only the driver knows: identity and duration of the write."""
@@ -169,6 +180,13 @@ class Publication:
         if own != shared:
             warn_of_own_path(shared, own, folder.application)
         return micro_batch_path(own, self.batch_id)
+
+
+def _lines(outcome: str, report: DeliveryReport, summary: Summary) -> str:
+    """Return what is logged about a write; empty for nothing."""
+    if summary is Summary.LINE:
+        return f"{outcome}: {summary_line(report)}"
+    return f"{outcome}:\n{summarize(report)}" if summary is Summary.FULL else ""
 
 
 def _is_of_known_query(path: str) -> bool:

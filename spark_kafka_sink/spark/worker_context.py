@@ -19,12 +19,16 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark import SparkFiles, TaskContext
 
 from spark_kafka_sink.config.model import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.report.advice import ARROW_BYTES, ARROW_RECORDS
 from spark_kafka_sink.security.credentials import located
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """Spark's own defaults, in 4.1 and 4.3."""
@@ -126,17 +130,48 @@ def only_errors_are_logged(proc: Path = _PROC) -> bool:
 
     Always False on systems other than Linux.
     """
+    return any(not _LEVELS.isdisjoint(words) for _, words in _ancestors(proc))
+
+
+def _ancestors(proc: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folder in `proc` and the command line of this process and its ancestors."""
     process = "self"
     while process not in {"0", "1"}:
+        folder = proc / process
         try:
-            words = (proc / process / "cmdline").read_text(errors="replace").split("\0")
-            stat = (proc / process / "stat").read_text(errors="replace")
+            words = (folder / "cmdline").read_text(errors="replace").split("\0")
+            stat = (folder / "stat").read_text(errors="replace")
         except OSError:
-            return False
-        if not _LEVELS.isdisjoint(words):
-            return True
+            return
+        yield folder, words
         process = stat.rpartition(")")[2].split()[1]  # The third field is the parent's process id.
-    return False
+
+
+_TERMINALS = ("/dev/pts/", "/dev/tty", "/dev/console")
+_KERNELS = ("ipykernel", "kernel_launcher")
+
+
+@cache
+def is_watched(proc: Path = _PROC) -> bool:
+    """Return True if a person sees the driver's stderr: in a terminal, or below a notebook's cell.
+
+    Python workers write to a pipe, which the driver's JVM copies to its own stderr. Always False on
+    systems other than Linux.
+    """
+    is_terminal = False
+    for folder, words in _ancestors(proc):
+        if Path(words[0]).name == "java":
+            is_terminal = _stderr_of(folder).startswith(_TERMINALS)
+        if any(kernel in word for word in words for kernel in _KERNELS):
+            return True
+    return is_terminal
+
+
+def _stderr_of(process: Path) -> str:
+    try:
+        return str((process / "fd" / "2").readlink())
+    except OSError:
+        return ""
 
 
 def session_folder() -> str | None:

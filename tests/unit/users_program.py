@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 from pyspark.errors import PySparkException
 
@@ -37,6 +37,7 @@ from spark_kafka_sink import (
     last_report,
     micro_batch_writer,
     progress,
+    read_records,
     register,
     repartition_by_kafka_partition,
     summarize,
@@ -103,3 +104,10 @@ def checked(frame: DataFrame) -> dict[str, str]:
         assert_written(frame, broker, "events")
         assert_type(broker.end_offsets("events"), list[int])
         return {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "events"}
+
+
+def read(spark: SparkSession, options: dict[str, Any]) -> int:
+    records = read_records("events", limit=10, **options)
+    assert_type(records[0].key, bytes | None)
+    records.to_spark(spark)
+    return records.to_arrow().num_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import DeliveryReport, micro_batch_writer
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_kafka_sink import EmbeddedBroker
+    from tests.spark.support.console import Console
 
 _WAIT_S = 120
 
 
 def test_update_mode_writes_what_has_changed(
-    spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
+    spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path, console: Console
 ) -> None:
+    since = console.mark()
     source, reports = tmp_path / "input", tmp_path / "reports"
     source.mkdir()
     (source / "a.txt").write_text("x\ny\nx\n")
@@ -38,6 +41,11 @@ def test_update_mode_writes_what_has_changed(
         query.stop()
     assert embedded_broker.end_offsets("update-mode") == [2]
     assert [path.name for path in reports.iterdir()] == ["batch-0.json"]
+    text = console.wait_for("micro-batch 0", since)
+    line = r"INFO spark_kafka_sink\.summary: the write of micro-batch 0 is done: 2 persisted"
+    assert len(re.findall(line, text)) == 1
+    assert "Kafka delivery report" not in text
+    assert "WARN spark_kafka_sink" not in text
 
 
 def test_queries_that_name_the_same_report_path_keep_apart(

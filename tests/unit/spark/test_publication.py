@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report import text_and_html
-from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.delivery_counters import PoisonCount, WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.text_and_html import summarize
@@ -270,6 +270,7 @@ def test_how_much_is_said(
     of_failure: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     task = _task(**option)
     failures = {
         "full": "stay in Kafka:\nKafka delivery report",
@@ -286,3 +287,27 @@ def test_how_much_is_said(
         publish(REPORT)
         assert said in caplog.text
         assert bool(said) == bool(caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("report", "level", "said"),
+    [
+        (REPORT, "INFO", "the write is done:"),
+        (replace(REPORT, batch_id=3), "INFO", "the write of micro-batch 3 is done: "),
+        (
+            replace(REPORT, poison=(PoisonCount(reason="NULL_VALUE", dropped=1),)),
+            "WARNING",
+            "the write is done:",
+        ),
+    ],
+    ids=["success", "foreachBatch", "dropped rows"],
+)
+def test_only_trouble_is_a_warning(
+    report: DeliveryReport, level: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    task = _task()
+    Publication.of(task.config, task.origin).succeed(report)
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert record.getMessage().startswith(said)

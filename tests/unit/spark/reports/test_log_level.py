@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.worker_context import only_errors_are_logged
+from spark_kafka_sink.spark.worker_context import is_watched, only_errors_are_logged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,3 +33,36 @@ def test_the_level_of_the_jvm_above(words: tuple[str, ...], quiet: bool, tmp_pat
 
 def test_a_machine_without_proc(tmp_path: Path) -> None:
     assert not only_errors_are_logged(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("program", "stderr", "watched"),
+    [
+        ("job.py", "/dev/pts/3", True),
+        ("job.py", "/dev/tty1", True),
+        ("job.py", "/var/log/driver.log", False),
+        ("job.py", "pipe:[4711]", False),
+        ("job.py", "/dev/null", False),
+        ("ipykernel_launcher", "pipe:[4711]", True),
+    ],
+)
+def test_whether_a_person_sees_the_lines_of_the_driver(
+    program: str, stderr: str, watched: bool, tmp_path: Path
+) -> None:
+    _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
+    _process(tmp_path, "20", 10, "/usr/lib/jvm/bin/java", "pyspark-shell")
+    _process(tmp_path, "10", 5, "python", "-m", program)
+    _process(tmp_path, "5", 1, "bash")
+    for process, target in (
+        ("self", "pipe:[1]"),
+        ("20", stderr),
+        ("10", stderr),
+        ("5", "/dev/pts/3"),
+    ):
+        (tmp_path / process / "fd").mkdir()
+        (tmp_path / process / "fd" / "2").symlink_to(target)
+    assert is_watched(tmp_path) is watched
+
+
+def test_no_terminal_is_known_without_proc(tmp_path: Path) -> None:
+    assert not is_watched(tmp_path)

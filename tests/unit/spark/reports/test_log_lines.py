@@ -61,3 +61,29 @@ def test_lines_of_debug_are_printed_once() -> None:
     (line,) = printed(code).splitlines()
     event = r"DEBUG spark_kafka_sink\.debug\.msg: send partition=t-0"
     assert re.fullmatch(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d\.\d{{3}} {event}", line)
+
+
+SUCCESS = (
+    "import logging, spark_kafka_sink.spark.log_lines as s, spark_kafka_sink.spark\n"
+    "log = logging.getLogger('spark_kafka_sink')\n"
+    "{}\n"
+    "s.log_success('the write is done:\\n  5 persisted', watched={})\n"
+)
+
+
+def test_a_person_who_watches_sees_plain_lines() -> None:
+    text = printed(SUCCESS.format("", True))
+    assert text == "kafkaprod: the write is done:\n  5 persisted\n"
+
+
+def test_other_logs_get_a_line_with_the_level_info() -> None:
+    line = r"\S+ \S+ INFO spark_kafka_sink\.summary: the write is done:\n  5 persisted\n"
+    assert re.fullmatch(line, printed(SUCCESS.format("", False)))
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_configured_logging_decides_about_info(watched: bool) -> None:
+    own = "logging.basicConfig(format='mine %(message)s')"
+    assert printed(SUCCESS.format(own, watched)) == ""
+    own = "logging.basicConfig(format='mine %(message)s', level=logging.INFO)"
+    assert printed(SUCCESS.format(own, watched)) == "mine the write is done:\n  5 persisted\n"
