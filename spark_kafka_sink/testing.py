@@ -1,30 +1,39 @@
-"""Assertions for tests of your own jobs; they require the extra `testing`."""
+"""Assertions for tests of your own jobs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import import_extra
+from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
+Place = tuple[str | None, bytes | None]
+"""Topic and key of a row."""
 COMPARED: Final = ("key", "value", "topic", "headers")
 """Columns that are compared if the frame has them."""
+_SHOWN: Final = 10
+"""Maximum number of rows of each kind in a message."""
+_LONGEST: Final = 200
+"""Maximum characters of a value in a message."""
 
 
-def assert_written(
-    frame: DataFrame, broker: EmbeddedBroker, topic: str | None = None, **chispa: Any
-) -> None:
+def assert_written(frame: DataFrame, broker: EmbeddedBroker, topic: str | None = None) -> None:
     """Check that a broker's topics contain the rows of a frame, and nothing else.
 
-    Keys, values, topics and headers are compared by `chispa.assert_df_equality`. Columns that the
-    frame does not have are not compared, and neither are partitions and the order of rows. The
-    records are those that a read_committed consumer receives::
+    Keys, values, topics and headers are compared, values that are JSON objects or arrays as JSON.
+    Columns that the frame does not have are not compared, and neither are partitions and the order
+    of rows. The records are those that a read_committed consumer receives. The message lists
+    missing, unexpected and different rows by key::
 
         def test_my_job(spark, kafka_broker):
             run_my_job(kafka_broker.bootstrap_servers)
@@ -32,41 +41,177 @@ def assert_written(
             assert_written(wanted, kafka_broker, "events")
 
     Args:
-        frame: the expected rows, with the sink's column names; evaluating it must be repeatable.
+        frame: the expected rows, with the sink's column names.
         broker: the broker that they were written to.
         topic: the topic to read; None for the topics in the column `topic`.
-        chispa: options of `assert_df_equality` that override the defaults used here.
 
     Raises:
-        AssertionError: rows are missing, unexpected or different; one of chispa's own classes.
-        ConfigError: an argument is wrong, chispa is not installed, or there is neither a topic nor
-            a column `topic`.
+        AssertionError: rows are missing, unexpected or different.
+        ConfigError: an argument is wrong, or there is neither a topic nor a column `topic`.
         UnknownTopicError: the topic does not exist.
     """
+    __tracebackhide__ = True  # pytest then shows the line of the test
     call = "assert_written(frame, broker)"
     check_argument(call, frame, FRAME, ("columns", "sparkSession"))
     check_argument(call, broker, "an EmbeddedBroker", ("records",))
-    chispa_package = import_extra("testing", "chispa", "assert_written()")
     names = [name for name in COMPARED if name in frame.columns]
     if topic is not None:
-        topics = [topic]
         names = [name for name in names if name != "topic"]
-    elif "topic" in names:
-        topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
-    else:
+    elif "topic" not in names:
         raise ConfigError(
             "assert_written() needs a topic: the frame has no column `topic`", hint="Give its name."
         )
-    found = broker.records(*topics).to_spark(frame.sparkSession)
-    # simpleString() drops nullability: every type is nullable throughout, as in the rows read.
-    types = {name: frame.schema[name].dataType.simpleString() for name in names}
-    written, wanted = (
-        each.select(*(each[name].cast(kind).alias(name) for name, kind in types.items()))
-        for each in (found, frame)
+    wanted = [_row(names, row) for row in frame.select(*names).collect()]
+    topics = sorted({row.topic for row in wanted if row.topic}) if topic is None else [topic]
+    found = [_row(names, record._asdict()) for record in broker.records(*topics)]
+    differences = compare_rows(wanted, found)
+    if differences:
+        raise AssertionError("\n".join(differences))
+
+
+class ComparedRow(NamedTuple):
+    """A row or record; columns that are not compared are None.
+
+    `value` is canonical JSON if it is a JSON object or array.
+    """
+
+    topic: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def place(self) -> Place:
+        """Topic and key."""
+        return self.topic, self.key
+
+    @property
+    def name(self) -> str:
+        """The key for messages, or the value if there is no key; with the topic if it is known."""
+        shown = _text(self.value if self.key is None else self.key)
+        return shown if self.topic is None else f"{shown} in {self.topic}"
+
+
+def _row(names: Sequence[str], row: Any) -> ComparedRow:
+    """Return the compared columns of a frame's row, or of a record."""
+    found = {name: row[name] for name in names}
+    return ComparedRow(
+        topic=found.get("topic"),
+        key=_bytes(found.get("key")),
+        value=_canonical(_bytes(found.get("value"))),
+        headers=tuple((str(name), _bytes(value)) for name, value in found.get("headers") or ()),
     )
-    settings = {"ignore_row_order": True, "ignore_nullable": True, "ignore_metadata": True}
+
+
+def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode()
+    return None if value is None else bytes(value)
+
+
+def _canonical(value: bytes | None) -> bytes | None:
+    """Return the same bytes for JSON objects and arrays with the same content."""
     try:
-        chispa_package.assert_df_equality(written, wanted, **{**settings, **chispa})
-    except (chispa_package.DataFramesNotEqualError, chispa_package.SchemasNotEqualError) as error:
-        error.add_note("df1 is what the broker has, df2 the frame that was wanted")
-        raise
+        parsed = None if value is None else json.loads(value)
+    except ValueError:
+        return value
+    if not isinstance(parsed, dict | list):
+        return value
+    return json.dumps(parsed, sort_keys=True, ensure_ascii=False).encode()
+
+
+def compare_rows(wanted: Sequence[ComparedRow], found: Sequence[ComparedRow]) -> list[str]:
+    """Return the lines of a message about the differences; empty if there are none.
+
+    A missing and an unexpected row are one different row if no other of them has their key.
+    """
+    missing = sorted((Counter(wanted) - Counter(found)).elements(), key=_order)
+    unexpected = sorted((Counter(found) - Counter(wanted)).elements(), key=_order)
+    if not missing and not unexpected:
+        return []
+    theirs, ours = _by_key(unexpected), _by_key(missing)
+    pairs = [(ours[place], theirs[place]) for place in ours if place in theirs]
+    paired = {place for place in ours if place in theirs}
+    missing, unexpected = (
+        [row for row in rows if (row.topic, row.key) not in paired]
+        for rows in (missing, unexpected)
+    )
+    kinds = {
+        "missing": [f"{row.name}{_rest(row)}" for row in missing],
+        "unexpected": [f"{row.name}{_rest(row)}" for row in unexpected],
+        "different": [f"{one.name}: {_difference(one, other)}" for one, other in pairs],
+    }
+    counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in kinds.items() if rows)
+    first = f"{plural(len(wanted), 'row')} expected, {plural(len(found), 'record')} found: {counts}"
+    return [first, *(line for kind, rows in kinds.items() for line in _listed(kind, rows))]
+
+
+def _order(row: ComparedRow) -> tuple[str, bytes, bytes]:
+    return row.topic or "", row.key or b"", row.value or b""
+
+
+def _by_key(rows: Sequence[ComparedRow]) -> dict[Place, ComparedRow]:
+    """Return the rows with a key that no other row of the topic has."""
+    counts = Counter(row.place for row in rows if row.key is not None)
+    return {row.place: row for row in rows if counts[row.place] == 1}
+
+
+def _listed(kind: str, rows: Sequence[str]) -> list[str]:
+    more = len(rows) - _SHOWN
+    rest = [f"  and {more:,} more"] if more > 0 else []
+    return [*(f"  {kind}: {row}" for row in rows[:_SHOWN]), *rest]
+
+
+def _rest(row: ComparedRow) -> str:
+    """Return what follows the name of a row: its value, if the name is the key, and headers."""
+    value = f" = {_text(row.value)}" if row.key is not None and row.value is not None else ""
+    return f"{value}{_headers(row)}"
+
+
+def _headers(row: ComparedRow) -> str:
+    named = ", ".join(f"{name}={_text(value)}" for name, value in row.headers)
+    return f" with headers {named}" if named else ""
+
+
+def _difference(wanted: ComparedRow, found: ComparedRow) -> str:
+    parts = []
+    if wanted.value != found.value:
+        parts.append(_value_difference(wanted.value, found.value))
+    if wanted.headers != found.headers:
+        ours, theirs = (_headers(row).removeprefix(" with ") or "none" for row in (wanted, found))
+        parts.append(f"{ours} expected, {theirs} found")
+    return "; ".join(parts)
+
+
+def _value_difference(wanted: bytes | None, found: bytes | None) -> str:
+    """Return the fields that differ if both values are JSON objects, otherwise both values."""
+    ours, theirs = _object(wanted), _object(found)
+    if ours is None or theirs is None:
+        return f"value {_text(wanted)} expected, {_text(found)} found"
+    fields = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    if not fields:  # a field is null on one side, and missing on the other
+        return f"value {_text(wanted)} expected, {_text(found)} found"
+    return ", ".join(
+        f"{name} {_field(ours, name)} expected, {_field(theirs, name)} found" for name in fields
+    )
+
+
+def _field(parsed: dict[str, Any], name: str) -> str:
+    return _short(json.dumps(parsed[name], ensure_ascii=False)) if name in parsed else "nothing"
+
+
+def _object(value: bytes | None) -> dict[str, Any] | None:
+    """Return a JSON object; None for anything else."""
+    try:
+        parsed = json.loads(value or b"")
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _text(data: bytes | None) -> str:
+    return "null" if data is None else _short(data.decode("utf-8", "backslashreplace"))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -272,8 +272,10 @@ def read_records(
     check_options("read_records(**options)", options)
     config = SinkConfig.parse({name: _text(value) for name, value in options.items()})
     names = topics or ((config.topic,) if config.topic else ())
-    if not names:
-        raise ConfigError("read_records() needs a topic", hint='For example read_records("orders")')
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(
+            "read_records() needs names of topics", hint='For example read_records("orders")'
+        )
     if limit is not None and limit < 0:
         raise ConfigError(f"read_records(): limit must not be negative, but is {limit}")
     isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED

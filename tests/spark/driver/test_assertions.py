@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from chispa import DataFramesNotEqualError
 
 from spark_kafka_sink import ConfigError, assert_written
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from spark_kafka_sink import EmbeddedBroker
@@ -26,8 +30,45 @@ def test_what_was_written_is_compared_with_a_frame(
     writer.option("kafka.bootstrap.servers", embedded_broker.bootstrap_servers).save()
     assert_written(frame, embedded_broker)
     assert_written(frame.select("value"), embedded_broker, "asserted")
-    with pytest.raises(DataFramesNotEqualError) as found:
+    with pytest.raises(AssertionError) as found:
         assert_written(frame.where("id > 0"), embedded_broker, "asserted")
-    assert found.value.__notes__ == ["df1 is what the broker has, df2 the frame that was wanted"]
+    assert str(found.value).splitlines() == [
+        "2 rows expected, 3 records found: 1 unexpected",
+        "  unexpected: 0 = v with headers h=x",
+    ]
     with pytest.raises(ConfigError, match="no column `topic`"):
         assert_written(frame.drop("topic"), embedded_broker)
+
+
+TEST = """
+from spark_kafka_sink import EmbeddedBroker, assert_written
+
+class Frame:  # as much of a DataFrame as is used
+    columns = ["key", "value"]
+    sparkSession = None
+    def select(self, *names): return self
+    def collect(self): return [{"key": "bob", "value": "v"}]
+
+def test_mine():
+    with EmbeddedBroker(topics={"events": 1}) as broker:
+        assert_written(Frame(), broker, "events")
+"""
+
+
+def test_pytest_shows_the_line_of_the_test_and_no_source_of_the_library(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_mine.py"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    assert done.returncode == 1
+    assert "missing: bob = v" in done.stdout
+    assert 'assert_written(Frame(), broker, "events")' in done.stdout
+    assert "compare_rows" not in done.stdout
+    assert len(done.stdout.splitlines()) < 35
