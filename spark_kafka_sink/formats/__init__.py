@@ -10,4 +10,6 @@ In reading order:
 - `writer`: rows of bytes joined from constants, short words, columns and nested rows
 - `text`: numbers, dates and times as text
 - `json`: JSON as Spark's `to_json` writes it, and JSON Schema
+- `avro_schema`: Avro schemas, parsed and derived, and encoded defaults
+- `avro`: Avro's binary encoding
 """

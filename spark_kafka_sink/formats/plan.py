@@ -59,6 +59,7 @@ class FieldPlan:
         column: index of a struct column (with RAW of any column); None: `fields` are used.
         schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
             for JSON without a registry.
+        references: schemas that `schema` refers to, in the same form, each after those it needs.
         message: full name of the Protobuf message; None for the other formats.
         framing: the bytes before each payload.
         zone: time zone of timestamps in JSON, the session's.
@@ -69,6 +70,7 @@ class FieldPlan:
     fields: tuple[int, ...] | None = None
     column: int | None = None
     schema: str | None = None
+    references: tuple[str, ...] = ()
     message: str | None = None
     framing: Framing = Framing()
     zone: str = "UTC"
@@ -96,6 +98,7 @@ class Derived:
 
     Attributes:
         schema: as in `FieldPlan`.
+        references: schemas that `schema` refers to, in the same form, each after those it needs.
         message: full name of the Protobuf message, None for other formats.
         name: full name of the record, for the subject strategies.
     """

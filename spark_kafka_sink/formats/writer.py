@@ -12,7 +12,7 @@ per list. `spread` inserts empty rows for nulls.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,14 @@ from spark_kafka_sink.records.columns import (
 from spark_kafka_sink.records.views import Constant, Entries, join_views
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from spark_kafka_sink.formats.fields import Cells, Mask
 
     Words: TypeAlias = NDArray[np.uint64]
+    Numbers: TypeAlias = NDArray[np.int64]
     _Piece: TypeAlias = InlineView | Entries | Constant
 
 _MOST_INLINE: Final = 16
@@ -67,8 +70,9 @@ class RowWriter:
 
     def flags(self, mask: Mask, text: bytes, otherwise: bytes = b"") -> None:
         """Append one of two byte strings, of at most eight bytes each, to each row."""
-        if mask.all():
-            self.constant(text)
+        some, every = bool(mask.any()), bool(mask.all())
+        if every or not some:
+            self.constant(text if every else otherwise)
             return
         yes, no = constant_bytes(text), constant_bytes(otherwise)
         words, sizes = np.where(mask, yes.bytes, no.bytes), np.where(mask, yes.size, no.size)
@@ -91,6 +95,38 @@ class RowWriter:
         """Append one entry of a column to each row, nothing for null."""
         self._flush()
         self._pieces.append(Entries(column, lengths_without_null(column)))
+
+    def floats(self, values: NDArray[Any]) -> None:
+        """Append numbers of four or eight bytes, little-endian, to each row."""
+        size = values.dtype.itemsize
+        words = np.ascontiguousarray(values).view(f"u{size}").astype(np.uint64, copy=False)
+        self.fixed(words, size)
+
+    def sized(self, column: pa.BinaryArray, encoding: Callable[[Numbers], Words]) -> None:
+        """Append the length of each entry as a varint, and the entry."""
+        lengths = lengths_without_null(column)
+        self.varints(encoding(lengths.astype(np.int64)))
+        self._flush()
+        self._pieces.append(Entries(column, lengths))
+
+    def big_endian(self, low: Numbers, high: Numbers, sizes: Numbers) -> None:
+        """Append the last bytes of 128-bit numbers, the highest first.
+
+        Args:
+            low: the lower 64 bits, shape (n,).
+            high: the upper 64 bits, shape (n,).
+            sizes: bytes of each row, shape (n,), or (1,) if all rows have the same.
+        """
+        most = int(sizes.max(initial=0))
+        for _ in range(2 * REGISTER_SIZE, most):
+            self.flags(high < 0, b"\xff", b"\0")
+        for words, beyond in ((high, REGISTER_SIZE), (low, 0)):
+            if most <= beyond:
+                continue
+            size = np.clip(sizes - beyond, 0, REGISTER_SIZE).astype(np.uint64)
+            shift = (np.uint64(REGISTER_SIZE) - size) << np.uint64(3)
+            swapped = np.ascontiguousarray(words).view(np.uint64).byteswap()
+            self.word(VarintBytes(swapped >> shift, size, min(most - beyond, REGISTER_SIZE)))
 
     def append(self, other: RowWriter, mask: Mask | None = None) -> None:
         """Append another writer's rows to these; only those where the mask is True, if given."""

@@ -1,0 +1,337 @@
+"""Avro schemas: parsed, with their names resolved, derived from columns, and defaults encoded.
+
+Source: the Avro 1.12 specification, "Schema Declaration" and "Names".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.formats.fields import (
+    child_path,
+    is_bytes,
+    is_text,
+    item_path,
+    plain_type,
+    refuse_variant,
+    unique_fields,
+    unsupported,
+)
+from spark_kafka_sink.formats.plan import Derived
+from spark_kafka_sink.records.varint import varint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PRIMITIVES: Final = frozenset(
+    ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+)
+NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
+_COMPLEX: Final = NAMED | {"array", "map"}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """A schema, or a part of one.
+
+    Attributes:
+        json: what the part declares: a name, an object, or the list of a union's branches.
+        namespace: the enclosing namespace.
+        names: every named type of the whole schema, by full name.
+    """
+
+    json: Any
+    namespace: str
+    names: Mapping[str, AvroSchema]
+
+    @classmethod
+    def parse(cls, text: str, references: tuple[str, ...] = ()) -> AvroSchema:
+        """Return a schema from its text and the texts of the schemas that it refers to.
+
+        Raises:
+            ConfigError: the text is not an Avro schema, or refers to an unknown name.
+        """
+        names: dict[str, AvroSchema] = {}
+        parts = [cls("null", "", names)]
+        for each in (*references, text):
+            parts.append(parts[0].part(_loaded(each)))
+            _declare(parts[-1], names)
+        return parts[-1]
+
+    @property
+    def kind(self) -> str:
+        """The type's name, such as "record" or "long"; "union" for a union."""
+        if isinstance(self.json, list):
+            return "union"
+        return str(self.json["type"] if isinstance(self.json, dict) else self.json)
+
+    @property
+    def logical(self) -> str | None:
+        """The logical type."""
+        return self.json.get("logicalType") if isinstance(self.json, dict) else None
+
+    @property
+    def full_name(self) -> str:
+        """Full name of a named type, otherwise its kind."""
+        if self.kind not in NAMED:
+            return self.kind
+        return _full_name(str(self.json["name"]), str(self.json.get("namespace", self.namespace)))
+
+    @property
+    def branches(self) -> tuple[AvroSchema, ...]:
+        """The branches of a union; the schema itself if it is none."""
+        return tuple(map(self.part, self.json)) if self.kind == "union" else (self,)
+
+    @property
+    def fields(self) -> tuple[tuple[str, AvroSchema, dict[str, Any]], ...]:
+        """Name, type and declaration of each field of a record."""
+        return tuple((each["name"], self.part(each["type"]), each) for each in self.json["fields"])
+
+    def part(self, json_: Any) -> AvroSchema:
+        """Return a type declared within this one; a name is replaced by what it stands for."""
+        space = self.full_name.rpartition(".")[0] if self.kind in NAMED else self.namespace
+        if isinstance(json_, dict) and not isinstance(json_.get("type"), str):
+            return self.part(json_.get("type"))
+        name = json_["type"] if isinstance(json_, dict) else json_
+        if isinstance(name, str) and name not in PRIMITIVES | _COMPLEX:
+            found = self.names.get(_full_name(name, space)) or self.names.get(name)
+            if found is None:
+                raise _invalid(f"the type {name!r} is not declared")
+            return found
+        return replace(self, json=json_, namespace=space)
+
+
+def _declare(schema: AvroSchema, names: dict[str, AvroSchema]) -> None:
+    """Collect the named types, and check what later code relies on."""
+    if names.get(schema.full_name) is schema:
+        return
+    if schema.kind in NAMED:
+        _declare_named(schema, names)
+    elif schema.kind == "union":
+        for branch in schema.json:
+            _declare(schema.part(branch), names)
+    elif schema.kind in ("array", "map"):
+        needed = "items" if schema.kind == "array" else "values"
+        if not isinstance(schema.json, dict) or needed not in schema.json:
+            raise _invalid(f"an {schema.kind} needs {needed}")
+        _declare(schema.part(schema.json[needed]), names)
+
+
+def _declare_named(schema: AvroSchema, names: dict[str, AvroSchema]) -> None:
+    needed = {"enum": "symbols", "fixed": "size"}.get(schema.kind, "fields")
+    if not isinstance(schema.json, dict) or not {"name", needed} <= schema.json.keys():
+        raise _invalid(f"a {schema.kind} needs a name and {needed}")
+    names[schema.full_name] = schema
+    for field in schema.json["fields"] if needed == "fields" else ():
+        if not isinstance(field, dict) or not {"name", "type"} <= field.keys():
+            raise _invalid(f"a field of {schema.full_name} needs a name and a type")
+        _declare(schema.part(field["type"]), names)
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _loaded(text: str) -> Any:
+    """Return the JSON of a schema; a bare name such as `string` is one, too."""
+    try:
+        loaded = json.loads(text)
+    except ValueError:
+        raise _invalid("it is not JSON") from None
+    if not isinstance(loaded, str | dict | list):
+        raise _invalid("it is neither a name, an object nor a union")
+    return loaded
+
+
+def _invalid(problem: str) -> ConfigError:
+    return ConfigError(f"the Avro schema is invalid: {problem}", hint="check the schema's text")
+
+
+def default_bytes(schema: AvroSchema, value: Any) -> bytes:
+    """Return the encoding of a field's default.
+
+    Raises:
+        ConfigError: the default does not fit its type.
+    """
+    try:
+        return _encoded(schema, value)
+    except (KeyError, TypeError, ValueError, struct.error, AttributeError):
+        problem = f"the default {json.dumps(value)} does not fit the type {schema.full_name}"
+        raise _invalid(problem) from None
+
+
+def _encoded(schema: AvroSchema, value: Any) -> bytes:
+    if schema.kind == "union":
+        return _union(schema, value)
+    if schema.kind in ("record", "error"):
+        return b"".join(
+            _encoded(part, value[name] if name in value else field["default"])
+            for name, part, field in schema.fields
+        )
+    if schema.kind == "array":
+        part = schema.part(schema.json["items"])
+        items = b"".join(_encoded(part, each) for each in value)
+        return (varint(len(value)) + items if value else b"") + b"\0"
+    if schema.kind == "map":
+        part = schema.part(schema.json["values"])
+        pairs = value.items()
+        items = b"".join(_string(name.encode()) + _encoded(part, each) for name, each in pairs)
+        return (varint(len(value)) + items if value else b"") + b"\0"
+    return _scalar(schema, value)
+
+
+def _union(schema: AvroSchema, value: Any) -> bytes:
+    """Return the encoding with the first branch that fits."""
+    for index, branch in enumerate(schema.branches):
+        try:
+            return varint(index) + _encoded(branch, value)
+        except (KeyError, TypeError, ValueError, struct.error, AttributeError):
+            continue
+    raise ValueError
+
+
+def _string(value: bytes) -> bytes:
+    return varint(len(value)) + value
+
+
+_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+}
+_STRUCTS: Final = {"boolean": "<?", "float": "<f", "double": "<d"}
+
+
+def _scalar(schema: AvroSchema, value: Any) -> bytes:
+    kind = schema.kind
+    if type(value) not in _JSON_TYPES.get(kind, (str,)):
+        raise TypeError
+    if kind in _STRUCTS:
+        return struct.pack(_STRUCTS[kind], value)
+    if kind in ("int", "long"):
+        struct.pack("<i" if kind == "int" else "<q", value)  # checks the range
+        return varint(value)
+    if kind == "enum":
+        return varint(schema.json["symbols"].index(value))
+    if kind == "fixed" and len(value) != schema.json["size"]:
+        raise ValueError
+    if kind == "fixed":
+        return bytes(value.encode("latin-1"))
+    if kind == "bytes":
+        return _string(value.encode("latin-1"))
+    return _string(value.encode()) if kind == "string" else b""
+
+
+def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
+    """Return the schema of a record; see `plan.derive_schema`.
+
+    A nullable column becomes the union of null and its type, with null as default: a registry then
+    accepts added, dropped and reordered columns as backward compatible. Nested records are in a
+    namespace of their path, as in Spark's `to_avro`.
+    """
+    for part in (name, *namespace.split(".")) if namespace else (name,):
+        if not _NAME.fullmatch(part):
+            raise ConfigError(
+                f"{part!r} is not a name in Avro",
+                hint="use letters, digits and underscores, and no digit at the start",
+            )
+    schema = _record(type_, name, namespace, "")
+    text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+    return Derived(text, _full_name(name, namespace))
+
+
+def _record(type_: pa.StructType, name: str, namespace: str, path: str) -> dict[str, Any]:
+    refuse_variant(type_, path)
+    below = _full_name(name, namespace)
+    fields = []
+    for field in unique_fields(type_, path):
+        field_path = child_path(path, field.name)
+        if not _NAME.fullmatch(field.name):
+            raise ColumnError(
+                f"column `{field_path}` has a name that Avro does not allow",
+                hint="rename it to letters, digits and underscores, with no digit at the start",
+            )
+        derived: dict[str, Any] = {
+            "name": field.name,
+            "type": _nullable(field, field.name, below, field_path),
+        }
+        is_optional = isinstance(derived["type"], list) or derived["type"] == "null"
+        fields.append({**derived, "default": None} if is_optional else derived)
+    spaced = {"namespace": namespace} if namespace else {}
+    return {"type": "record", "name": name, **spaced, "fields": fields}
+
+
+def _nullable(field: pa.Field[Any], name: str, namespace: str, path: str) -> Any:
+    schema = _type(plain_type(field.type), name, namespace, path)
+    return ["null", schema] if field.nullable and schema != "null" else schema
+
+
+def _type(type_: pa.DataType, name: str, namespace: str, path: str) -> Any:
+    if isinstance(type_, pa.StructType):
+        return _record(type_, name, namespace, path)
+    if isinstance(type_, pa.MapType):
+        if not is_text(plain_type(type_.key_type)):
+            raise unsupported(child_path(path, "key"), type_.key_type, "the key of an Avro map")
+        values = _nullable(type_.item_field, name, namespace, child_path(path, "value"))
+        return {"type": "map", "values": values}
+    if isinstance(type_, pa.ListType | pa.LargeListType):
+        items = _nullable(type_.value_field, name, namespace, item_path(path))
+        return {"type": "array", "items": items}
+    if isinstance(type_, pa.Decimal128Type):
+        return _decimal(type_, f"{namespace}.{name}")
+    found = _primitive(type_)
+    if found is None:
+        raise unsupported(path, type_, "Avro")
+    return found
+
+
+def _decimal(type_: pa.Decimal128Type[Any, Any], namespace: str) -> dict[str, Any]:
+    return {
+        "type": "fixed",
+        "name": "fixed",
+        "namespace": namespace,
+        "size": ((10**type_.precision).bit_length() + 8) // 8,
+        "logicalType": "decimal",
+        "precision": type_.precision,
+        "scale": type_.scale,
+    }
+
+
+_PRIMITIVES: Final[dict[pa.DataType, Any]] = {
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.null(): "null",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.time64("ns"): {"type": "long", "logicalType": "time-micros"},
+    pa.duration("us"): {
+        "type": "long",
+        "spark.sql.catalyst.type": "interval day to second",
+    },
+}
+
+
+def _primitive(type_: pa.DataType) -> Any:
+    if is_text(type_):
+        return "string"
+    if is_bytes(type_):
+        return "bytes"
+    if isinstance(type_, pa.TimestampType) and type_.unit == "us":
+        local = "" if type_.tz is not None else "local-"
+        return {"type": "long", "logicalType": f"{local}timestamp-micros"}
+    return _PRIMITIVES.get(type_)

@@ -1,0 +1,351 @@
+"""Avro beside fastavro, which encodes and decodes each row on its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.plan import (
+    FieldPlan,
+    Format,
+    Framing,
+    compile_encoder,
+    derive_schema,
+)
+from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
+
+TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))
+
+
+def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:
+    """Encode structs; no row may have a fault."""
+    encoded, faults = try_to_encode(array, schema)
+    assert not faults, list(faults)
+    return encoded
+
+
+def try_to_encode(array: pa.Array[Any], schema: Any) -> tuple[list[bytes | None], RowFaults]:
+    faults = RowFaults(len(array))
+    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema))
+    encoded = compile_encoder(plan, array.type).encode(array, faults)  # type: ignore[arg-type]
+    encoded.validate(full=True)
+    return encoded.to_pylist(), faults
+
+
+def written(schema: Any, value: Any) -> bytes:
+    """Return what fastavro writes."""
+    target = io.BytesIO()
+    fastavro.schemaless_writer(target, fastavro.parse_schema(schema), value)
+    return target.getvalue()
+
+
+def read(schema: Any, data: bytes | None) -> Any:
+    """Return what fastavro reads."""
+    source = io.BytesIO(data or b"")
+    value = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
+    assert not source.read()
+    return value
+
+
+def record(*fields: tuple[str, Any] | dict[str, Any]) -> dict[str, Any]:
+    declared = [
+        each if isinstance(each, dict) else {"name": each[0], "type": each[1]} for each in fields
+    ]
+    return {"type": "record", "name": "R", "namespace": "n", "fields": declared}
+
+
+def for_fastavro(type_: pa.DataType, value: Any) -> Any:
+    """Return a value as fastavro takes it."""
+    if value is None:
+        return None
+    if isinstance(type_, pa.StructType):
+        return {field.name: for_fastavro(field.type, value[field.name]) for field in type_}
+    if isinstance(type_, pa.MapType):
+        return {key: for_fastavro(type_.item_type, item) for key, item in value}
+    if isinstance(type_, pa.ListType):
+        return [for_fastavro(type_.value_type, item) for item in value]
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(microseconds=1)
+    return value
+
+
+@given(rows(TYPES))
+def test_generated_rows_have_the_bytes_of_fastavro(generated: Generated) -> None:
+    derived = derive_schema(Format.AVRO, generated.type, "Order", "shop.v1")
+    assert derived.name == "shop.v1.Order"
+    schema = json.loads(derived.schema)
+    expected = [
+        None if row is None else written(schema, for_fastavro(generated.type, row))
+        for row in generated.rows
+    ]
+    assert encode(generated.array(), schema) == expected
+
+
+def test_fields_are_matched_by_name_and_filled_with_defaults() -> None:
+    array = pa.array([{"b": 1, "a": "x"}, {"b": None, "a": "y"}])
+    schema = record(
+        ("a", ["string", "null"]),
+        {
+            "name": "color",
+            "type": {"type": "enum", "name": "C", "symbols": ["R", "G"]},
+            "default": "G",
+        },
+        {"name": "tags", "type": {"type": "array", "items": "int"}, "default": [1, -2]},
+        {"name": "m", "type": {"type": "map", "values": "double"}, "default": {"k": 0.5}},
+        {"name": "in", "type": record(("x", "long")) | {"name": "I"}, "default": {"x": 7}},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+        ("nothing", ["int", "null"]),
+        ("b", ["null", "long"]),
+    )
+    filled = {
+        "color": "G", "tags": [1, -2], "m": {"k": 0.5}, "in": {"x": 7}, "raw": b"\xff",
+        "nothing": None,
+    }  # fmt: skip
+    found = [read(schema, each) for each in encode(array, schema)]
+    assert found == [{"a": "x", "b": 1, **filled}, {"a": "y", "b": None, **filled}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "schema", "expected"),
+    [
+        (pa.int8(), [1, -1], "long", [1, -1]),
+        (pa.int64(), [2**31 - 1], "int", [2**31 - 1]),
+        (pa.int32(), [3], "double", [3.0]),
+        (pa.float32(), [0.5], "double", [0.5]),
+        (pa.string(), ["é"], "bytes", ["é".encode()]),
+        (pa.binary(), ["é".encode()], "string", ["é"]),
+        (pa.binary(), [b"abcd"], {"type": "fixed", "name": "F", "size": 4}, [b"abcd"]),
+        (pa.string(), ["B", "A"], {"type": "enum", "name": "E", "symbols": ["A", "B"]}, ["B", "A"]),
+        (pa.int64(), [2**40, 3], ["null", "int", "long"], [2**40, 3]),
+        (
+            pa.decimal128(5, 2),
+            [Decimal("-1.25"), Decimal("999.99"), Decimal("0.00"), Decimal("1.28")],
+            {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4},
+            [Decimal("-1.25"), Decimal("999.99"), Decimal("0.00"), Decimal("1.28")],
+        ),
+        (
+            pa.decimal128(38, 0),
+            [Decimal(10**38 - 1), Decimal(-(10**38) + 1), Decimal(-1), Decimal(2**127 // 10**1)],
+            {"type": "fixed", "name": "F", "size": 20, "logicalType": "decimal", "precision": 38},
+            [Decimal(10**38 - 1), Decimal(-(10**38) + 1), Decimal(-1), Decimal(2**127 // 10**1)],
+        ),
+        (
+            pa.timestamp("us", "UTC"),
+            [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)],
+            {"type": "long", "logicalType": "timestamp-millis"},
+            [dt.datetime(1969, 12, 31, 23, 59, 59, 999_000, dt.UTC)],
+        ),
+        (
+            pa.time64("ns"),
+            [dt.time(1, 2, 3, 4567)],
+            {"type": "int", "logicalType": "time-millis"},
+            [dt.time(1, 2, 3, 4000)],
+        ),
+    ],
+)
+def test_a_column_of_another_type(
+    type_: pa.DataType, values: list[Any], schema: Any, expected: list[Any]
+) -> None:
+    array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    whole = record(("a", schema))
+    assert [read(whole, each)["a"] for each in encode(array, whole)] == expected
+
+
+def test_minimal_decimals_have_the_bytes_of_java() -> None:
+    bits, more, sign = range(126), (-1, 0, 1), (1, -1)
+    edges = [each * (2**bit + step) for bit in bits for step in more for each in sign]
+    type_ = pa.struct([("a", pa.decimal128(38, 0))])
+    array = pa.array([{"a": Decimal(each)} for each in edges], type_)
+    schema = record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 38}))
+    sizes = [(each ^ (each >> 127)).bit_length() // 8 + 1 for each in edges]
+    expected = [
+        bytes([size * 2]) + each.to_bytes(size, "big", signed=True)
+        for each, size in zip(edges, sizes, strict=True)
+    ]
+    assert encode(array, schema) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "schema", "bad", "path", "problem"),
+    [
+        (pa.int32(), [1, None], "int", [1], "a", "is null, but must not be"),
+        (
+            pa.int64(),
+            [2**31, 1, -(2**31), -(2**31) - 1],
+            "int",
+            [0, 3],
+            "a",
+            "has a number beyond 32 bits",
+        ),
+        (
+            pa.timestamp("us", "UTC"),
+            [None, dt.datetime(9999, 1, 1, tzinfo=dt.UTC)],
+            ["null", {"type": "long", "logicalType": "timestamp-nanos"}],
+            [1],
+            "a",
+            "has a number beyond 64 bits",
+        ),
+        (
+            pa.list_(pa.string()),
+            [["A"], None, ["A", "Z"], []],
+            ["null", {"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["A"]}}],
+            [2],
+            "a[]",
+            "is not a symbol of the enum",
+        ),
+        (
+            pa.binary(),
+            [b"ab", b"abc"],
+            {"type": "fixed", "name": "F", "size": 2},
+            [1],
+            "a",
+            "is not 2 bytes long",
+        ),
+        (
+            pa.decimal128(6, 2),
+            [Decimal("99.99"), Decimal("100.00"), Decimal("-100.00"), Decimal("-99.99")],
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            [1, 2],
+            "a",
+            "has more than 2 digits before the point",
+        ),
+        (
+            pa.map_(pa.string(), pa.struct([("x", pa.int32())])),
+            [[], [("k", {"x": 1}), ("l", {"x": None})]],
+            {"type": "map", "values": record(("x", "int")) | {"name": "I"}},
+            [1],
+            "a.value.x",
+            "is null, but must not be",
+        ),
+    ],
+)
+def test_rows_that_do_not_fit(
+    type_: pa.DataType, values: list[Any], schema: Any, bad: list[int], path: str, problem: str
+) -> None:
+    array = pa.array([{"a": each} for each in values], pa.struct([("a", type_)]))
+    encoded, faults = try_to_encode(array, record(("a", schema)))
+    assert list(faults) == [(row, path, problem) for row in bad]
+    good = [row for row in range(len(values)) if row not in bad]
+    alone = encode(array.take(pa.array(good, pa.int64())), record(("a", schema)))
+    assert [encoded[row] for row in good] == alone
+
+
+@pytest.mark.parametrize(
+    ("type_", "schema", "message"),
+    [
+        (
+            pa.struct([("b", pa.int32())]),
+            record(("a", "int")),
+            "the field `a` of n.R has no column",
+        ),
+        (
+            pa.struct([("a", pa.int32()), ("c", pa.int32())]),
+            record(("a", "int")),
+            "column `c` is not a field of n.R",
+        ),
+        (pa.struct([("a", pa.string())]), record(("a", "int")), "column `a` has type string"),
+        (pa.struct([("a", pa.float64())]), record(("a", "float")), "written as Avro float"),
+        (
+            pa.struct([("a", pa.timestamp("us"))]),
+            record(("a", {"type": "long", "logicalType": "timestamp-micros"})),
+            "timestamp-micros",
+        ),
+        (
+            pa.struct([("a", pa.list_(pa.map_(pa.int32(), pa.int32())))]),
+            record(("a", {"type": "array", "items": {"type": "map", "values": "int"}})),
+            r"column `a\[\]` has type map",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_a_schema_are_refused(
+    type_: pa.StructType, schema: Any, message: str
+) -> None:
+    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(schema))
+    with pytest.raises(ColumnError, match=message):
+        compile_encoder(plan, type_)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{", "it is not JSON"),
+        ('{"type":"record","name":"R"}', "a record needs a name and fields"),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"x.Y"}]}',
+            "'x.Y' is not declared",
+        ),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"1"}]}',
+            'the default "1" does not fit the type int',
+        ),
+    ],
+)
+def test_invalid_schemas_are_refused(schema: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compile_encoder(FieldPlan(format=Format.AVRO, schema=schema), pa.struct([]))
+
+
+def test_names_are_resolved_in_their_namespace_and_in_references() -> None:
+    city = {"type": "record", "name": "geo.City", "fields": [{"name": "zip", "type": "string"}]}
+    tree = record(("city", "geo.City"), ("next", ["null", "R"]), ("other", "R2"))
+    other = {
+        "type": "record",
+        "name": "n.R2",
+        "fields": [{"name": "home", "type": ["null", "geo.City"]}],
+    }
+    city_type = pa.struct([("zip", pa.string())])
+    inner = pa.struct([("city", city_type), ("other", pa.struct([("home", city_type)]))])
+    type_ = pa.struct([*inner, ("next", inner)])
+    row = {"city": {"zip": "1"}, "other": {"home": {"zip": "2"}}}
+    plan = FieldPlan(
+        format=Format.AVRO,
+        schema=json.dumps(tree),
+        references=(json.dumps(city), json.dumps(other)),
+    )
+    encoder = compile_encoder(plan, type_)
+    array = pa.array([{**row, "next": row}], type_)
+    data = encoder.encode(array, RowFaults(1))[0].as_py()  # type: ignore[arg-type]
+    named = [city, other, tree]
+    assert read(named, b"\4" + (data or b"")) == {**row, "next": {**row, "next": None}}
+
+
+def test_a_union_of_null_and_a_record() -> None:
+    schema = ["null", record(("a", "int"))]
+    array = pa.array([{"a": 5}, None], pa.struct([("a", pa.int32())]))
+    assert encode(array, schema) == [b"\2\n", None]
+
+
+def test_the_prefix_precedes_each_payload_but_no_tombstone() -> None:
+    array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
+    framing = Framing(b"\0\0\0\0\1")
+    plan = FieldPlan(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
+    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(2))  # type: ignore[arg-type]
+    assert encoded.to_pylist() == [b"\0\0\0\0\1\2", None]
+
+
+def test_derived_names_follow_the_path() -> None:
+    point = pa.struct([pa.field("x", pa.decimal128(9, 2), nullable=False)])
+    type_ = pa.struct([("points", pa.list_(pa.field("element", point, nullable=False)))])
+    schema = json.loads(derive_schema(Format.AVRO, type_, "Order", "shop").schema)
+    items = schema["fields"][0]["type"][1]["items"]
+    assert (items["namespace"], items["name"]) == ("shop.Order", "points")
+    fixed = items["fields"][0]["type"]
+    assert (fixed["namespace"], fixed["name"], fixed["size"]) == ("shop.Order.points.x", "fixed", 4)
+    assert schema["fields"][0]["default"] is None
+
+
+@pytest.mark.parametrize("name", ["1st", "with space", "é", ""])
+def test_columns_whose_name_avro_does_not_allow_are_refused(name: str) -> None:
+    type_ = pa.struct([("s", pa.struct([(name, pa.int32())]))])
+    with pytest.raises(ColumnError, match="a name that Avro does not allow"):
+        derive_schema(Format.AVRO, type_, "Order")
