@@ -28,14 +28,14 @@ ARROW_OVERHEAD = 16 << 20
 
 
 def command(module: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", f"tests.integration.support.{module}", *map(str, arguments)]
+    return [sys.executable, "-m", module, *map(str, arguments)]
 
 
 @contextmanager
 def slow_broker(bytes_per_second: float) -> Iterator[str]:
     """The port of a broker that takes so much."""
     with subprocess.Popen(
-        command("slow_broker", PARTITIONS, bytes_per_second),
+        command("tools.support.slow_broker", PARTITIONS, bytes_per_second),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -55,7 +55,7 @@ def slow_broker(bytes_per_second: float) -> Iterator[str]:
 def test_memory_is_bounded_by_the_buffer(codec: str, size: int, rate: float) -> None:
     with slow_broker(rate) as port:
         task = subprocess.run(
-            command("memory_task", port, size, BUFFER, codec),
+            command("tests.integration.support.memory_task", port, size, BUFFER, codec),
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -78,7 +78,9 @@ def test_a_directory_of_a_real_kafka_is_refused(
     with RawClient(real_kafka.bootstrap_servers) as client:
         create(client, unique_topic)
         produce(client, unique_topic, batch(7))
-    shutil.copytree(real_kafka.partition_dir(unique_topic, 0).parent, folder)
+    # Kafka removes the folders of deleted partitions at any time.
+    ignored = shutil.ignore_patterns("*-delete")
+    shutil.copytree(real_kafka.partition_dir(unique_topic, 0).parent, folder, ignore=ignored)
     (folder / CLEAN_MARK).touch()
     before = contents(folder)
     assert before[f"{unique_topic}-0/{SEGMENT}"]

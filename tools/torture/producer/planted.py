@@ -82,7 +82,7 @@ def answers_matched_to_the_wrong_request() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Connection, "received", received))
         stack.enter_context(
-            patch("spark_kafka_sink.client.connection.read_correlation_id", _Anything())
+            patch("spark_kafka_sink.protocol.messages.read_correlation_id", _Anything())
         )
         yield
 
