@@ -31,7 +31,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CONCURRENT_BACKOFF_MS = 10
-"""Initial back-off for CONCURRENT_TRANSACTIONS: shorter than retry.backoff.ms, as in Java."""
+"""Initial backoff for CONCURRENT_TRANSACTIONS: shorter than retry.backoff.ms, as in Java."""
 MAX_WAIT_S = 1.0
 """Maximum seconds between two steps."""
 MANY_KEYS = 1_000
@@ -44,9 +44,9 @@ class Action(Enum):
     DONE = "done"
     """The response is final."""
     RETRY = "retry"
-    """Retry at the same broker after a back-off."""
+    """Retry at the same broker after a backoff."""
     LOOK_UP = "look up"
-    """Look up the responsible broker again, and retry there after a back-off."""
+    """Look up the responsible broker again, and retry there after a backoff."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class ApiHandler(ABC, Generic[K, V]):
         return None
 
     def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """Return the maximum keys per request; `version` is None if it is not negotiated yet."""
+        """Return the maximum keys per request; `version` is None before it is negotiated."""
         return 1
 
     def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
@@ -120,7 +120,7 @@ def only(items: Sequence[Any], outcome: CallOutcome) -> Any:
     """
     if len(items) != 1:
         raise ProtocolError(
-            f"the broker returned {len(items)} results to a request for one",
+            f"the broker returned {len(items)} results for a request with one key",
             broker=str(outcome.node),
         )
     return items[0]
@@ -147,7 +147,7 @@ class Lookup(Generic[K]):
         return {}
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `step` has work."""
+        """Return the seconds until `step` must be called again."""
         return self._client.metadata.wait(now)
 
 
@@ -221,7 +221,7 @@ class ApiDriver(Generic[K, V]):
         """Send requests until every key has its final result, or the deadline has passed.
 
         Args:
-            deadline: in seconds of the client's clock; None for no deadline.
+            deadline: time limit in seconds of the client's clock; None for no deadline.
 
         Returns:
             True if every key has its final result.
@@ -282,7 +282,7 @@ class ApiDriver(Generic[K, V]):
             self._send(node, keys)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until `step` has work, unless a response arrives before."""
+        """Return the seconds until `step` must be called again, unless a response arrives first."""
         if not self._waiting:
             return MAX_WAIT_S
         retries = [state.retry_at - now for state in self._waiting.values()]

@@ -1,8 +1,8 @@
 """Append records to one partition in a transaction.
 
-Either all records become visible or none. The producer id and epoch are those that
-`TransactionAdmin.init_producer_id` has returned. Source: ``TransactionManager``; KIP-98, KIP-360,
-KIP-890, KAFKA-17754.
+Either all records become visible or none. The producer id and epoch come from
+`TransactionAdmin.init_producer_id`. Source: ``TransactionManager``; KIP-98, KIP-360, KIP-890,
+KAFKA-17754.
 """
 
 from __future__ import annotations
@@ -56,17 +56,19 @@ _WITHOUT_TOPIC_IDS: Final = 12
 _TIMEOUT_MS: Final = 60_000
 _ABORT_TIMEOUT_S: Final = 5.0
 _UNKNOWN_TOPIC_RETRY_S: Final = 30.0
-"""How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate."""
 _FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
-"""The producer was fenced, or its transaction was aborted by the next InitProducerId or after
-transaction.timeout.ms."""
+"""Codes which mean that the producer was fenced, or that its transaction was aborted by the next
+InitProducerId or after transaction.timeout.ms.
+"""
 
 
 class AddPartitionsHandler(CoordinatorHandler[str, None]):
     """Adds one partition to a V1 transaction; the key is the transactional id."""
 
     api = ApiKey.ADD_PARTITIONS_TO_TXN
-    retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}  # It may be new.
+    # The topic may be new.
+    retried = CoordinatorHandler.retried | {ErrorCode.unknown_topic_or_partition}
 
     def __init__(self, producer: OpenTransaction, partition: TopicPartition) -> None:
         self._producer = producer
@@ -93,7 +95,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
         client: its metadata is used.
         batch: the record batch.
         producer: the producer whose transaction the batch belongs to; None without a transaction.
-        acks: the required acknowledgements as on the wire, -1 for all.
+        acks: the required acknowledgements as in the protocol, -1 for all.
     """
 
     api = ApiKey.PRODUCE
@@ -153,7 +155,7 @@ class ProduceHandler(LeaderHandler[TopicPartition, int]):
 
 
 class UnclearFenceError(FencedError):
-    """The producer was fenced, and its records may have been committed before."""
+    """The producer was fenced, and its records may already have been committed."""
 
 
 class TransactionalAppender:
@@ -161,7 +163,7 @@ class TransactionalAppender:
 
     Args:
         client: sends the requests; the caller closes it.
-        admin: uses the same client.
+        admin: the transaction administration, on the same client.
         timeout_ms: transaction.timeout.ms of the producers.
     """
 
@@ -172,7 +174,9 @@ class TransactionalAppender:
         self._admin = admin
         self._timeout_ms = timeout_ms
         self._sequences: dict[tuple[int, int, TopicPartition], int] = {}
-        """Next sequence number by producer id, epoch and partition: V1 does not bump the epoch."""
+        """Next sequence number by producer id, epoch and partition; needed because V1 does not bump
+        the epoch.
+        """
 
     def append(
         self,
@@ -193,7 +197,7 @@ class TransactionalAppender:
             owner: the producer, without an open transaction.
             topic: an existing topic.
             records: at least one record.
-            deadline: when to give up, in seconds of the client's clock; None for no deadline.
+            deadline: time limit in seconds of the client's clock; None for no deadline.
             partition: the partition's number.
             before_commit: called after all records are written and before the commit; if it raises
                 a KafkaProdError, the transaction is aborted and nothing is appended.
@@ -203,7 +207,7 @@ class TransactionalAppender:
 
         Raises:
             FencedError: the producer was fenced, or the transaction was aborted. Nothing is or will
-                be appended, unless it is an UnclearFenceError.
+                be appended, unless the error is an UnclearFenceError.
             RecordTooLargeError: a record exceeds the topic's limit.
             AuthorizationError: an ACL is missing, which the error names.
             TransactionError: a broker rejects a request for another reason; nothing is appended.
@@ -259,7 +263,7 @@ class TransactionalAppender:
         client, name = self._client, owner.transactional_id
         handler = EndTxnHandler([owner], commit=True)
         driver = ApiDriver(client, handler, CoordinatorLookup(client), (name,))
-        results = driver.complete(deadline, f"committing {name}, which may be done,")
+        results = driver.complete(deadline, f"committing {name} (which may have succeeded)")
         try:
             return self._following(owner, results[name], handler, deadline)
         except FencedError as error:
@@ -279,7 +283,7 @@ class TransactionalAppender:
         if result.value is None:
             raise self._rejection("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_responses:
-            # A lost EndTxn may still arrive, and would end the next transaction: bump the epoch.
+            # A lost EndTxn may still arrive and end the next transaction: bump the epoch.
             return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
         return result.value
 
@@ -287,7 +291,7 @@ class TransactionalAppender:
         """Try to abort the transaction; if that fails, the next InitProducerId aborts it."""
         soon = self._client.deadline(_ABORT_TIMEOUT_S)
         until = soon if deadline is None else min(soon, deadline)
-        with suppress(KafkaProdError):  # The original error is raised.
+        with suppress(KafkaProdError):  # The caller raises the original error.
             self._admin.end([owner], commit=False, deadline=until)
 
     def _rejection(

@@ -1,8 +1,8 @@
 """A Kafka client that runs on the caller's thread, and is reused between calls.
 
-- `BlockingClient` has no thread of its own: the caller's thread sends requests, waits and handles
-  the responses. Requests to many brokers may be in flight at once. Connections, TLS, SASL and
-  metadata are those of the `client` package.
+- `BlockingClient` starts no thread: the caller's thread sends requests, waits and handles the
+  responses. Requests to many brokers may be in flight at once. Connections, TLS, SASL and metadata
+  come from the `client` package.
 - `borrowed_client` reuses clients between calls: Spark's planning and commit processes live as long
   as a query and run once per micro-batch.
 - `denied` creates the error for a request that is not authorized, and names the missing ACL.
@@ -54,7 +54,8 @@ class CallOutcome:
     """The outcome of a call: `response`, or the reason for its absence in `failure`.
 
     `written`: the broker may have processed the request. `version` is the API version, and
-    `transaction_version` the one that the broker supports; both are valid only with a response.
+    `transaction_version` the transaction protocol that the broker supports; both are valid only
+    with a response.
     """
 
     node: Node
@@ -126,7 +127,7 @@ class _Sent:
 class _Queue:
     """Calls that wait for a connection, or for fewer requests in flight on it.
 
-    `failures`: number of failed connection attempts when the first of them was submitted.
+    `failures` is the number of failed connection attempts when the first call was submitted.
     """
 
     failures: int
@@ -137,14 +138,14 @@ ADMIN_CLIENT_ID = "kafkaprod-admin"
 
 
 class BlockingClient:
-    """A Kafka client without a thread of its own; a context manager.
+    """A Kafka client that runs on the caller's thread; a context manager.
 
     It may be used by one thread at a time.
 
     Args:
         config: the connection settings; Metadata requests never create topics.
         clock: the clock; the system's if None.
-        random: source of the back-off jitter.
+        random: source of the backoff jitter.
         connect: opens sockets; TCP if None.
         resolver: resolves names; the system's resolver if None.
         logins: runs the steps of logins; on threads if None.
@@ -216,7 +217,7 @@ class BlockingClient:
         return self.now() + seconds
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the time in milliseconds since 1970."""
         return self._client.clock.wall_ms()
 
     def submit(self, call: Call) -> None:
@@ -271,7 +272,7 @@ class BlockingClient:
             self.pause(1.0, deadline, until_answered=True)
 
     def refresh_metadata(self, deadline: float | None) -> None:
-        """Wait for metadata that is requested from now on; raises like `await_metadata`."""
+        """Request new metadata and wait for it; raise like `await_metadata`."""
         earlier = self.metadata.requests
         self.metadata.refresh()
         while self.metadata.answered <= earlier:
@@ -297,7 +298,7 @@ class BlockingClient:
                 return
 
     def forget_topics(self) -> None:
-        """Drop topic metadata and throttle times, so that the next user starts with fresh ones."""
+        """Drop topic metadata and throttle times, so that the next user starts without them."""
         self._throttled_s.clear()
         self.metadata.end_session(self.now())
 
@@ -316,7 +317,7 @@ class BlockingClient:
 
         Args:
             what: the action, such as "describing transactions".
-            code: the latest error code that was not final, None if there was none.
+            code: the latest error code that was not final; None without such a code.
         """
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
@@ -388,7 +389,7 @@ class BlockingClient:
             self._network.throttle(completion.node.node_id, seconds, self.now())
 
     def _fail_unreachable(self) -> None:
-        """Fail the calls to brokers to which connecting has failed since they were submitted."""
+        """Fail the calls to each broker to which a connection has failed since their submission."""
         for node, queue in list(self._queues.items()):
             if self._network.attempts(node) <= queue.failures:
                 continue

@@ -77,9 +77,9 @@ class AbortedTransaction(NamedTuple):
 class Fetched:
     """A leader's response: raw batches of its log, of which the last may be incomplete.
 
-    `diverged`: the log was truncated before the requested offset. `by_id`: the request identified
-    the topic by its id, so it cannot be a recreated topic. `aborted` is sorted, and empty with
-    `READ_UNCOMMITTED`.
+    `diverged`: the log was truncated before the requested offset. `by_id` is True if the request
+    contained the topic id, so the topic cannot be a recreated one. `aborted` is sorted, and empty
+    with `READ_UNCOMMITTED`.
     """
 
     data: memoryview
@@ -246,7 +246,7 @@ class CommittedRecords:
 
 
 def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Yield the batches of a Fetch response, without an incomplete one at the end.
+    """Yield the batches of a Fetch response, without an incomplete batch at the end.
 
     Raises:
         ProtocolError: a batch is corrupt, or of a format older than v2.
@@ -275,7 +275,7 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
 
 
 _UNKNOWN_TOPIC_RETRY_S = 0.3
-"""How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate."""
 _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 
@@ -283,8 +283,9 @@ _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 class Position:
     """A position in a log: everything before `offset` has been read.
 
-    `leader_epoch` is that of the last batch (-1: there was none); with it, a leader can detect that
-    the log was truncated since. `pending` are the transactions open at this position.
+    `leader_epoch` is the leader epoch of the last batch (-1: no batch); it allows a leader to
+    detect that the log was truncated in the meantime. `pending` are the transactions open at this
+    position.
     """
 
     topic_id: uuid.UUID | None
@@ -297,8 +298,8 @@ class LogRead(NamedTuple):
     """The records that became committed since a position, sorted by offset, and the new position.
 
     `restarted`: the position was no longer valid, because the topic was recreated, the log was
-    truncated, or the offset is out of range. The records are then those of the whole log and
-    replace everything read earlier.
+    truncated, or the offset is out of range. In that case, the records are those of the whole log
+    and replace everything read earlier.
     """
 
     records: tuple[LogRecord, ...]
@@ -327,7 +328,7 @@ class LogReader:
 
         Args:
             position: the end of an earlier read; None for the start of the log.
-            deadline: when to give up, in seconds of the client's clock; None for no deadline.
+            deadline: time limit in seconds of the client's clock; None for no deadline.
 
         Raises:
             UnknownTopicError: the topic does not exist.
@@ -361,11 +362,11 @@ class LogReader:
         Args:
             producer_id: the producer id.
             after: the offset of a record of the transaction.
-            deadline: when to give up, in seconds of the client's clock; None for no deadline.
+            deadline: time limit in seconds of the client's clock; None for no deadline.
 
         Returns:
-            The marker; None if the log does not contain it, because it was deleted or is not
-            written yet.
+            The marker; None if the log does not contain it, because it was deleted or is not yet
+            written.
 
         Raises:
             KafkaProdError: see `read`.
@@ -427,7 +428,7 @@ class LogReader:
         return LogRead(committed.take(), new, restarted=False)
 
     def _is_other(self, position: Position) -> bool:
-        """Return True if the topic has been deleted and recreated since."""
+        """Return True if the topic has been deleted and recreated since `position`."""
         info = self._client.cluster.topics.get(self._key.topic)
         return info is not None and info.is_other(position.topic_id)
 
@@ -438,7 +439,7 @@ class LogReader:
     def _offset(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
         if offset is None:
-            raise ProtocolError("the leader returned no offset of its log", topic=self._key.topic)
+            raise ProtocolError("the leader returned no offset", topic=self._key.topic)
         return offset
 
     def _fetch(self, place: FetchFrom, deadline: float | None) -> Fetched | None:

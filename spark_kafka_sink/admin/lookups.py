@@ -1,7 +1,7 @@
 """Look up the broker that is responsible for a key.
 
-It is a coordinator, a leader, the controller, the broker with a given id, or any broker.
-Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
+The responsible broker is a coordinator, a leader, the controller, the broker with a given id, or
+any broker. Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``; KIP-98.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.messages import Values
 
 _CONNECTING_WAIT_S = 0.02
-"""Seconds between two checks of a broker that is being connected."""
+"""Seconds between two checks of a broker to which the client is connecting."""
 _FIRST_EXTRA_ID = -1_000_000
 _MAX_BROKERS = 1 << 31
-"""Offset of node ids for additional connections, which no broker and no bootstrap server has."""
+"""Offset of the node ids of additional connections; no broker and no bootstrap server has such ids.
+"""
 _MULTIPLE_KEYS = 4
 """The first version of FindCoordinator with several keys (KIP-699)."""
 
@@ -158,9 +159,8 @@ class LeaderLookup(Lookup[TopicPartition]):
     """Looks up the leaders of partitions in the metadata.
 
     Args:
-        client: its metadata is used.
-        retry_s: how long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to
-            propagate.
+        client: the client whose metadata is used. retry_s: seconds for which
+            UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate.
     """
 
     def __init__(self, client: BlockingClient, retry_s: float = MAX_WAIT_S) -> None:

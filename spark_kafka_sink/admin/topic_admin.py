@@ -1,6 +1,6 @@
 """Create and describe topics, and read their offsets and the settings of topics and brokers.
 
-A topic description contains partitions, replicas, and the operations that this client is allowed
+A topic description contains partitions, replicas, and the operations that this client may perform
 (KIP-430). Describing a topic never creates it. Source: ``KafkaAdminClient.describeTopics``.
 """
 
@@ -38,7 +38,7 @@ COMPACT: Final = "compact"
 _BROKERS_TIMEOUT_S: Final = 5.0
 """Seconds to wait for the settings of all brokers; after that, one response is enough."""
 _UNKNOWN_TOPIC_RETRY_S: Final = 2.0
-"""How long to retry UNKNOWN_TOPIC_OR_PARTITION, in seconds: new topics take time to propagate."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate."""
 _ALL_TOPICS: Final = ""
 _NO_OPERATIONS = -(2**31)
 """An operations field without a value: it was not requested, or the broker does not support it."""
@@ -50,12 +50,13 @@ _RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
 _CREATE_TIMEOUT = timedelta(seconds=30)
 _BROKER_DEFAULTS = 4
 """The first version of CreateTopics that can request the broker's num.partitions and
-default.replication.factor; before, 1 is used instead."""
+default.replication.factor; with older versions, 1 is used instead.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition; `leader` is -1 if it has none, `replicas` and `in_sync` are broker ids."""
+    """One partition; `leader` is -1 without a leader, `replicas` and `in_sync` are broker ids."""
 
     index: int
     leader: int
@@ -166,7 +167,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
 
     Args:
         topics: the topics to create.
-        validate_only: only check whether they could be created.
+        validate_only: True to only check that the topics could be created.
     """
 
     api = ApiKey.CREATE_TOPICS
@@ -350,7 +351,7 @@ class TopicAdmin:
             replication: the replication factor; None for the brokers' default, which is 1 before
                 Kafka 2.4.
             configs: the topic's settings; cleanup.policy defaults to "compact".
-            deadline: when to give up.
+            deadline: time limit.
 
         Returns:
             True if this call has created the topic.
@@ -432,7 +433,7 @@ class TopicAdmin:
         Args:
             name: the topic's name.
             configs: see `create_compacted`.
-            deadline: when to give up.
+            deadline: time limit.
 
         Raises:
             ConfigError: the topic's cleanup.policy differs from the required one.
@@ -463,8 +464,8 @@ class TopicAdmin:
     def broker_config(self, name: str, deadline: float | None) -> str | None:
         """Return a setting of the brokers; if their values differ, the smallest number.
 
-        None if the setting is missing, or this client may not read it (DescribeConfigs on the
-        cluster).
+        Return None if the setting is missing, or this client may not read it (DescribeConfigs on
+        the cluster).
 
         Raises:
             BrokerUnavailableError: no broker has answered before the deadline.
@@ -499,7 +500,8 @@ class TopicAdmin:
     def _is_served(self, name: str, deadline: float | None) -> bool:
         """Wait until the topic's leader responds; return False if the topic does not exist.
 
-        For CreateTopics, a topic that is being deleted still exists; it disappears soon after.
+        For CreateTopics, a topic that is being deleted still exists; it disappears shortly
+        afterwards.
         """
         key = TopicPartition(name, 0)
         client = self._client

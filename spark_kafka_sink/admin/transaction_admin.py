@@ -79,8 +79,9 @@ class TransactionDescription:
     """Start of the transaction by the coordinator's clock, in milliseconds since 1970; None if
     there is no transaction."""
     topics: tuple[tuple[str, Sequence[int]], ...] = ()
-    """Partitions of the transaction by topic, only of topics that this client may describe. Stored
-    compactly, because a driver keeps those of all tasks at once."""
+    """Partitions of the transaction by topic, only of topics that this client may describe. The
+    format is compact, because a driver keeps the partitions of all tasks at once.
+    """
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -164,7 +165,7 @@ class EndTxnHandler(CoordinatorHandler[str, OpenTransaction]):
 
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
         self.has_lost_responses = False
-        """True if a lost request may reach its coordinator after a later one was answered."""
+        """True if a lost request may reach its coordinator after a later request was answered."""
         self.may_have_ended = False
         """True if a request without a final answer may have ended its transaction."""
         self._transactions = {each.transactional_id: each for each in transactions}
@@ -256,7 +257,7 @@ class ListTransactionsHandler(CoordinatorHandler[int, list[ListedTransaction]]):
     Args:
         states: the states to list; empty for all.
         pattern: a regular expression for whole ids, applied only by brokers that support it
-            (KIP-1152); others list all ids. None for all.
+            (KIP-1152); other brokers list all ids. None for all ids.
     """
 
     api = ApiKey.LIST_TRANSACTIONS
@@ -373,12 +374,12 @@ class TransactionAdmin:
         deadline: float | None,
         current: OpenTransaction | None = None,
     ) -> OpenTransaction:
-        """Return a producer at a new epoch; fence earlier ones and end their open transaction.
+        """Return a producer at a new epoch; fence earlier producers and end their open transaction.
 
         Args:
             transactional_id: the transactional id.
             timeout_ms: transaction.timeout.ms.
-            deadline: when to give up; after a lost response, the request is retried.
+            deadline: time limit; after a lost response, the request is retried.
             current: bump the epoch only if this is still the latest producer (KIP-360).
 
         Raises:
@@ -401,7 +402,7 @@ class TransactionAdmin:
             return result.value
         if result.code == ErrorCode.invalid_transaction_timeout:
             raise errors.ConfigError(
-                f"transaction.timeout.ms = {timeout_ms} is more than the brokers allow",
+                f"transaction.timeout.ms = {timeout_ms} exceeds the brokers' maximum",
                 error=error_name(result.code),
                 hint="lower it, or raise transaction.max.timeout.ms on the brokers",
             )
@@ -480,8 +481,8 @@ class TransactionAdmin:
 
         Args:
             pattern: a regular expression valid in both Python and RE2; None for all ids.
-            deadline: when to give up.
-            states: the states to list, by default all open ones; empty for all.
+            deadline: time limit.
+            states: the states to list, by default all open states; empty for all states.
 
         Raises:
             ProtocolError: a broker is older than Kafka 3.0, the first with ListTransactions.
@@ -497,7 +498,7 @@ class TransactionAdmin:
                 listed = self._list(brokers, states, None, deadline) or []
             current = self._brokers(deadline)
             if brokers == current:
-                break  # Otherwise, coordinators may have moved in the meantime.
+                break  # Otherwise, coordinators may have moved during the listing.
         found = {each.transactional_id: each for each in listed if matches(each.transactional_id)}
         return [found[name] for name in sorted(found)]
 
@@ -537,10 +538,11 @@ class TransactionAdmin:
             return denied(self._client, what, code, acl)
         if code in FENCED:
             return errors.FencedError(
-                f"{what} of {transactional_id}: a newer producer with this id has fenced this one",
+                f"{what} of {transactional_id}: a newer producer with this id has fenced this "
+                f"producer",
                 error=error_name(code),
             )
-        fatal = ", and so will all further ones of this producer" * (code in FATAL_TO_PRODUCER)
+        fatal = ", and so will be all further requests" * (code in FATAL_TO_PRODUCER)
         return errors.TransactionError(
             f"{what} of {transactional_id} was rejected{fatal}", error=error_name(code)
         )
@@ -552,7 +554,7 @@ class TransactionAdmin:
         pattern: str | None,
         deadline: float | None,
     ) -> Sequence[ListedTransaction] | None:
-        """Return the transactions that these brokers list; None if one rejects the pattern."""
+        """Return the transactions that these brokers list; None if a broker rejects the pattern."""
         what = "ListTransactions"
         handler = ListTransactionsHandler(states, pattern)
         driver = ApiDriver(self._client, handler, BrokerLookup(self._client), brokers)
@@ -592,7 +594,7 @@ class TransactionAdmin:
 def _run(
     driver: ApiDriver[str, OpenTransaction], deadline: float | None
 ) -> dict[str, KeyResult[OpenTransaction]]:
-    """Return the results of all ids, with the latest error code of those without a final one."""
+    """Return the results of all ids; the latest error code for ids without a final result."""
     driver.run(deadline)
     unsettled: dict[str, KeyResult[OpenTransaction]] = {
         key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)

@@ -9,7 +9,7 @@ In reading order:
 - `connection`: the protocol state of one connection, without I/O
 - `broker_connection`: one broker's connection, its addresses, metrics and connection attempts
 - `network`: all connections behind one selector
-- `backoff`: exponential back-off with full jitter
+- `backoff`: exponential backoff with full jitter
 - `outages`: rate-limited log messages about brokers that stay unreachable or do not respond
 - `cluster_snapshot`: the immutable snapshot of brokers, topics and leaders
 - `metadata_updater`: keeps the snapshot up to date

@@ -1,4 +1,4 @@
-"""Exponential back-off with full jitter.
+"""Exponential backoff with full jitter.
 
 Source: KIP-580, "Advanced Producer Patterns".
 """
@@ -24,7 +24,7 @@ def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> floa
 
 
 class RetryTimer:
-    """The time at which a failed request may be retried; each consecutive failure delays it more.
+    """The time at which a failed request may be retried, delayed more after each further failure.
 
     Args:
         base_ms: retry.backoff.ms.

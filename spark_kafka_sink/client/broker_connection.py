@@ -41,7 +41,7 @@ class BrokerConnection:
 
     `failures` counts failed connection attempts since the last success; the next attempt is not
     before `retry_at`. `connect_by` is the deadline of the attempt in progress, 0 if no attempt is
-    in progress. `throttled_until` is the end of the pause that the broker demanded (KIP-219).
+    in progress. `throttled_until` is the end of the pause that the broker requested (KIP-219).
     `login` and `random` are passed to each new `Connection`.
     """
 
@@ -52,9 +52,9 @@ class BrokerConnection:
     connection: Connection = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
-    """Addresses of the name that are still to be tried."""
+    """Addresses of the name that have not been tried yet."""
     address: Address | None = None
-    """The address tried last."""
+    """The last address that was tried."""
     failures: int = 0
     retry_at: float = 0.0
     connect_by: float = 0.0
@@ -63,7 +63,7 @@ class BrokerConnection:
     bytes_out: int = 0
     """Bytes written since `ConnectionMetrics.update` last counted and reset them."""
     bytes_in: int = 0
-    """Bytes received since then."""
+    """Bytes received since `ConnectionMetrics.update` last counted and reset them."""
     wrote_at: float | None = None
     """Time of the last write; None if this connection has written nothing."""
     read_at: float | None = None
@@ -71,7 +71,7 @@ class BrokerConnection:
     noted_state: State = State.DISCONNECTED
     """The connection's state at the last call of `ConnectionMetrics.note_state`."""
     state_since: float = 0.0
-    """Time at which that state was first noted."""
+    """Time at which `last_state` was first noted."""
     watched: int = 0
     """The selector events registered for the transport."""
 
@@ -85,7 +85,7 @@ class BrokerConnection:
 
     @property
     def is_idle(self) -> bool:
-        """True if connected with nothing in flight: a broker may close such a connection."""
+        """True if connected without requests in flight: a broker may close such a connection."""
         connection = self.connection
         return self.is_ready and not (
             connection.in_flight or connection.out or connection.fire_and_forget
@@ -129,9 +129,9 @@ class BrokerConnection:
         )
 
     def resolved(self, addresses: list[Address]) -> None:
-        """Store the name's addresses, starting after the address tried last.
+        """Store the name's addresses, starting after the last address that was tried.
 
-        After a broken connection, the next address is tried instead of the same one again
+        After a broken connection, the next address is tried instead of the same address
         (KAFKA-12193).
         """
         at = addresses.index(self.address) + 1 if self.address in addresses else 0
@@ -160,7 +160,7 @@ class BrokerConnection:
         self.flush()
 
     def rename(self, client_id: str) -> None:
-        """Use this client id in the headers of later requests."""
+        """Set the client id for the headers of later requests."""
         self.client_id = self.connection.client_id = client_id
 
     def send(self, request: Request, now: float) -> InFlightRequest:
@@ -171,7 +171,7 @@ class BrokerConnection:
         return flight
 
     def flush(self) -> None:
-        """Write until the socket is full or nothing is left; raise OSError if it is gone."""
+        """Write until the socket is full or nothing is left; raise OSError if it is closed."""
         connection, transport = self.connection, self.transport
         while transport is not None and (connection.out or transport.unsent):
             buffers = [connection.out[i] for i in range(min(len(connection.out), MAX_BUFFERS))]
@@ -199,7 +199,7 @@ class BrokerConnection:
     def waiting_since(self) -> float | None:
         """Return when request.timeout.ms of the oldest request started; None if none is in flight.
 
-        A throttling broker reads nothing until its pause is over, so the timeout starts after it.
+        A throttling broker reads nothing during the pause, so the timeout starts after the pause.
         """
         oldest = self.connection.oldest_sent()
         return None if oldest is None else max(oldest, self.throttled_until)
@@ -236,8 +236,8 @@ class BrokerConnection:
 class ConnectionMetrics:
     """Counts and logs the events of all connections.
 
-    `meters` are those of the current session. Between sessions they are replaced by unused ones,
-    because the thread of an ended session may still read its own.
+    `meters` are the meters of the current session. Between sessions they are replaced by unused
+    meters, because the thread of an ended session may still read the session's meters.
 
     Args:
         security: the client's security settings, for debug events.
@@ -341,7 +341,7 @@ class ConnectionMetrics:
     def closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """Count the end of a connection or of an attempt; `lost` requests were in flight."""
+        """Count the end of a connection or connection attempt; `lost` requests were in flight."""
         self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
@@ -351,7 +351,7 @@ class ConnectionMetrics:
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
     def throttled(self, broker: BrokerConnection, seconds: float) -> None:
-        """Log a pause that the broker demanded."""
+        """Log a pause that the broker requested."""
         if (log_event := self._debug.broker) is not None:
             log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")
 

@@ -5,10 +5,11 @@ A `Client` serves one task at a time and outlives it, so that the next task reus
 It also remembers which sizes brokers have rejected:
 
 - `BatchSizeLimits`: a producer must not need permission to read a topic's max.message.bytes. If
-  that is below batch.size, every batch would be rejected and split. The rejected sizes are
-  therefore remembered, in uncompressed bytes, and later batches are made smaller.
-- `RequestSizeLimit`: a request that is too large gets no response. Kafka's brokers accept 100 MiB
-  (socket.request.max.bytes), other implementations less, and close the connection.
+  that setting is below batch.size, every batch would be rejected and split. Therefore the client
+  remembers the rejected sizes, in uncompressed bytes, and makes later batches smaller.
+- `RequestSizeLimit`: a request that is too large gets no response. Kafka's brokers accept up to 100
+  MiB (socket.request.max.bytes), other implementations less; they close the connection after a
+  larger request.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
 
 
 DOUBLED_AFTER_S = 300.0
-"""Seconds after which a learned limit is doubled, repeatedly: it may have been raised."""
+"""Interval in seconds after which a learned limit is doubled, because it may have been raised."""
 
 _MAX_DOUBLINGS = 31
 
 
 def half(size: int) -> int:
-    """Return the bytes of a batch with half the records of one of `size` bytes, with headers."""
+    """Return the size of half a batch of `size` bytes; sizes include the header."""
     from spark_kafka_sink.records.record_batch import HEADER_SIZE  # Planning does not need it.
 
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
@@ -117,7 +118,7 @@ _IDLE_WAIT = 1.0
 _DEAD = "the sender thread has died"
 _DEAD_HINT = "run the write again; the log of the worker process may contain the reason"
 THREAD_CHECK_S = 0.2
-"""Seconds between checks of a waiting thread that the sender thread is still alive."""
+"""Seconds between two checks by a waiting thread that the sender thread is still alive."""
 
 
 class Loop(Protocol):
@@ -175,10 +176,11 @@ class Client:
         self._switches: deque[tuple[Loop | None, Event]] = deque()
         """Loops to switch to; the sender thread sets the event after it has switched."""
 
-        # Sender thread only, or the task's thread if the sender thread is not running.
+        # Used only by the sender thread, or by the task's thread if the sender thread is not
+        # running.
         self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
         self.unclaimed_completions: deque[Completion] = deque()
-        """Requests completed between tasks; the next loop may still have been waiting for them."""
+        """Requests completed between tasks; the next loop may be waiting for them."""
         self._loop: Loop | None = None
         """The running loop; None between tasks and after it has crashed."""
 
@@ -202,7 +204,7 @@ class Client:
         if self.is_forked:
             raise DeliveryError(
                 "the session belongs to the parent of this forked process",
-                hint="open connections after the fork: threads and sockets stay with the parent",
+                hint="open connections after the fork: threads and sockets belong to the parent",
             )
 
     def check_thread(self) -> None:
@@ -242,7 +244,7 @@ class Client:
         self.network.close(self.clock.monotonic())
 
     def _switch(self, loop: Loop | None) -> bool:
-        """Switch to `loop`; return True if the sender thread runs it, or will be started for it."""
+        """Switch to `loop`; return True if the sender thread runs it, or must be started for it."""
         self._attached = loop
         if self._thread is None:
             self._run_loop(loop)
@@ -270,7 +272,7 @@ class Client:
             done.set()
 
     def _run_loop(self, loop: Loop | None) -> None:
-        """Run only `loop`, and use its meters and its backlog, from now on."""
+        """From now on, run only `loop`, and use its meters and its backlog."""
         self._loop = loop
         self.network.metrics.meters = BrokerMeters() if loop is None else loop.broker_meters
         self.network.outages.backlog = no_backlog if loop is None else loop.backlog

@@ -28,7 +28,7 @@ class Reusable(Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """True if the client works and has nothing in flight."""
+        """True if the client works and has no requests in flight."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -42,7 +42,7 @@ MAX_IDLE = 4
 
 
 class ClientPool(Generic[C, S]):
-    """Idle clients, each with state that is reused with it; any thread may use the pool.
+    """Idle clients, each with reusable state; any thread may use the pool.
 
     A process may run several queries, each on its own thread. A forked process does not reuse the
     clients of its parent.
@@ -55,7 +55,7 @@ class ClientPool(Generic[C, S]):
         """Clients by process id and configuration, the least recently used first."""
 
     def take(self, config: ProducerConfig) -> tuple[C, S] | None:
-        """Remove and return an idle client and its state; None if there is no reusable one."""
+        """Remove and return a reusable idle client and its state; None if there is none."""
         with self._lock:
             kept = self._idle.pop((os.getpid(), config), None)
         if kept is None:

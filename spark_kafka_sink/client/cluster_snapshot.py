@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 UNASSIGNED = -1
-"""The partition number of records without a partition, in failure reports too; Java's
-``RecordMetadata.UNKNOWN_PARTITION``."""
+"""The partition number of records without a partition, also in failure reports; Java's
+``RecordMetadata.UNKNOWN_PARTITION``.
+"""
 
 
 class TopicPartition(NamedTuple):
@@ -120,7 +121,7 @@ class Cluster:
         return replace(self, nodes=MappingProxyType({}))
 
     def only(self, names: Collection[str]) -> Cluster:
-        """Return the cluster reduced to these topics."""
+        """Return the cluster with only these topics."""
         return replace(
             self,
             topics=MappingProxyType({k: v for k, v in self.topics.items() if k in names}),
@@ -183,7 +184,9 @@ class Cluster:
 
 _HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
 _RELIABLE_EPOCHS = 9
-"""First Metadata version with reliable leader epochs: before, they may be stale (KAFKA-9212)."""
+"""First Metadata version with reliable leader epochs; in older versions they may be stale
+(KAFKA-9212).
+"""
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
@@ -208,7 +211,7 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
 
 
 def _newest(known: TopicInfo | None, received: TopicInfo) -> TopicInfo:
-    """Return `received` with known leaders of later epochs: brokers may lag (KAFKA-6614)."""
+    """Return `received`, but keep known leaders of later epochs: brokers may lag (KAFKA-6614)."""
     if known is None or known.is_other(received.topic_id):
         return received
     if known.partition_count > received.partition_count:

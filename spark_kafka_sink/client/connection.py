@@ -1,7 +1,7 @@
 """The protocol state of one connection, without I/O.
 
 `Connection` encodes requests, matches responses to them, negotiates API versions and logs in. The
-states and their transitions are those of `channel.transport`. A broker answers the requests of a
+states and their transitions are defined in `channel.transport`. A broker answers the requests of a
 connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 """
 
@@ -66,7 +66,7 @@ class Connection:
         self.login_due: float | None = None
         """Time at which the login must be renewed, in seconds of the clock; None for never."""
         self.has_answered = False
-        """True once the broker has answered a request other than those of the handshake."""
+        """True once the broker has answered a request after the handshake."""
         self.versions: dict[int, VersionRange] = {}
         self.features = Features()
         self.out: deque[memoryview] = deque()
@@ -101,14 +101,14 @@ class Connection:
         self._request_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
 
     def renew_login(self) -> None:
-        """Stop sending requests, and log in again once all in flight are answered (KIP-368)."""
+        """Stop sending requests, and log in again once none is in flight (KIP-368)."""
         self.move(State.DRAINING)
         self.login_due = None
 
     def maybe_log_in(self) -> bool:
         """Start the new login if the connection is draining and nothing is in flight.
 
-        For requests without a response it is enough that the socket has accepted them.
+        Requests without a response count as answered once the socket has accepted them.
 
         Returns:
             True if the login was started.
@@ -197,7 +197,7 @@ class Connection:
         for frame in self._frames.feed(data):
             if not self.in_flight:
                 raise CorrelationError("the broker sent a response without a request")
-            sent = self.in_flight[0]  # removed only once its response is read
+            sent = self.in_flight[0]  # The request is removed only after its response is read.
             if messages.read_correlation_id(frame) != sent.correlation_id:
                 raise CorrelationError("the broker answered requests out of order")
             self.responses += 1

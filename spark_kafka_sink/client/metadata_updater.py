@@ -3,12 +3,13 @@
 `Metadata` sends a Metadata request when a topic is new, when an error shows that the snapshot is
 stale, and every metadata.max.age.ms. It uses three helpers that do no I/O:
 
-- `TopicDenials`: whether TOPIC_AUTHORIZATION_FAILED means that the client may not describe the
-  topic or may not create it. If a Metadata request allows topic creation, brokers return the same
-  code for both. Without it, a missing topic that may be described is UNKNOWN_TOPIC_OR_PARTITION.
+- `TopicDenials`: determines whether TOPIC_AUTHORIZATION_FAILED means that the client may not
+  describe the topic, or may not create it. If a Metadata request allows topic creation, brokers
+  return the same code for both. Without it, a missing topic that may be described is
+  UNKNOWN_TOPIC_OR_PARTITION.
 - `RemovedPartitions`: topics that were recreated with fewer partitions.
-- `Rebootstrap`: when to drop all brokers and start again from the bootstrap servers: no broker is
-  available (KIP-899), or metadata fails for too long or a broker demands it (KIP-1102).
+- `Rebootstrap`: decides when to drop all brokers and start again from the bootstrap servers: no
+  broker is available (KIP-899), or metadata fails for too long or a broker demands it (KIP-1102).
 
 Source: ``Metadata``, ``NetworkClient.DefaultMetadataUpdater``,
 ``KafkaApis.handleTopicMetadataRequest``.
@@ -47,7 +48,7 @@ _UNKNOWN = int(ErrorCode.unknown_topic_or_partition)
 
 @dataclass(slots=True)
 class TopicDenials:
-    """A session's denied topics; sender thread only, except that any may read `uncreatable`."""
+    """A session's denied topics; sender thread only, but any thread may read `uncreatable`."""
 
     uncreatable: frozenset[str] = frozenset()
     """Missing topics that this client may not create."""
@@ -61,7 +62,7 @@ class TopicDenials:
 
         Args:
             snapshot: the cluster according to the response.
-            may_create: whether the request allowed brokers to create topics.
+            may_create: True if the request allowed brokers to create topics.
 
         Returns:
             The cluster without the errors of topics that are still unclear; missing topics that
@@ -101,14 +102,14 @@ class RemovedPartitions:
     """
 
     _known: dict[str, TopicInfo] = field(default_factory=dict)
-    """Each topic as it was with its highest partition count."""
+    """Each topic in the state with its highest partition count."""
     _since: dict[str, float] = field(default_factory=dict)
     """When a recreated topic with fewer partitions was first seen, in seconds of a clock."""
     _remaining: dict[str, int] = field(default_factory=dict)
     """The partition count of such topics."""
 
     def __bool__(self) -> bool:
-        """Return True if there may be removed partitions."""
+        """Return True if partitions may have been removed."""
         return bool(self._since)
 
     def update(self, cluster: Cluster, now: float) -> None:
@@ -146,7 +147,7 @@ class Rebootstrap:
     _required: bool = False
 
     def asking(self, now: float) -> None:
-        """Start the timer: metadata is due, and the client waits for a broker or its response."""
+        """Start the timer: metadata is due, and the client waits for a broker or a response."""
         if self._since is None:
             self._since = now
 
@@ -174,10 +175,10 @@ _BLOCKED_WAIT = 0.05
 """Seconds between two checks for an available broker."""
 
 _PARALLEL_AFTER_S = 0.2
-"""Seconds that one broker may take to connect before another is tried in parallel."""
+"""Seconds after which, if a broker does not connect, another broker is tried in parallel."""
 
 _LEADERLESS_LOG_S = 5.0
-"""Seconds without a leader after which this is logged: an election takes less time."""
+"""Seconds after which a missing leader is logged; an election takes less time."""
 
 _MAX_REUSE_AGE_S = 1.0
 """Maximum age in seconds of topic metadata that the next session may reuse."""
@@ -202,7 +203,7 @@ class Metadata:
         ]
         random.shuffle(self._bootstrap)
         self._lock = Lock()
-        """Guards the replacement of `_wanted` and `_assumed`, by any thread."""
+        """Guards the replacement of `_wanted` and `_assumed` by any thread."""
 
         # Replaced under the lock and as a whole, so any thread may read them without it.
         self._wanted: frozenset[str] = frozenset()
@@ -231,7 +232,8 @@ class Metadata:
         self.removed_partitions = RemovedPartitions()
         """Partitions that topics had earlier in this session and no longer have."""
         self.failure: DeliveryError | None = None
-        """The error after which nothing may be sent: the brokers belong to another cluster."""
+        """The fatal error if the brokers belong to another cluster; nothing may be sent after it.
+        """
         self._topics: frozenset[str] = frozenset()
         """Topics of the next request."""
         self._requested: frozenset[str] = frozenset()
@@ -271,7 +273,7 @@ class Metadata:
         return self._wanted
 
     def _take_wanted(self) -> None:
-        """Make a request due at once if a wanted topic is neither known nor requested."""
+        """Make a request due at once if a required topic is neither known nor requested."""
         wanted = self._wanted
         if wanted is self._topics:
             return
@@ -282,8 +284,8 @@ class Metadata:
     def end_session(self, now: float) -> None:
         """Reset the wanted topics and their errors at the end of a session.
 
-        Topic metadata older than `_MAX_REUSE_AGE_S` is dropped: a topic may have been deleted
-        since, and recreated with fewer partitions.
+        Topic metadata older than `_MAX_REUSE_AGE_S` is dropped: a topic may have been deleted in
+        between, and recreated with fewer partitions.
         """
         with self._lock:
             self._wanted = frozenset()
@@ -297,7 +299,7 @@ class Metadata:
         self.removed_partitions.update(self.cluster, now)
 
     def refresh(self) -> None:
-        """Request a refresh of a stale snapshot, after a back-off; any thread may call this."""
+        """Request a refresh of a stale snapshot, after a backoff; any thread may call this."""
         self._refresh_requested = True
 
     def maybe_send(self, network: Network, now: float) -> None:
@@ -343,8 +345,8 @@ class Metadata:
     def connect_any(self, network: Network, now: float) -> None:
         """Connect to some broker, with the fewest failures first, known brokers before bootstrap.
 
-        If one takes too long, another is tried in parallel: an address that never answers must not
-        use up all of max.block.ms.
+        If a broker takes too long, another one is tried in parallel: an address that never answers
+        must not use up all of max.block.ms.
         """
         if network.connecting(now - _PARALLEL_AFTER_S):
             return
@@ -390,7 +392,7 @@ class Metadata:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
         if self.denials.unclear or not self._topics <= self._requested:
-            self._due_at = now  # Topics added since must not wait for missing ones.
+            self._due_at = now  # Topics added in the meantime must not wait for missing topics.
 
     def _is_good(self, response: Any) -> bool:
         """Return True if the response is usable and from the same cluster as earlier ones."""
@@ -401,8 +403,8 @@ class Metadata:
         ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
         if ours is not None and theirs not in {None, ours}:
             self.failure = DeliveryError(
-                f"the brokers now belong to cluster {theirs} instead of {ours}, which could "
-                "mistake batches of this producer id for duplicates",
+                f"the brokers now belong to cluster {theirs} instead of {ours}, which could treat "
+                f"batches of this producer id as duplicates",
                 hint="check kafka.bootstrap.servers, then run the write again",
             )
             return False
@@ -412,7 +414,7 @@ class Metadata:
     def _rebootstrap(self, network: Network, now: float) -> None:
         """Drop all known brokers, so that only the bootstrap servers are left."""
         if self._outages.observe(_BOOTSTRAP, now) is not None:
-            _LOG.warning("no known broker returns metadata: retrying at the bootstrap servers")
+            _LOG.warning("no known broker returns metadata: retrying with the bootstrap servers")
         self.cluster = self.cluster.without_nodes()
         network.forget_all("rebootstrapping", now)
 
@@ -433,7 +435,7 @@ class Metadata:
                     log_event("topic", topic=name, id=info.topic_id, leaders=info.leaders)
 
     def _log_leaderless(self, now: float) -> None:
-        """Log partitions that have had no leader for a while, and when they have one again."""
+        """Log partitions that have had no leader for a while, and when they have a leader again."""
         for topic in self._topics:
             leaderless = self._leaderless(topic)
             if not leaderless:

@@ -45,7 +45,7 @@ _TIMEOUT_MESSAGES = {
 }
 """Messages for exceeded deadlines, by state.
 
-The timeout is socket.connection.setup.timeout.ms; for DRAINING, request.timeout.ms is added.
+The timeout is socket.connection.setup.timeout.ms, plus request.timeout.ms for DRAINING.
 """
 
 
@@ -102,7 +102,7 @@ class Network:
     def connect(self, node: Node, now: float) -> None:
         """Start to connect to a broker unless it is connected, connecting, or backing off.
 
-        If the connection's login must be renewed, start that instead (KIP-368).
+        If the connection's login must be renewed, start the renewal instead (KIP-368).
         """
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
@@ -171,14 +171,14 @@ class Network:
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
-        """Send nothing to a broker for `seconds`, as its response demanded (KIP-219)."""
+        """Send nothing to a broker for `seconds`, as its response requested (KIP-219)."""
         if broker := self._brokers.get(node_id):
             self.outages.throttled(broker, seconds, now)
             broker.throttled_until = max(broker.throttled_until, now + seconds)
             self.metrics.throttled(broker, seconds)
 
     def throttled_until(self, node_id: int) -> float:
-        """Return the end of the latest pause that a broker demanded; 0 if there was none."""
+        """Return the end of the latest pause that a broker requested; 0 if it requested none."""
         broker = self._brokers.get(node_id)
         return 0.0 if broker is None else broker.throttled_until
 
@@ -189,7 +189,7 @@ class Network:
 
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
         """Wait at most `timeout` seconds for the network; return all completions since then."""
-        now = clock()  # Results of other threads come first: no response has to wait for them.
+        now = clock()  # Process results of other threads first: no response has to wait for them.
         self._take_addresses(now)
         self._take_login_steps(now)
         wait = 0.0 if self._done else max(0.0, timeout)
@@ -198,7 +198,8 @@ class Network:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
-        # Expire last: after a pause of the process, unread responses may be in the sockets.
+        # Expire requests last: after a pause of the process, unread responses may be in the
+        # sockets.
         self._expire(clock())
         done, self._done = self._done, []
         return done
@@ -214,7 +215,9 @@ class Network:
         try:
             self._wake_write.send(b"\0")
         except (BlockingIOError, OSError):
-            return  # A full socket wakes `poll` anyway; a closed one means that nothing polls.
+            # If the buffer is full, `poll` wakes up anyway; if the socket is closed, no thread is
+            # polling.
+            return
 
     def brokers(self) -> list[BrokerConnection]:
         """Return every known broker, connected or not."""
@@ -373,12 +376,13 @@ class Network:
                 self.outages.unresponsive(broker, oldest, timeout, now)
 
     def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
-        """Close a failed connection, and back off or continue with the name's next address."""
+        """Close a failed connection, then back off or continue with the name's next address."""
         security, is_accepted = self._config.security, self.failures.is_accepted
         diagnosis = diagnose(error, broker.circumstances(security, is_accepted=is_accepted))
         reason, was_ready, was_idle = diagnosis.reason, broker.is_ready, broker.is_idle
         if was_idle:
-            reason = f"closed while idle ({reason})"  # Brokers may do that; it is not a failure.
+            # Brokers may close idle connections; this is not a failure.
+            reason = f"closed while idle ({reason})"
         else:
             self.failures.record_failure(str(broker.node), diagnosis, now)
         lost = self._drop(broker, reason, now)

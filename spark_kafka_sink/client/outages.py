@@ -31,7 +31,7 @@ NO_RESPONSE_S = 10.0
 
 @dataclass(slots=True)
 class Outage:
-    """An outage since `since`, observed `times` times; `logged`: it was logged at least once."""
+    """An outage since `since`, observed `times` times; `logged` means at least once."""
 
     since: float
     times: int = 0
@@ -54,7 +54,7 @@ class Outages:
     def observe(self, what: str, now: float, min_s: float = 0.0) -> Outage | None:
         """Record a failure; return the outage if it should be logged now.
 
-        `min_s`: seconds that the outage must have lasted before it is logged.
+        `min_s` is the minimum duration in seconds of an outage that is logged.
         """
         outage = self._open.setdefault(what, Outage(now))
         outage.times += 1
@@ -134,7 +134,7 @@ class OutageLog:
             return
         waiting = plural(len(broker.connection.in_flight), "request")
         what = f"no response for {now - oldest:.1f} s, {waiting} in flight"
-        plan = f"the connection is closed after request.timeout.ms = {timeout * 1000:.0f}"
+        plan = f"the connection will be closed after request.timeout.ms = {timeout * 1000:.0f}"
         self._log(broker, f"{what}; {plan}", now)
 
     def throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
@@ -169,7 +169,7 @@ class OutageLog:
 
 
 def no_backlog(_node_id: int, _now: float) -> str:
-    """Return "": no records wait while no session is attached."""
+    """Return "", because no records wait while no session is attached."""
     return ""
 
 

@@ -1,7 +1,7 @@
 """Checks of arguments to the package's public functions.
 
-Without them, a wrong object would fail deep inside the package with an error about an attribute
-that the caller never used.
+Without these checks, a wrong object would fail deep inside the package with an error about an
+attribute that the caller never used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_argument(
     Args:
         call: the function, such as `register(spark)`.
         value: the argument.
-        wanted: the expected kind of object, with its article.
+        wanted: the expected kind of object, with an article.
         attributes: names of the required attributes.
         hint: what the user must do.
 

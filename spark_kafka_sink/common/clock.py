@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: only `advance` changes its time, for both methods."""
+    """A clock for tests; only `advance` changes its times."""
 
     __slots__ = ("_seconds", "_start_ms")
 
@@ -72,12 +72,12 @@ _hanging: dict[str, Thread] = {}
 
 
 def within(seconds: float, key: str, call: Callable[[], T]) -> T:
-    """Run `call` on a thread of its own, abandoned if it hangs; return or raise its result.
+    """Run `call` on a separate thread, abandoned if it hangs; return its result or raise its error.
 
     Args:
         seconds: maximum time to wait, in seconds.
         key: identifies the call; while an earlier call with this key hangs, no other is started.
-        call: may be abandoned at any point.
+        call: the function to call; it may be abandoned at any point.
 
     Raises:
         TimeoutError: this call or an earlier one with the same key has not returned.

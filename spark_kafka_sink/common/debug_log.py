@@ -87,7 +87,7 @@ class Emit(Protocol):
 
 
 class Debug:
-    """One emitter per context, or None if it is disabled, so that this costs only a check.
+    """One emitter per context, or None if the context is disabled, so that it costs only a check.
 
     Args:
         contexts: the enabled contexts.
@@ -131,7 +131,7 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
 
 
 def new_id() -> str:
-    """Return a short name for a client or session, unique on this host while the process lives."""
+    """Return a short name for a client or session, unique on this host while the process runs."""
     return f"{os.getpid()}-{next(_numbers)}"
 
 

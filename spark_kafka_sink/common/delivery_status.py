@@ -16,16 +16,16 @@ MAX_LINES = 20
 
 
 class DeliveryStatus(StrEnum):
-    """The outcome of a record as known to the producer."""
+    """The outcome of a record, as known to the producer."""
 
     PERSISTED = "persisted"
     """Acknowledged by the broker with the configured acks."""
     POSSIBLY_PERSISTED = "possibly_persisted"
-    """Sent without a response: it may or may not be in the log."""
+    """Sent without a response: the record may or may not be in the log."""
     NOT_PERSISTED = "not_persisted"
-    """Never sent, or rejected: it is not in the log."""
+    """Never sent, or rejected: the record is not in the log."""
     SENT = "sent"
-    """Sent with acks=0: the broker does not confirm it, so it never counts as delivered."""
+    """Sent with acks=0: the broker does not confirm the record, so it never counts as delivered."""
     WOULD_BE_WRITTEN = "would_be_written"
     """Processed in a dry run, in which no Produce request is sent."""
 

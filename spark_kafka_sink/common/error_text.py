@@ -26,7 +26,7 @@ _SUMMARY: Final = "\nRecords: "
 
 
 def parse_error(text: str) -> KafkaProdError | None:
-    """Return the error whose traceback is in `text`, the last of a chain, or None.
+    """Return the error whose traceback is in `text` (the last one of a chain), or None.
 
     Only errors of this package are found. An unknown class becomes a `KafkaProdError`.
     """

@@ -77,7 +77,7 @@ def _rebuild(cls: type[KafkaProdError], message: str, state: dict[str, object]) 
 
 
 class ConfigError(KafkaProdError):
-    """An option is invalid, missing, unknown, or in conflict with another one."""
+    """An option is invalid, missing, unknown, or in conflict with another option."""
 
 
 class ColumnError(KafkaProdError):
@@ -89,7 +89,7 @@ class ProtocolError(KafkaProdError):
 
 
 class BrokerUnavailableError(KafkaProdError):
-    """No broker can be reached; the message lists every address tried with the reason."""
+    """No broker can be reached; the message lists every tried address with the reason."""
 
 
 class AuthenticationError(KafkaProdError):

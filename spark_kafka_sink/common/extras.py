@@ -1,7 +1,7 @@
 """Optional dependencies (extras), and the supported PySpark releases.
 
 PySpark is not a required dependency: a Spark distribution or a managed platform brings its own
-PySpark, which pip does not know about.
+PySpark, which pip does not know.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ LITERAL = "literal:"
 class Secret:
     """An option's value, or a reference to it: `env:NAME` or `file:PATH`.
 
-    The text after `literal:` is always the value itself.
+    Text after `literal:` is always the value itself.
 
     A reference is resolved at each call of `reveal`, in the calling process: only the reference is
     sent to tasks, and a changed file is read again.
@@ -54,7 +54,7 @@ class Secret:
     def is_here(self) -> bool:
         """True if the referenced variable or file exists here; a file may still be unreadable."""
         if self.source in (ENVIRONMENT, FILE):
-            return True  # The reference is incomplete on every host.
+            return True  # An empty reference is invalid on every host; `reveal` reports it.
         if self.source.startswith(ENVIRONMENT):
             return self.source.removeprefix(ENVIRONMENT) in os.environ
         if self.file is None:
@@ -65,14 +65,14 @@ class Secret:
         """Return the value.
 
         Raises:
-            ConfigError: the environment variable is not set, or the file cannot be read, on this
-                host, which the message names.
+            ConfigError: on this host, the environment variable is not set, or the file cannot be
+                read; the message names the host.
         """
         if self.source in (ENVIRONMENT, FILE):
             what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
             raise ConfigError(
                 f"option {self.option} is {self.source} without {what} after it",
-                hint=f"If the value is {self.source} itself, write {LITERAL}{self.source}",
+                hint=f"If the value itself is {self.source}, write {LITERAL}{self.source}",
             )
         if self.source.startswith(ENVIRONMENT):
             return self._from_environment(self.source.removeprefix(ENVIRONMENT))
@@ -86,8 +86,9 @@ class Secret:
             raise ConfigError(
                 f"option {self.option} refers to {shown_variable(name)}, which is not set on "
                 f"{socket.gethostname()}",
-                hint="On a cluster, spark.executorEnv sets it for the executors. For the driver, "
-                "and in local mode for all, it must be set before Spark's JVM starts. Or use "
+                hint="On a cluster, spark.executorEnv sets it for the executors. For the driver "
+                "(and in local mode, for everything), it must be set before Spark's JVM "
+                "starts. Or use "
                 "file:PATH.",
             )
         return value
@@ -102,7 +103,7 @@ class Secret:
             reason = error.strerror or type(error).__name__
         except ValueError:
             reason = "invalid path"
-        # No cause: a UnicodeDecodeError contains the file's bytes.
+        # The cause is omitted, because a UnicodeDecodeError contains the file's bytes.
         raise ConfigError(
             f"option {self.option} names {shown_file(path)}, which cannot be read on "
             f"{socket.gethostname()}: {reason}",

@@ -1,6 +1,6 @@
 """Read and write Kafka messages, with every length checked.
 
-The message classes and the writer are kio's. The reader is this module's own, because bytes from a
+The message classes and the writer come from kio. The reader is in this module, because bytes from a
 socket must neither exhaust memory nor raise anything but ProtocolError: every length is compared
 with the bytes left before anything is sliced or allocated, unknown tags are skipped (KIP-482), and
 unknown error codes are kept as numbers.
@@ -131,7 +131,7 @@ class FarTime(NamedTuple):
     milliseconds: int
 
     def timestamp(self) -> Fraction:
-        """Return the exact seconds since 1970; kio's writers call it, as `datetime.timestamp`."""
+        """Return the exact seconds since 1970; kio's writers call it like `datetime.timestamp`."""
         return Fraction(self.milliseconds, 1000)
 
 
@@ -167,7 +167,7 @@ class FieldShape:
     """The wire type of a field, and whether it is an array, nullable or tagged.
 
     `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". `nullable` refers to
-    the array if the field is one. `absent` is the value of a tagged field that was not sent.
+    the array if the field is an array. `absent` is the value of a tagged field that was not sent.
     """
 
     name: str
@@ -219,7 +219,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def _absent(field: Field[Any], kind: str) -> Any:
-    """Return the schema's default; for a struct without one, a struct of its fields' defaults."""
+    """Return the schema's default; by default, a struct of its fields' defaults."""
     if field.default is not MISSING:
         return field.default
     if kind != ENTITY:

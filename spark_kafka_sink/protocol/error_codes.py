@@ -5,7 +5,7 @@ adds client-side codes, codes unknown to kio, and the group of each code that th
 The sets after the table are the only classification of error codes: a module that handles a code
 differently states its difference from one of them.
 
-Source: ``org.apache.kafka.common.protocol.Errors`` and the exception classes it names.
+Source: ``org.apache.kafka.common.protocol.Errors`` and its exception classes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class UnknownErrorCode(int):
 
     @property
     def value(self) -> int:
-        """The number itself; the writer reads it as it does for ErrorCode."""
+        """The number itself; the writer reads this attribute, as for ErrorCode."""
         return int(self)
 
 
@@ -133,7 +133,7 @@ INVALID_METADATA = _codes(_Group.CONNECTION, _Group.TOPIC, _Group.TOPIC_ID, _Gro
 """The client's metadata is stale: refresh it and retry. Source: ``InvalidMetadataException``."""
 
 TOPIC_RECREATED = _codes(_Group.TOPIC_ID)
-"""The topic id of the request is not that of the topic: the topic was recreated."""
+"""The request's topic id differs from the topic's: the topic was recreated."""
 
 TRANSIENT_TOPIC_ERRORS = _codes(_Group.CONNECTION, _Group.TIMEOUT, _Group.TOPIC, _Group.TOPIC_ID)
 """Temporary errors of a topic in Metadata responses, for example while it is being created."""
@@ -181,7 +181,7 @@ FATAL_TO_PRODUCER = (AUTHORIZATION_FAILED - {ErrorCode.topic_authorization_faile
     ErrorCode.producer_fenced,
     ErrorCode.invalid_producer_id_mapping,
 }
-"""The producer id can no longer be used, or not by this client."""
+"""The producer id can no longer be used, or this client may not use it."""
 
 RECORDS_TOO_LARGE = _codes(_Group.TOO_LARGE)
 """The batch exceeds the topic's max.message.bytes or segment.bytes."""

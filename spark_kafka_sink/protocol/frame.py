@@ -77,7 +77,7 @@ SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
 _MAX_SEPARATE_CHUNKS = 16
-"""Number of chunks of a frame that are kept without a copy, whatever their size."""
+"""Number of chunks of a frame that are kept without a copy, regardless of their size."""
 _MIN_CHUNK_SIZE = 4 * 1024
 """Minimum bytes of later chunks that are not copied: a separate object takes 300 bytes more."""
 
@@ -92,7 +92,7 @@ _OTHER_PROTOCOLS = (
         "this is a TLS handshake",
         "The peer uses TLS, which is disabled here (kafka.security.protocol)",
     ),
-    (b"HTTP", "this is an HTTP response", "The address is that of a web server, not of a broker"),
+    (b"HTTP", "this is an HTTP response", "The address belongs to a web server, not to a broker"),
     (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
     (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
 )
@@ -199,8 +199,10 @@ class FrameReader:
         first = bytes(prefix)
         for prefix_bytes, what, hint in _OTHER_PROTOCOLS:
             if first.startswith(prefix_bytes):
-                raise OtherProtocolError(f"not Kafka's protocol: {what}", hint=hint)
+                raise OtherProtocolError(
+                    f"the bytes are not in Kafka's protocol: {what}", hint=hint
+                )
         raise ProtocolError(
-            f"a frame of {size:,} bytes, the limit is {self._limit:,}",
+            f"a frame has {size:,} bytes, but the limit is {self._limit:,}",
             hint="Check that the address is that of a Kafka broker",
         )

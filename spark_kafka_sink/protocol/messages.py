@@ -66,7 +66,7 @@ def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> b
 
 
 def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
-    """Read API key, version and correlation id, which have the same format in every request.
+    """Read API key, version and correlation id, whose format is the same in every request.
 
     Raises:
         ProtocolError: the frame is too short.

@@ -6,8 +6,8 @@
 - `plain_produce_response` (broker side) writes a response.
 
 Plain responses contain only offsets and error codes. With small batches, the generic reader and
-writer would take longer than the append to the log or the handling of the response. The results
-equal those of `codec`, which handles all other requests and responses, including invalid ones.
+writer would take longer than the append to the log or the handling of the response. The results are
+the same as from `codec`, which handles all other requests and responses, including invalid ones.
 
 Sources: ``ProduceRequest.json`` and ``ProduceResponse.json``: versions 3 to 13, flexible since 9,
 topic ids since 13 (KIP-516).
@@ -169,7 +169,7 @@ class TopicData(NamedTuple):
 
 
 class ProduceHead(NamedTuple):
-    """The fields of a Produce request before its topics; `acks` as on the wire (-1 for all)."""
+    """The fields of a Produce request before its topics; `acks` as in the protocol (-1 for all)."""
 
     version: int
     transactional_id: str | None

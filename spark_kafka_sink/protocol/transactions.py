@@ -1,7 +1,7 @@
 """Transaction states, versions and requests that producers, drivers and the broker share.
 
 - `TransactionState`: the coordinator's states of a transactional id.
-- `OpenTransaction`: all that is needed to end a transaction, on any connection.
+- `OpenTransaction`: all data needed to end a transaction, on any connection.
 - `TransactionVersion`: Kafka's transaction protocols V1 and V2, and which one a broker supports.
 - Functions that return the values of requests to a transaction coordinator.
 
@@ -29,7 +29,7 @@ class TransactionState(StrEnum):
     """Kafka's TransactionState, with Kafka's names."""
 
     EMPTY = "Empty"
-    """The producer has an id, but no transaction since."""
+    """The producer has an id, but has not begun a transaction."""
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
     """The commit is decided; the markers are being written."""
@@ -126,7 +126,7 @@ _KEY_TYPE = 1
 
 
 def find_coordinator(transactional_ids: Sequence[str]) -> Values:
-    """Return the values of FindCoordinator, any version; below 4, only the first id is sent."""
+    """Return the values of FindCoordinator for any version; below 4, only the first id is sent."""
     return {
         "key_type": _KEY_TYPE,
         "key": transactional_ids[0],
@@ -147,7 +147,7 @@ def init_producer_id(
         transactional_id: the transactional id.
         timeout_ms: transaction.timeout.ms.
         current: the producer whose epoch to bump (KIP-360), since version 3.
-        two_phase: True if its transactions never time out (KIP-939), since version 6.
+        two_phase: True if the producer's transactions never time out (KIP-939), since version 6.
     """
     known = {}
     if current is not None:

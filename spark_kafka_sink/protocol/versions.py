@@ -28,7 +28,7 @@ NO_EPOCH = -1
 class Features:
     """The features that one broker reports; empty if it reports none.
 
-    `supported` are the levels that the broker supports, `finalized` those in use by the whole
+    `supported` are the levels that the broker supports, `finalized` the levels in use by the whole
     cluster. `epoch` counts changes of `finalized`; NO_EPOCH if unknown.
     """
 
@@ -174,7 +174,7 @@ def negotiate(
         cap: a limit of this request, such as 11 for Produce in transactions V1 (KIP-890).
 
     Raises:
-        ProtocolError: there is no such version.
+        ProtocolError: no version is supported by both sides.
     """
     if theirs is None:
         raise ProtocolError(
@@ -185,11 +185,11 @@ def negotiate(
     highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
     if highest >= max(ours.lowest, theirs.lowest):
         return highest
-    limit = "" if cap is None else f" (here up to {cap})"
+    limit = "" if cap is None else f" (up to {cap} for this request)"
     raise ProtocolError(
         f"no common version of {api.name}: this client supports {ours}{limit}, the broker {theirs}",
         error=_UNSUPPORTED,
-        hint="Upgrade the older one",
+        hint="Upgrade the older side",
     )
 
 
@@ -203,7 +203,7 @@ def request_type(api: int, version: int) -> type[Any]:
     try:
         return load_request_schema(api, version)
     except KioIndexError as error:
-        raise ProtocolError(f"no request of API {_name(api)} version {version}") from error
+        raise ProtocolError(f"API {_name(api)} has no request of version {version}") from error
 
 
 @cache
@@ -216,7 +216,7 @@ def response_type(api: int, version: int) -> type[Any]:
     try:
         return load_response_schema(api, version)
     except KioIndexError as error:
-        raise ProtocolError(f"no response of API {_name(api)} version {version}") from error
+        raise ProtocolError(f"API {_name(api)} has no response of version {version}") from error
 
 
 def _name(api: int) -> str:

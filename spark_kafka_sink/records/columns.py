@@ -68,7 +68,7 @@ def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the n + 1 int32 offsets of a binary array, as a view that respects its slice."""
+    """Return the n + 1 int32 offsets of a binary array or of its slice, as a view."""
     buffer = array.buffers()[1]
     if len(array) == 0 or buffer is None:
         return np.zeros(1, np.int32)
@@ -140,7 +140,7 @@ _WHOLE = np.uint64(64)
 
 
 class VarintBytes(NamedTuple):
-    """Up to eight bytes of every row; both arrays of shape (n,), or (1,) if all rows have the same.
+    """Up to eight bytes of every row; both arrays have shape (n,), or (1,) if all rows are equal.
 
     `bytes` has the first byte lowest, and zeros after its `size`, which is at most `largest`.
     """
@@ -154,7 +154,7 @@ class VarintBytes(NamedTuple):
 def constant_bytes(value: bytes) -> VarintBytes:
     """Return the same bytes, eight at most, for every row.
 
-    Cached for the few values that repeat; chunks of one row have different ones each time.
+    The cache serves the few values that repeat; chunks of one row have new values each time.
     """
     number = np.array([int.from_bytes(value, "little")], np.uint64)
     return VarintBytes(number, np.array([len(value)], np.uint64), len(value))
@@ -181,7 +181,7 @@ class InlineView:
     def append(self, more: VarintBytes) -> None:
         """Append these bytes to every row.
 
-        Shifts by 64 or more give 0, and so do negative ones, which wrap around.
+        Shifts by 64 or more give 0; negative shifts also do, because they wrap around.
         """
         bits = self.size << _BYTE_BITS
         self._low = self._low | (more.bytes << bits)

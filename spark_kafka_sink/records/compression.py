@@ -34,7 +34,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _LZ4_FLAGS_OFFSET = 4
 _LZ4_INDEPENDENT = 0x20
 _ZSTD_STEP = 4096
-"""Compressed bytes passed to the decompressor at once; they expand to at most 128 MiB."""
+"""Maximum compressed bytes passed to the decompressor at once; they expand to at most 128 MiB."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -97,7 +97,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy has no levels
-    """Compress with xerial framing, the only one that Java reads."""
+    """Compress with xerial framing, the only framing that Java reads."""
     view = memoryview(data)
     framed = bytearray(_XERIAL_HEADER)
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -131,7 +131,7 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
 def _lz4(data: Buffer, level: int | None) -> bytes:
     """Compress independent blocks of 64 KiB.
 
-    Java's level 9, its default, is its fast compressor, not the high-compression one.
+    Level 9, Java's default, is its fast compressor, not the high-compression one.
     """
     fast = level is None or level == JAVA_LZ4_DEFAULT_LEVEL
     compressed = lz4.frame.compress(

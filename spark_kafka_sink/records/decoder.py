@@ -1,12 +1,12 @@
 """Decode batches: record boundaries, columns, single records and control batches.
 
-- `record_positions` finds where records begin. Each record starts with its own size, so it can only
-  be found after the one before it. If sizes repeat, many records are found at once by their stride;
-  otherwise a loop reads only the sizes.
+- `record_positions` finds where records begin. Each record starts with its size, so it can be
+  located only after the previous record. If sizes repeat, many records are found at once by their
+  stride; otherwise a loop reads only the sizes.
 - `read_fields` and `read_tails` read fields of all records of a batch as columns, without Python
   code per field.
-- `read_records` yields records one Python object each: for splits, brokers and tests, not for the
-  write path.
+- `read_records` yields each record as a Python object, for splits, brokers and tests; the write
+  path does not use it.
 - `control_batch` and `read_marker` handle the markers that end a transaction in a partition
   (KIP-98): one record, whose key contains commit or abort and whose value contains the
   coordinator's epoch.
@@ -50,7 +50,7 @@ _MIN_RUN: Final = 16
 
 
 def record_positions(data: bytes, end: int, count: int) -> Numbers:
-    """Return where each of `count` records begins; `data` is padded from `end` on.
+    """Return where each of `count` records begins; `data` is padded after `end`.
 
     Raises:
         ProtocolError: `data` does not contain exactly `count` records.
@@ -73,7 +73,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
 
 
 def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
-    """Return the positions of records of the same size as the first, and of the next one."""
+    """Return the positions of records of the same size as the first, and of the next record."""
     end = len(buffer)
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(wanted, (end - position) // max(size, 1))
@@ -90,7 +90,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Nu
 
 
 def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
-    """Return the positions of records of any size, and of the next; `enter` checks the sizes."""
+    """Return the positions of records of any size, and the next one; `enter` checks sizes."""
     found = array("q")
     note = found.append
     try:
@@ -201,7 +201,7 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
 class RecordTails:
     """Records without their deltas; one value per record.
 
-    `tails` is key, value and headers as encoded in the section.
+    `tails` are key, value and headers as encoded in the section.
     """
 
     sizes: Numbers

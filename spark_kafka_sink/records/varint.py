@@ -1,8 +1,8 @@
 """Zig-zag varints: single numbers, or whole columns without Python code per row.
 
-Encoding: small numbers (lengths, offset deltas) are looked up in a table of encoded varints; others
-are built septet by septet in numpy. Decoding follows Java: 32 bits in at most five bytes, or 64
-bits in at most ten. Callers of `read_varints` must ensure that this many bytes follow each
+Encoding: small numbers (lengths, offset deltas) are looked up in a table of encoded varints; all
+others are built septet by septet in NumPy. Decoding follows Java: 32 bits in at most five bytes, or
+64 bits in at most ten. Callers of `read_varints` must ensure that this many bytes follow each
 position.
 
 Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
@@ -33,7 +33,7 @@ TABLE_SIZE = 1 << 16
 
 _SEVEN_BITS = np.uint64(0x7F)
 _CONTINUES: Final = 0x80
-"""The bit that marks a byte as followed by another one."""
+"""The bit that marks a byte that is followed by another byte."""
 _ONE_BYTE: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
 _INT_MASK: Final = (1 << 32) - 1
 _LONG_MASK: Final = (1 << 64) - 1
@@ -51,7 +51,7 @@ def varint(value: int) -> bytes:
 
 
 def varint_size(value: int) -> int:
-    """Return the bytes that `varint` takes for this value."""
+    """Return the size of `varint(value)` in bytes."""
     zigzag = (value << 1) ^ (value >> 63)
     return max(1, (zigzag.bit_length() + 6) // 7)
 
@@ -83,7 +83,7 @@ def extremes(values: NDArray[np.int32] | NDArray[np.int64]) -> tuple[int, int]:
 def varint_bytes(
     values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
 ) -> VarintBytes | None:
-    """Return the zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
+    """Return the zig-zag varint of each row, shape (n,); None if any takes more than eight bytes.
 
     `low` and `high` are the lowest and the highest of the values.
     """
@@ -98,7 +98,7 @@ def varint_bytes(
 
 @cache
 def _table() -> NDArray[np.uint64]:
-    """Return the varints of -1, 0, 1 …; that of v is at index v + 1."""
+    """Return the varints of -1, 0, 1 …; the varint of v is at index v + 1."""
     return _built(np.arange(-1, TABLE_SIZE - 1), 3).bytes
 
 

@@ -31,7 +31,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One piece of advice; `figure` is the evidence, `sentence` the conclusion."""
+    """One piece of advice; `figure` is the evidence, `sentence` is the conclusion."""
 
     setting: str
     direction: Direction
@@ -43,21 +43,24 @@ class Advice:
 
 
 UNMEASURED = 2**31 - 1
-"""The value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
+"""The value of Spark's maxBytesPerBatch that stops Spark from measuring its batches."""
 SAFE_ARROW_BATCH = 64 * 1024 * 1024
 """Spark's own limit, in bytes."""
 MEASURING = 0.09e-6
-"""JVM seconds per row: 0.27 us instead of 0.18, for 100-byte rows on Spark 4.1 and 4.3."""
+"""JVM seconds per row for measuring batches: 0.27 us instead of 0.18 us, for 100-byte rows on Spark
+4.1 and 4.3.
+"""
 SHORT_ARROW_BATCH = 1_000
 """Rows of an Arrow batch above which its fixed cost is negligible."""
 HANDING_OVER = 70e-6
-"""Minimum seconds per batch, however few rows it has: 50 us of the Python worker's CPU time and 20
-to 60 us of the JVM's, which run in parallel if each has a core. On a busy machine it takes longer.
+"""Minimum seconds per batch, even with few rows: 50 us of the Python worker's CPU time and 20 to 60
+us of the JVM's, which run in parallel if each has a core. On a busy machine, a batch takes
+longer.
 """
 
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Advise if rows are large and Spark limits only their number per batch."""
+    """Give advice if rows are large and Spark limits only the number of rows per batch."""
     if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
         return None
     return Advice(
@@ -71,7 +74,7 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 
 def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Advise if Spark spends noticeable time on measuring its batches of small rows."""
+    """Give advice if Spark spends noticeable time on measuring its batches of small rows."""
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
@@ -83,14 +86,14 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
         figure=f"rows of {plural(facts.row, 'byte')}, {facts.report.records / facts.busy:,.0f} a "
-        f"second in a task, each of which Spark measures: about {share:.0%} of the time",
+        f"second in a task: measuring each row takes about {share:.0%} of the time",
         sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
         "the batch after every row; use it only for rows as small as these",
     )
 
 
 def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Advise if Spark sends few rows at a time, because each batch has a fixed cost."""
+    """Give advice if Spark sends few rows at a time, because each batch has a fixed cost."""
     rows = facts.number(ARROW_RECORDS)
     if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
@@ -115,7 +118,7 @@ MANY_BATCHES = 200
 """Batches per second of one task that take 5 % of the sender's time or more."""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Spark's limits for its Arrow batches: in a report of a Spark task, as plain numbers."""
+"""Spark's limits for its Arrow batches, as plain numbers in the report of a Spark task."""
 _WITHOUT_LEADER = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -166,7 +169,7 @@ class PipelineFacts:
         return dict(self.metrics.settings).get("partitioner", "")
 
     def partition_source(self, topic: str) -> str | None:
-        """Return what determined the partitions of most rows; None if the sink chose them."""
+        """Return the source of most rows' partitions; None if the sink chose them."""
         meter = self._topics.get(topic)
         keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
         records = sum(part.records for part in self.report.partitions if part.topic == topic)
@@ -178,8 +181,8 @@ class PipelineFacts:
     def open_batches(self) -> int:
         """Maximum number of batches that a task fills at the same time.
 
-        One per topic if the sink chooses the partitions, because it fills one batch after the
-        other; otherwise one per partition.
+        This is one per topic if the sink chooses the partitions, because it fills one batch after
+        the other; otherwise one per partition.
         """
         if self.partitioner in {"round_robin", "random"}:
             return len(self.report.partitions)
@@ -350,8 +353,8 @@ class PipelineFacts:
     def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
         """Return the partition with most bytes in topics with several partitions, and its excess.
 
-        The excess is its size divided by the mean of its topic's partitions, including empty ones.
-        Topics with fewer than `batches` batches are ignored.
+        The excess is its size divided by the mean size of its topic's partitions, including empty
+        ones. Topics with fewer than `batches` batches are ignored.
         """
         known = self.metrics.topic_partitions
         found: tuple[PartitionReport, float] | None = None
@@ -374,11 +377,11 @@ SMALL_BATCH = 32 * 1024
 SKEW = 3
 """Multiple of the mean of a topic's partitions that counts as skew."""
 ROW_BY_ROW = ("round_robin", "random")
-"""Partitioners that assign each row to a partition whether it has a key or not."""
+"""Partitioners that assign each row to a partition, with or without a key."""
 
 
 def skew(facts: PipelineFacts) -> Advice | None:
-    """Advise if one partition gets most of the data because of the rows' content.
+    """Give advice if one partition gets most of the data because of the rows' content.
 
     Rows without a key are assigned to partitions batch by batch. Their distribution is uneven by
     chance and because brokers differ; changing the rows would not help.
@@ -400,7 +403,7 @@ def skew(facts: PipelineFacts) -> Advice | None:
 
 
 def row_by_row(facts: PipelineFacts) -> Advice | None:
-    """Advise if a partitioner that ignores batches leaves small ones in many partitions."""
+    """Give advice if a partitioner that ignores batches causes small batches in many partitions."""
     partitions = len(facts.report.partitions)
     if facts.partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
         return None
@@ -413,6 +416,6 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
         figure=f"the partitioner {facts.partitioner} distributes the rows over "
         f"{plural(partitions, 'partition')}; batches have {facts.batch:,.0f} of "
         f"{plural(limit, 'byte')}",
-        sentence="each partition fills a batch of its own; by default rows without a key fill one "
+        sentence="each partition fills its own batch; by default, rows without a key fill one "
         "batch after the other, and rows with a key are assigned by its hash",
     )

@@ -39,13 +39,13 @@ SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT
 SHORT_LINGER_MS = 5
-"""Kafka's default: a lower value was chosen by the user."""
+"""Kafka's default; a lower value means that the user has set it."""
 HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
 """Share of batches closed early for lack of memory that indicates a small buffer."""
 ALWAYS = 0.9
-"""Share of the time above which a thread is considered continuously busy."""
+"""Share of the time above which a thread is considered to be always busy."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
@@ -57,7 +57,7 @@ TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
 TINY_SECONDS = 0.5
 SAMPLE = 50_000
-"""Minimum bytes on which codecs must have been measured."""
+"""Minimum bytes of the sample on which codecs were measured."""
 QUICK = 10.0
 """Maximum CPU nanoseconds per byte (100 MB/s) of a codec to be advised."""
 MUCH = 1.1
@@ -88,7 +88,7 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
 
 
 def _retries(facts: PipelineFacts) -> Advice | None:
-    """Advise if brokers fail; missing leaders of new partitions are not a failure."""
+    """Give advice if brokers fail; missing leaders of new partitions are not a failure."""
     retries = facts.report.retries
     if retries < 3 or retries < 0.05 * facts.batches:
         return None
@@ -130,7 +130,7 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
 
 
 def _compression(facts: PipelineFacts) -> Advice | None:
-    """Advise if the write is CPU-bound: batches wait for an always busy codec thread."""
+    """Give advice if the write is CPU-bound: batches wait for an always busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
     if facts.compressing < 0.6 or (facts.compressing < ALWAYS and not waits):
@@ -148,7 +148,7 @@ def _compression(facts: PipelineFacts) -> Advice | None:
 
 
 def _codec(facts: PipelineFacts) -> Advice | None:
-    """Advise another codec, measured in a dry run: fewer bytes, or the same size for less CPU."""
+    """Recommend a codec that, in a dry run, sent fewer bytes or took less CPU for the same size."""
     costs = {each.codec: each for each in facts.report.codecs}
     now = costs.get(facts.codec)
     if now is None or now.bytes_uncompressed < SAMPLE:
@@ -176,7 +176,7 @@ def _codec(facts: PipelineFacts) -> Advice | None:
 
 
 def _ceiling(facts: PipelineFacts) -> Advice | None:
-    """Advise larger requests if every request waits for the response to an earlier one."""
+    """Recommend larger requests if every request waits for the response to an earlier one."""
     if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
         return None
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
@@ -197,7 +197,7 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
 def _larger_requests(facts: PipelineFacts) -> str:
     """Return the setting that puts more bytes in flight: more requests, or larger batches.
 
-    Without idempotence more than one request in flight may reorder records.
+    Without idempotence, more than one request in flight may reorder records.
     """
     if facts.number(IN_FLIGHT) < 5 and facts.is_idempotent:
         return IN_FLIGHT
@@ -209,7 +209,7 @@ def _larger_requests(facts: PipelineFacts) -> str:
 
 
 def _small_batches(facts: PipelineFacts) -> Advice | None:
-    """Advise if batches fill too early; batches of a few KiB count if the next row did not fit."""
+    """Give advice if batches fill too early; small ones count if the next row did not fit."""
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
     if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_delayed_by_batches:
         return None
@@ -224,12 +224,12 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
         figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} full at "
         f"{plural(limit, 'byte')}, "
         f"{facts.batch:,.0f} bytes in each",
-        sentence="batches fill quickly; fewer, larger ones cost less",
+        sentence="batches fill quickly; fewer, larger batches cost less",
     )
 
 
 def _linger(facts: PipelineFacts) -> Advice | None:
-    """Advise if rate x linger is far below batch.size: linger.ms passes before batches are full."""
+    """Give advice if rate x linger is far below batch.size: batches close before they are full."""
     limit, linger = facts.number("batch.size"), facts.linger_ms
     lingered = facts.metrics.closed_linger
     if _next_is_linger(facts):
@@ -264,7 +264,7 @@ def _next_is_linger(facts: PipelineFacts) -> bool:
 
 
 def _buffer(facts: PipelineFacts) -> Advice | None:
-    """Advise if the open batches of all partitions exceed the buffer, or the buffer is tiny."""
+    """Give advice if the open batches of all partitions exceed the buffer, or it is tiny."""
     memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
     partitions, early = facts.open_batches, facts.metrics.closed_memory
     if facts.throttled >= WORTHWHILE:
@@ -291,7 +291,7 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
 
 
 def _blocked(facts: PipelineFacts) -> Advice | None:
-    """Advise if Spark waits for Kafka although the buffer is large enough."""
+    """Give advice if Spark waits for Kafka although the buffer is large enough."""
     if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
     if facts.throttled >= WORTHWHILE or _are_new(facts):
@@ -307,7 +307,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
 
 
 def _brokers(facts: PipelineFacts) -> Advice | None:
-    """Advise if closed batches wait longer than linger, and not due to codec, ceiling or size."""
+    """Give advice if closed batches wait longer than linger, but not for codec, ceiling or size."""
     linger = facts.linger_ms / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
@@ -337,7 +337,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
         direction=Direction.LOWER,
         figure=f"{tasks:,} tasks with {plural(size, 'byte')} and {seconds * 1000:,.0f} ms each",
         sentence="starting a task costs more than writing its data; use coalesce() before the "
-        "write, unless computing the rows needs that many tasks",
+        "write, unless the computation of the rows needs that many tasks",
     )
 
 
@@ -350,7 +350,7 @@ def _splits(facts: PipelineFacts) -> Advice | None:
         direction=Direction.LOWER,
         figure=f"rejected for their size: {plural(splits, 'batch', 'batches')}; "
         f"accepted: {facts.batches:,}",
-        sentence="it exceeds the topic's max.message.bytes, so data is sent twice",
+        sentence="this setting exceeds the topic's max.message.bytes, so data is sent twice",
     )
 
 

@@ -29,7 +29,7 @@ class FinishedBatch:
     raw_bytes: int
     wire_bytes: int
     next_sequence: int | None = None
-    """Sequence number after its last record; None without idempotence."""
+    """Sequence number after the batch's last record; None without idempotence."""
     append_time: int | None = None
     """LogAppendTime in milliseconds since 1970, if the broker returned one."""
 
@@ -114,7 +114,7 @@ class ReportBuilder:
         self._retries = self._splits = self._throttle_ms = 0
 
     def acknowledged(self, batch: FinishedBatch, base_offset: int | None) -> None:
-        """Count a batch appended at `base_offset`, which is None or negative if not returned."""
+        """Count a batch appended at `base_offset`, which is None or negative if unknown."""
         tally = self._tally(batch.topic, batch.partition)
         tally.add(batch, DeliveryStatus.PERSISTED)
         if base_offset is not None and base_offset >= 0:
@@ -157,12 +157,12 @@ class ReportBuilder:
         self._errors[error_name] += 1
 
     def retried(self, error_name: str) -> None:
-        """Count a batch that is sent again."""
+        """Count a batch that is retried."""
         self._retries += 1
         self._errors[error_name] += 1
 
     def split(self) -> None:
-        """Count a batch that was too large for the broker and is sent again in parts."""
+        """Count a batch that was too large for the broker and is retried in parts."""
         self._splits += 1
 
     def request_latency(self, seconds: float) -> None:

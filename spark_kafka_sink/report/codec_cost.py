@@ -17,7 +17,7 @@ class CodecCost:
     """Counters of one codec; all codecs of a report have compressed the same batches."""
 
     codec: str
-    """compression.type: the configured one at its level, the others at their default levels."""
+    """compression.type; the configured codec has its level, the others their default levels."""
     batches: int = 0
     """Number of batches compressed with this codec."""
     records: int = 0

@@ -82,10 +82,10 @@ TASKS_KEPT = 10_000
 
 
 class WriteStatus(StrEnum):
-    """State of a write or micro-batch; the state of several is the last one in this order."""
+    """State of a write or micro-batch; several states merge to the last one in this order."""
 
     SUCCEEDED = "succeeded"
-    """Every record is acknowledged, except those that the options give up: poison rows, acks=0."""
+    """Every record is acknowledged, except records that the options exempt: poison rows, acks=0."""
     RUNNING = "running"
     """The write has begun. A report that stays in this state belongs to a driver that died."""
     FAILED = "failed"
@@ -113,7 +113,7 @@ class DeliveryCounters:
     """True if nothing was sent, and all counters refer to what would have been sent (dryRun=true).
     """
     transaction_outcome: str = ""
-    """For exactly-once writes, how the batch got into Kafka: `committed`, `rolled forward` (decided
+    """For exactly-once writes, how the batch became visible: `committed`, `rolled forward` (decided
     by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
     count as `persisted`, although consumers with isolation.level=read_committed receive none of
     them. If transactions may still be open, their ids and the reason are included. Empty without
@@ -122,8 +122,8 @@ class DeliveryCounters:
     query_name: str = ""
     """Name of the streaming query; empty if it has none, and for a batch write."""
     query_id: str = ""
-    """Id of the streaming query, if a task has reported it; set for writes within foreachBatch as
-    well.
+    """Id of the streaming query, if a task has reported it; also set for writes within
+    foreachBatch.
     """
     batch_id: int | None = None
     """Number of the micro-batch, or of the last one if several reports are merged; None for a batch
@@ -132,7 +132,7 @@ class DeliveryCounters:
     started_at: str = ""
     """When the driver planned the write, in UTC as ISO 8601; empty if unknown."""
     written_at: str = ""
-    """When the driver wrote the report, in UTC as ISO 8601; empty before that."""
+    """When the driver wrote the report, in UTC as ISO 8601; empty before."""
     duration_ms: int = 0
     """Milliseconds of the whole write on the driver, from planning to its end, including Spark's
     own part; the sum if several writes are merged; 0 if unknown.
@@ -140,20 +140,20 @@ class DeliveryCounters:
     tasks: int = 0
     """Number of tasks that wrote."""
     retried_tasks: int = 0
-    """Number of tasks whose report comes from a second or later attempt; records that the first
-    attempt got into Kafka before it failed are not counted. If Spark runs a stage again, as after
-    the loss of an executor with shuffle files, it numbers attempts from 0, and PySpark does not
-    expose the attempt number of the stage: such tasks are not counted here.
+    """Number of tasks whose report comes from a second or later attempt; records that a failed
+    first attempt has written are not counted. If Spark runs a stage again, as after the loss of
+    an executor with shuffle files, it numbers attempts from 0, and PySpark does not expose the
+    attempt number of the stage: such tasks are not counted here.
     """
     partitions: tuple[PartitionReport, ...] = ()
-    """Counters of each partition, by topic and partition, each once."""
+    """Counters of each partition, without duplicates, sorted by topic and partition."""
     retries: int = 0
     """Number of batches sent again."""
     splits: int = 0
     """Number of batches that the broker rejected for their size and that were split and sent again.
     """
     errors: tuple[tuple[str, int], ...] = ()
-    """Kafka's names of the errors that occurred, including retried ones, and how often."""
+    """Kafka's names of the errors that occurred, including retried errors, with their counts."""
     request_latency: Histogram = field(default_factory=Histogram)
     """Time from sending a request to its response."""
     queue_latency: Histogram = field(default_factory=Histogram)
@@ -198,7 +198,7 @@ class DeliveryCounters:
 
     @property
     def as_intended(self) -> int:
-        """Number of acknowledged records plus those of a dry run, which is not meant to send."""
+        """Number of acknowledged records plus the records of a dry run, which sends none."""
         return sum(part.as_intended for part in self.partitions)
 
     @property
@@ -208,7 +208,7 @@ class DeliveryCounters:
 
     @property
     def dropped(self) -> int:
-        """Number of rows that could not be written and went nowhere."""
+        """Number of rows that could not be written and were dropped."""
         return sum(count.dropped for count in self.poison)
 
     @property
@@ -321,7 +321,7 @@ class DeliveryCounters:
             "codecs": [cost.to_dict() for cost in self.codecs],
             "partitions": [part.to_dict() for part in self.partitions],
             "task_columns": list(COLUMNS),
-            "task_rows": [],  # the last: `to_json` fills it
+            "task_rows": [],  # The last field: `to_json` fills it.
         }
 
     @classmethod
@@ -329,7 +329,7 @@ class DeliveryCounters:
         """Parse the result of `to_json`.
 
         Raises:
-            ReportError: the text is not such a report, or has a newer version.
+            ReportError: the text is not a report, or has a newer version.
         """
         data = _load(text)
         _check_version(data)
@@ -378,7 +378,7 @@ _FACTS = (
 )
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
 _LATEST = ("error", "transaction_outcome", "query_name", "query_id", "written_at")
-"""Texts of which a merged report has the greatest."""
+"""Text fields of which a merged report has the greatest value."""
 _TEXTS = (*_LATEST, "started_at")
 _SUMMED = ("duration_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 
@@ -410,7 +410,7 @@ class ReportParts(Generic[R_co]):
 
 
 def _latency_to_dict(times: Histogram) -> dict[str, Any]:
-    """Return the JSON object; mean and percentiles are for readers and are not read back."""
+    """Return the JSON object; mean and percentiles are only for human readers."""
     return {
         "count": times.count,
         "mean_us": round(times.mean, 1),

@@ -1,6 +1,6 @@
-"""The delivery report: what one task, or all tasks of a write, got into Kafka.
+"""The delivery report: what one task, or all tasks of a write, delivered to Kafka.
 
-It can be read from files, added up, and displayed in a terminal or a notebook.
+Reports can be read from files, added up, and displayed in a terminal or a notebook.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-_HINT = "Use a path that was given as reportPath."
+_HINT = "Use a path that was set as reportPath."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -31,8 +31,8 @@ class DeliveryReport(DeliveryCounters):
         """Read the report at a path, or add up all reports of a folder of micro-batches.
 
         Args:
-            path: as in `reportPath`, a local path or a URI that pyarrow.fs supports; for a folder
-                the reports of all `*.json` files in it.
+            path: as in `reportPath`, a local path or a URI that pyarrow.fs supports; for a folder,
+                the reports in all of its `*.json` files.
 
         Raises:
             ReportError: there is no report, or a report cannot be read.
@@ -74,8 +74,8 @@ class DeliveryReport(DeliveryCounters):
         names = [field.name for field in fields(PartitionReport)]
         names.insert(2, "records")
         columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
-        # By default pandas converts columns with missing numbers to floats, which changes large
-        # ones.
+        # By default, pandas converts columns with missing numbers to floats, which changes large
+        # numbers.
         numbers = {name: pandas.array(columns[name], dtype="Int64") for name in names[1:]}
         frame: pd.DataFrame = pandas.DataFrame({**columns, **numbers})
         return frame

@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two reports: all figures, and the settings that differ (empty if missing from one report)."""
+    """Two reports: all figures, and the settings that differ (empty if one report lacks them)."""
 
     changes: tuple[Change, ...]
     settings: tuple[tuple[str, str, str], ...]
@@ -65,7 +65,7 @@ class Comparison:
 
 
 def figures_of(report: DeliveryCounters) -> tuple[Figure, ...]:
-    """Return the figures, always the same ones in the same order.
+    """Return the figures, always the same figures in the same order.
 
     Rates refer to the whole write, or to the slowest task if the time of the write is unknown.
     """

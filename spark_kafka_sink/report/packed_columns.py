@@ -64,11 +64,11 @@ class BrokerColumns:
     """n brokers with c counters and h histograms each; the histograms have m buckets in total."""
 
     brokers: tuple[tuple[int, str], ...] = ()
-    """Node ids and names, sorted, each once."""
+    """Node ids and names, sorted and without duplicates."""
     counters: Numbers = field(default_factory=lambda: _empty(0, len(COUNTERS)))
     """n x c."""
     totals: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
-    """n x h, as are `lows` and `highs`."""
+    """n x h; `lows` and `highs` have the same shape."""
     lows: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
     highs: Numbers = field(default_factory=lambda: _empty(0, len(HISTOGRAMS)))
     cells: Numbers = field(default_factory=lambda: _empty(0))
@@ -229,15 +229,15 @@ SUMS: Final = (
 LOWEST: Final = ("first_offset", "first_append_time")
 HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
 SAME: Final = ("leader",)
-"""None unless all are equal."""
+"""The value that all partitions share; None if the values differ."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PartitionColumns:
-    """n partitions, each once, by topic and number."""
+    """n partitions without duplicates, sorted by topic and number."""
 
     topics: tuple[str, ...] = ()
-    """Sorted, each once."""
+    """The topics, sorted and without duplicates."""
     keys: Column = field(default_factory=lambda: np.zeros(0, np.int64))
     """n ascending numbers: the index of the topic in the upper half, the partition in the lower."""
     values: Mapping[str, Column] = field(default_factory=dict)

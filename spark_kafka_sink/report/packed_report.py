@@ -1,8 +1,8 @@
 """A delivery report as a task sends it to the driver, and the merging of such reports.
 
-With 1,000 partitions and 100 brokers it has a fifth of the size of the pickled report. Spark's
-driver keeps the reports of all tasks until the commit, within spark.driver.maxResultSize; as
-objects they would take many times that space in the Python process that commits.
+With 1,000 partitions and 100 brokers, a packed report has a fifth of the size of a pickled one.
+Spark's driver keeps the reports of all tasks until the commit, within spark.driver.maxResultSize;
+as objects, they would take many times that space in the Python process that commits.
 """
 
 from __future__ import annotations

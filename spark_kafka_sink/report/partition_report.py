@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 class PartitionReport:
     """Counters of one partition; sizes in bytes.
 
-    The offsets are those of acknowledged records, None if the broker returned none (acks=0, or a
-    duplicate batch). Records of other writers may be between them.
+    The offsets belong to acknowledged records; they are None if the broker returned no offsets
+    (acks=0, or a duplicate batch). Records of other writers may be between them.
     """
 
     topic: str
     """Name of the topic."""
     partition: int
-    """Number of the partition; -1 for rows that failed before they were assigned to one."""
+    """Number of the partition; -1 for rows that failed before they got a partition."""
     batches: int = 0
-    """Number of batches of acknowledged or sent records; for a dry run the batches it built."""
+    """Number of batches of acknowledged or sent records; for a dry run, number of batches built."""
     bytes_uncompressed: int = 0
     """Bytes of these batches before compression, including headers."""
     bytes_sent: int = 0
@@ -44,20 +44,23 @@ class PartitionReport:
     would_be_written: int = 0
     """Number of records of a dry run, which sends nothing."""
     leader: int | None = None
-    """Node id of the broker that received the last batch; None if tasks sent to different brokers.
+    """Node id of the broker that received the last batch; None if tasks sent batches to different
+    brokers.
     """
     next_ack_seq: int | None = None
-    """Sequence number after the last record acknowledged to an idempotent producer; the highest of
+    """Sequence number after the last acknowledged record of an idempotent producer; the highest of
     all sessions.
     """
     next_err_seq: int | None = None
-    """Sequence number after the last record with any response, an acknowledgement or an error."""
+    """Sequence number after the last record with a response, either an acknowledgement or an error.
+    """
     first_append_time: int | None = None
     """When the broker appended the first batch, in milliseconds since 1970; only for topics with
     message.timestamp.type=LogAppendTime.
     """
     last_append_time: int | None = None
-    """When the broker appended the last batch, in the same form."""
+    """When the broker appended the last batch, in milliseconds since 1970; only with LogAppendTime.
+    """
 
     @property
     def key(self) -> tuple[str, int]:
@@ -71,7 +74,7 @@ class PartitionReport:
 
     @property
     def as_intended(self) -> int:
-        """Number of acknowledged records plus those of a dry run, which is not meant to send."""
+        """Number of acknowledged records plus the records of a dry run, which sends none."""
         return self.persisted + self.would_be_written
 
     def statuses(self) -> tuple[PartitionStatus, ...]:

@@ -48,7 +48,7 @@ class ReportLocation:
         """Parse the location that a user specified for `subject`, without accessing it.
 
         Raises:
-            ReportError: the scheme is of no supported file system; the hint names an alternative.
+            ReportError: the scheme's file system is not supported; the hint names an alternative.
         """
         found = _SCHEME.match(path)
         scheme = found[1].lower() if found else "file"
@@ -103,7 +103,7 @@ def write_report(
     `subject` is its name in error messages.
 
     Raises:
-        ReportError: it cannot be written there, or not within the time limit.
+        ReportError: the text cannot be written there, or not within the time limit.
     """
     place, data = ReportLocation.of(path, subject), text.encode()
     _attempt(f"{subject} cannot be written to", path, timeout_s, lambda: _write(place, data))
@@ -113,17 +113,17 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
     """Return the text at a local path or a URI.
 
     Raises:
-        ReportError: it cannot be read, or not within the time limit.
+        ReportError: the text cannot be read, or not within the time limit.
     """
     place = ReportLocation.of(path)
     return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(place).decode())
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-    """Return the text at a local path or a URI, or of each `*.json` in a folder, by location.
+    """Return the text at a local path or a URI, or each `*.json` text in a folder, by location.
 
     Raises:
-        ReportError: there is no report, or a report cannot be read, or not within the time limit.
+        ReportError: there is no report, or a report cannot be read within the time limit.
     """
     place = ReportLocation.of(path)
     texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(place, redacted(path)))
@@ -192,7 +192,7 @@ def _read_all(place: ReportLocation, shown: str) -> dict[str, str]:
 
 
 def _text(data: bytes) -> str:
-    """Decode the text; invalid UTF-8 is replaced, and `from_json` then rejects it."""
+    """Decode the text; invalid UTF-8 is replaced, and `from_json` rejects the result."""
     return data.decode(errors="replace")
 
 
@@ -216,7 +216,8 @@ def _write_remote(place: ReportLocation, data: bytes) -> tuple[FileSystem, str]:
 def _write_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     target = path.resolve()
-    if target.exists() and not target.is_file():  # a device, a pipe, or a folder (raises)
+    # The path is a device, a pipe, or a folder; for a folder, this raises.
+    if target.exists() and not target.is_file():
         target.write_bytes(data)
         return
     draft = target.with_name(f".kafkaprod-{uuid.uuid4().hex}")
@@ -226,7 +227,7 @@ def _write_local(path: Path, data: bytes) -> None:
     except PermissionError:
         if not target.is_file():
             raise
-        target.write_bytes(data)  # a file that is writable in a folder that is not
+        target.write_bytes(data)  # The file is writable, but its folder is not.
     finally:
         draft.unlink(missing_ok=True)
 
@@ -237,5 +238,5 @@ def _probe(place: ReportLocation) -> None:
         place.local.unlink(missing_ok=True)
         return
     filesystem, target = _write_remote(place, _PROBE_DATA)
-    with suppress(OSError):  # permission to write does not imply permission to delete
+    with suppress(OSError):  # Permission to write does not imply permission to delete.
         filesystem.delete_file(target)

@@ -202,7 +202,7 @@ def _partitions(report: DeliveryReport) -> Table:
 
 
 def _partition_cells(part: PartitionReport) -> dict[str, str]:
-    """Return a partition's cells by column; columns that are empty everywhere are omitted later."""
+    """Return a partition's cells by column; columns without any content are omitted later."""
     return {
         "persisted": f"{part.persisted:,}",
         "possibly": f"{part.possibly_persisted:,}",

@@ -63,7 +63,7 @@ class TaskReport:
         return dict(zip(COLUMNS, self.to_row(), strict=True))
 
     def to_row(self) -> tuple[int, ...]:
-        """Return the values under `COLUMNS`."""
+        """Return the values of `COLUMNS`."""
         counts = (self.records, self.bytes_sent, self.retries, self.poison)
         return (self.duration_ms, *astuple(self.task), *counts)
 
@@ -90,7 +90,9 @@ class TransactionInfo:
     """A transaction that a task left open for the driver to commit or abort."""
 
     transactional_id: str
-    """Transactional id of one attempt of a task; with atomicBatch=true that of all tasks."""
+    """Transactional id of one attempt of a task; with atomicBatch=true, the id that all tasks
+    share.
+    """
     producer_id: int
     """Producer id in the transaction's batches in the log."""
     epoch: int

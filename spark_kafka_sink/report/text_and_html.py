@@ -1,6 +1,6 @@
 """The delivery report as text, and as HTML for notebooks; the lines of a dry run.
 
-The tables in HTML have no style of their own, so that the notebook's applies, dark or light.
+The HTML tables have no style, so that the notebook's dark or light style applies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARTITION_COLUMNS = (
 
 
 def dry_run_title(report: DeliveryCounters) -> str:
-    """Return the title; dry runs and writes may have been added up."""
+    """Return the title; the report may be a sum of dry runs and writes."""
     if any(each.persisted or each.sent for each in report.partitions):
         return "Kafka delivery report, dry runs included"
     return "Kafka dry run: nothing was sent"
@@ -50,7 +50,7 @@ def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
-    """Return the rows under `PARTITION_COLUMNS`, partitions with most bytes first."""
+    """Return the rows of the table `PARTITION_COLUMNS`, partitions with most bytes first."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part.bytes_uncompressed)
@@ -95,7 +95,7 @@ def _batches(report: DeliveryCounters) -> str:
 
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
-    """Compare the largest partition with its topic's others, including empty ones."""
+    """Compare the largest partition with the others of its topic, including empty partitions."""
     largest = PipelineFacts(report).largest_partition()
     if largest is None:
         return []
@@ -121,12 +121,12 @@ ADVICE_SHOWN = 3
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
-    """Return a text of at most about twenty lines, whatever the number of partitions and errors.
+    """Return at most about twenty lines of text, regardless of the number of partitions and errors.
 
     Args:
         report: report of a task, or a merged report.
-        duration_ms: time of the whole write as measured by the driver, instead of the report's own;
-            if both are missing, the rate refers to the slowest task.
+        duration_ms: time of the whole write as measured by the driver; it overrides the report's
+            value. If both are missing, the rate refers to the slowest task.
     """
     check_argument("summarize(report)", report, REPORT, ("metrics",), HINT)
     rows = summary_rows(report, duration_ms)
@@ -149,7 +149,7 @@ def summary_line(report: DeliveryCounters) -> str:
 
 
 def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> list[tuple[str, str]]:
-    """Return the lines of `summarize` as (name, text)."""
+    """Return the lines of `summarize` as pairs of name and text."""
     return [
         *_write_status(report),
         *_rows(report),
@@ -234,7 +234,7 @@ def _spread(report: DeliveryCounters) -> str:
 
 
 def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> str:
-    """Return the number of partitions written to, and of all partitions if known and larger."""
+    """Return the number of partitions written to; also of all partitions if known and larger."""
     known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
     whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
     of = "" if whole == len(parts) else f"{len(parts):,} of "
@@ -285,7 +285,7 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     groups: defaultdict[str, list[PartitionReport]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part)
-    # Topics with undelivered records first, then the largest.
+    # Topics with undelivered records come first, then the largest topics.
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
     rows = [("topic", f"{topic}: {_topic(report, parts)}") for topic, parts in order[:TOPICS_SHOWN]]
     if len(order) > TOPICS_SHOWN:
@@ -329,7 +329,7 @@ def to_html(report: DeliveryCounters) -> str:
 
 
 def _partition_table(report: DeliveryCounters) -> str:
-    """Return the table, undelivered partitions first; of a dry run the largest first."""
+    """Return the partition table: undelivered partitions first, for a dry run the largest first."""
     parts = report.partitions
     if not parts:
         return ""

@@ -1,7 +1,7 @@
 """Topics with acknowledged records: a topic that is recreated keeps its name, but gets a new id.
 
-If a write has acknowledgements from two topics with the same name, the first one's records are
-lost. Brokers before Kafka 2.8 have no topic ids.
+If a write has acknowledgements from two topics with the same name, the records of the first topic
+are lost. Brokers before Kafka 2.8 have no topic ids.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
     """Return the error for a deleted topic; `deleted` acknowledged records are lost with it."""
     return DeliveryError(
         "the topic was deleted and recreated during the write: the deleted topic had acknowledged "
-        f"{plural(deleted, 'record')} of it, which {'is' if deleted == 1 else 'are'} lost",
+        f"{plural(deleted, 'record')} of the write, which {'is' if deleted == 1 else 'are'} lost",
         topic=topic,
-        hint="run the write again if the rows are meant for the new topic",
+        hint="run the write again if its rows belong into the new topic",
     )

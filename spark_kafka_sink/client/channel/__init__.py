@@ -4,7 +4,7 @@ The counterparts in Kafka are TransportLayer, Authenticator and ChannelBuilder.
 
 In reading order:
 
-- `resolver`: host names to addresses, on threads of their own
+- `resolver`: resolves host names to addresses, in separate threads
 - `transport`: a non-blocking TCP socket, and the states of a connection
 - `tls_transport`: TLS over another transport
 - `authenticator`: SASL authentication, and the threads that run its slow steps

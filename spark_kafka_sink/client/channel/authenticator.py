@@ -5,12 +5,11 @@
     step: make the first message -> SaslHandshake -> SaslAuthenticate
         -> [step: answer the broker's message -> SaslAuthenticate]* -> complete
 
-Everything that the mechanism itself does may be slow (read files, fetch tokens, ask a KDC, hash
-passwords), so it is handed to the caller as a step. `LoginThreads` runs these steps, and the
-reading of TLS stores, outside the sender thread. Each step has its own daemon thread, so that a
-hanging step does not keep the process alive. Brokers before Kafka 1.0 do not implement
-SaslAuthenticate and are not supported. Source: KIP-43, KIP-152, KIP-368,
-``SaslClientAuthenticator``.
+All work of the mechanism itself may be slow (read files, fetch tokens, ask a KDC, hash passwords),
+so the caller runs it as a step. `LoginThreads` runs these steps, and the reading of TLS stores,
+outside the sender thread. Each step has its own daemon thread, so that a hanging step does not keep
+the process alive. Brokers before Kafka 1.0 do not implement SaslAuthenticate and are not supported.
+Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionR
 from spark_kafka_sink.security.sasl.exchange import SaslExchange, quoted
 
 MAX_THREADS = 64
-"""Maximum number of threads: if nothing responds, each connection attempt leaves one behind."""
+"""Maximum number of threads: if nothing responds, each connection attempt leaves a thread behind.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class StepResult:
             return self.error
         return AuthenticationError(
             f"the SASL login failed with an unexpected {type(self.error).__name__}",
-            hint="Check the kafka.sasl.* options and the files that they name",
+            hint="Check the kafka.sasl.* options and the files in them",
         )
 
 
@@ -59,7 +59,7 @@ class LoginSteps(Protocol):
     """Runs steps; both methods return at once."""
 
     def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        """Run a step; `wakeup` is called, from any thread, when there is a result."""
+        """Run a step; `wakeup` is called, from any thread, when the step has a result."""
 
     def results(self) -> list[StepResult]:
         """Return the results since the last call."""
@@ -110,7 +110,7 @@ class LoginThreads:
 
 
 Step = Callable[[], bytes | None]
-"""A call that may block; returns the next message, or None after the last."""
+"""A call that may block; returns the next message, or None after the last message."""
 
 _NO_SASL = (
     "Use the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol to "
@@ -118,8 +118,8 @@ _NO_SASL = (
 )
 _TOO_OLD = "Upgrade the broker: SaslAuthenticate requires Kafka 1.0 or later"
 _PASSWORD = (
-    "Check kafka.sasl.username and kafka.sasl.password, or those in kafka.sasl.jaas.config, and "  # noqa: S105
-    "that the broker knows this user for this mechanism"
+    "Check kafka.sasl.username and kafka.sasl.password, or the values in "  # noqa: S105
+    "kafka.sasl.jaas.config, and that the broker knows this user for this mechanism"
 )
 _HINTS = {
     Mechanism.PLAIN: _PASSWORD,
@@ -167,12 +167,12 @@ class Authenticator:
         self._exchange: SaslExchange | None = None
 
     def take_step(self) -> Step | None:
-        """Return the next step, once, or None; it must be called on a thread that may block."""
+        """Return the next step, once, or None; the step must run on a thread that may block."""
         step, self._step = self._step, None
         return step
 
     def resume(self, message: bytes | None) -> Request | None:
-        """Continue with the result of a step; return the next request, or None after the last."""
+        """Continue with a step's result; return the next request, or None after the last step."""
         assert self._exchange is not None
         if message is None:
             return None
@@ -196,7 +196,7 @@ class Authenticator:
                 f"the broker does not offer the SASL mechanism {ours}: it offers "
                 f"{offered or 'none'}",
                 error=error_name(code),
-                hint="Set kafka.sasl.mechanism to one that it offers",
+                hint="Set kafka.sasl.mechanism to a mechanism that the broker offers",
             )
         if code == ErrorCode.illegal_sasl_state:
             raise AuthenticationError(
@@ -211,7 +211,8 @@ class Authenticator:
         """Process the response to SaslAuthenticate; the next step passes it to the mechanism.
 
         Raises:
-            AuthenticationError: the broker refuses the login; contains the broker's message.
+            AuthenticationError: the broker refuses the login; the error contains the broker's
+                message.
         """
         assert self._exchange is not None
         code, reason = int(response.error_code), quoted(response.error_message or "")
@@ -255,10 +256,10 @@ _MAX_LISTED = 20
 
 @contextmanager
 def _naming(mechanism: Mechanism) -> Iterator[None]:
-    """Add the mechanism to errors, because the user may have intended another one.
+    """Add the mechanism to errors, because the user may have intended another mechanism.
 
     Raises:
-        AuthenticationError: the error raised inside, with the mechanism's name.
+        AuthenticationError: the error raised in the block, with the mechanism's name.
     """
     try:
         yield

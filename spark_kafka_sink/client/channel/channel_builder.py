@@ -50,7 +50,7 @@ class ChannelBuilder:
         self._context = _context(self.security.tls)
 
     def encrypted(self, transport: Transport, host: str) -> TlsTransport:
-        """Return TLS over a connected transport, with the certificates loaded last.
+        """Return TLS over a connected transport, with the most recently loaded certificates.
 
         Raises:
             OSError: the host name is not valid in TLS.

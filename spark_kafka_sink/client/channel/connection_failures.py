@@ -45,15 +45,15 @@ class Verdict(Enum):
     MISMATCH = auto()
     """The port seems to use another protocol; a broker that is stopping may look the same."""
     REFUSED = auto()
-    """The broker refuses the client, or the client the broker; waiting does not help."""
+    """The broker rejects the client, or the client rejects the broker; waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a connection ended; `error` is the error to raise if retrying is pointless.
 
-    `state` is the state that the connection had reached. `unanswered`: nothing responded, as behind
-    a firewall; a client on another host may succeed.
+    `state` is the state that the connection had reached. `unanswered`: nothing responded, for
+    example because of a firewall; a client on another host may succeed.
     """
 
     reason: str
@@ -67,8 +67,8 @@ class Diagnosis:
 class Circumstances:
     """The progress of a connection that has ended.
 
-    `has_answered`: the broker had answered a request other than those of the handshake. `waiting`:
-    requests were in flight. `is_accepted`: some broker has accepted the client before.
+    `has_answered`: the broker had answered a request after the handshake. `waiting`: requests were
+    in flight. `is_accepted`: some broker has accepted the client before.
     """
 
     broker: str
@@ -147,7 +147,7 @@ def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
 
 
 def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
-    """Return the error for a server that closed the connection in a state where brokers do not."""
+    """Return the error for a server that closed the connection when a broker would not."""
     protocol, broker = at.security.protocol, at.broker
     match at.state:
         case State.TLS_HANDSHAKE:
@@ -200,9 +200,12 @@ def _text(error: errors.KafkaProdError) -> str:
 
 
 REPEATED = 3
-"""Number of failures that is not a coincidence: of one broker, or at the start of all together."""
+"""Number of failures that cannot be a coincidence: of one broker, or of all brokers at the start.
+"""
 LASTING_S = 4.0
-"""Seconds of failures that are not temporary: a restart or a password change takes less."""
+"""Failures that last longer (in seconds) are not temporary: a restart or a password change takes
+less.
+"""
 
 
 @dataclass(slots=True)
@@ -229,8 +232,8 @@ class ConnectionFailures:
       the refusals have lasted for `LASTING_S`. One server with an expired certificate among several
       does not stop a job.
     - Some broker has accepted the client: while a job runs, a password may be changed on one broker
-      after another, or a token file be replaced. The broker is retried with newly read secrets. The
-      refusal is fatal once one broker has refused `REPEATED` times, over at least `LASTING_S`.
+      after another, or a token file may be replaced. The broker is retried with newly read secrets.
+      The refusal is fatal once one broker has refused `REPEATED` times, over at least `LASTING_S`.
 
     Other failures only suggest that the port uses another protocol (`Verdict.MISMATCH`). They are
     fatal only before any broker has accepted the client, once each bootstrap server has failed
@@ -243,7 +246,7 @@ class ConnectionFailures:
 
     def __init__(self, bootstrap_servers: Iterable[str]) -> None:
         self.reasons: dict[str, str] = {}
-        """Reason of the latest failure by address, removed after a success."""
+        """Reason for the latest failure by address; removed after a success."""
         self.fatal: errors.KafkaProdError | None = None
         """The error after which retrying is pointless."""
         self._bootstrap_servers = frozenset(bootstrap_servers)

@@ -1,8 +1,8 @@
 """Resolve host names to addresses outside the sender thread.
 
-Each name is resolved on a daemon thread of its own. A shared pool would be exhausted by a few names
-without an answer, and the threads of an executor keep the process from exiting.
-Source: KIP-302 (use_all_dns_ips), ``ClientUtils.resolve``.
+Each name is resolved on a separate daemon thread. A few unanswered lookups would exhaust a shared
+pool, and the threads of an executor would keep the process from exiting. Source: KIP-302
+(use_all_dns_ips), ``ClientUtils.resolve``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Resolver(Protocol):
     """Resolves names; both methods return at once."""
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        """Resolve a name; `wakeup` is called, from any thread, when there is a result."""
+        """Resolve a name; `wakeup` is called, from any thread, when the result is available."""
 
     def resolutions(self) -> list[Resolution]:
         """Return the results since the last call."""
@@ -54,7 +54,7 @@ class ThreadResolver:
         self._found: SimpleQueue[Resolution] = SimpleQueue()
 
     def ask(self, host: str, port: int, wakeup: Callable[[], None]) -> None:
-        """Start to resolve a name, unless that is already in progress."""
+        """Start to resolve a name, unless the lookup is already in progress."""
         if (host, port) in self._in_progress:
             return
         self._in_progress.add((host, port))
@@ -91,13 +91,14 @@ def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
         raise OSError(f"{port} is not a valid port")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=flags)
-    except ValueError as error:  # A label too long or a NUL: brokers may return any name.
+    # The host is a label that is too long or contains a NUL: brokers may return any name.
+    except ValueError as error:
         raise OSError(f"{host!r} is not a valid host name: {error}") from error
     return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))
 
 
 def literal(host: str, port: int) -> list[Address] | None:
-    """Return the address of a host given as an IP address, None if it is a name; never blocks.
+    """Return the address of a host given as an IP address, or None for a name; never block.
 
     Raises:
         OSError: host or port is invalid.

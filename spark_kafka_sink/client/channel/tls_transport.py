@@ -2,7 +2,7 @@
 
 Encrypted bytes are copied between OpenSSL's memory buffers and the transport below, so OpenSSL
 never blocks and the selector only watches the socket. Data is written in full TLS records: small
-buffers are joined, large ones are encrypted without being joined. Source: ``SslTransportLayer``.
+buffers are joined, large buffers are encrypted separately. Source: ``SslTransportLayer``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ A larger window is not faster: malloc maps blocks of 128 KiB and more with mmap 
 READ_LIMIT = 256 * 1024
 """Encrypted bytes that are received before `read` returns to the caller.
 
-A peer may endlessly send TLS records without data for the caller: session tickets, key updates.
+A peer may endlessly send TLS records without data for the caller, such as session tickets and key
+updates.
 """
 MAX_UNSENT = 4 * WINDOW
-"""Maximum bytes that OpenSSL may have to send while more is read; `write` leaves fewer.
+"""Reading stops if OpenSSL has more than this many bytes to send; `write` leaves fewer.
 
 OpenSSL responds to some messages, even if the peer does not read the responses.
 """
@@ -42,8 +43,8 @@ class TlsTransport:
     """One encrypted connection over a connected transport; used by one thread.
 
     `write` counts bytes as written once the socket has accepted all TLS records that contain them;
-    until then, the caller must pass them again. A request always ends at the end of a buffer, so a
-    request counts as written exactly if the broker can decrypt all of it.
+    until then, the caller must pass them again. A request always ends at the end of a buffer, so it
+    counts as written exactly if the broker can decrypt all of it.
 
     Args:
         inner: transports the encrypted bytes; closed with this transport.
@@ -68,20 +69,20 @@ class TlsTransport:
         self._taken = 0
         """Bytes taken from `_outgoing` so far."""
         self._sent = 0
-        """Bytes of these that the inner transport has accepted."""
+        """Bytes that the inner transport has accepted so far."""
         self._encrypted: deque[tuple[int, int]] = deque()
         """Chunks not yet counted by `write`: (end offset in the encrypted stream, plaintext bytes).
 
-        A chunk is one TLS record, or those of one buffer: a request can only end in the last.
+        A chunk is one TLS record, or all records of one buffer; a request can end only in the last
+        record.
         """
         self._error: OSError | None = None
         """The error of a `write` that still had bytes to count; raised by the next `write`."""
         self._received = 0
         """Encrypted bytes received since `_receive` last returned None."""
         self.wants_read = False
-        """See `Transport`: a message of the peer's TLS, such as a session ticket, is incomplete.
-
-        OpenSSL encrypts nothing until the rest has arrived.
+        """See `Transport`. True if a TLS message of the peer, such as a session ticket, is
+        incomplete: OpenSSL encrypts nothing until the rest has arrived.
         """
 
     def fileno(self) -> int:
@@ -123,8 +124,8 @@ class TlsTransport:
         """Encrypt and write, one window after another, until the socket is full.
 
         Returns:
-            The plaintext bytes whose TLS records were completely written. The bytes after them may
-            already be encrypted and must come first in the next call.
+            The plaintext bytes whose TLS records were completely written. The bytes after these may
+            already be encrypted, so the next call must begin with them.
 
         Raises:
             OSError: the connection is gone; raised by the next call if bytes were written before.
@@ -141,7 +142,7 @@ class TlsTransport:
         return self._count_written()
 
     def read(self) -> bytes | None:
-        """Return the data of at most one TLS record: None if there is none yet, b"" at the end.
+        """Return the data of at most one TLS record: None if no data is available, b"" at the end.
 
         Also return None once `READ_LIMIT` is reached; OpenSSL then holds no bytes that the selector
         cannot see. A stream that ends without close_notify is not an error, because Kafka's frames
@@ -156,7 +157,7 @@ class TlsTransport:
                     return self._decrypt()
             if self._outgoing.pending > MAX_UNSENT:
                 raise ConnectionAbortedError(
-                    "the server keeps causing TLS responses, but does not read them"
+                    "the server keeps triggering TLS responses, but does not read them"
                 )
             if not (data := self._receive()):
                 self._send_own()
@@ -232,10 +233,10 @@ class TlsTransport:
         return True
 
     def _send_own(self) -> None:
-        """Send OpenSSL's own messages, such as an alert, ignoring errors of the connection.
+        """Send OpenSSL's own messages, such as an alert; ignore errors of the connection.
 
-        Send nothing if bytes of the caller precede them: no request may be sent without being
-        counted.
+        Send nothing if the caller's bytes precede the messages: no request may be sent without
+        being counted.
         """
         if not self._encrypted:
             with suppress(OSError):
@@ -249,7 +250,7 @@ class TlsTransport:
 
 
 def _chunks(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """Yield the bytes in full TLS records, except for the last; join only small buffers."""
+    """Yield the bytes in full TLS records, except for the last record; join only small buffers."""
     joined: list[memoryview] = []
     size = 0
     for buffer in buffers:

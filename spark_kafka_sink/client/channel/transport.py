@@ -37,12 +37,14 @@ class State(Enum):
     TLS_HANDSHAKE = auto()
     NEGOTIATING = auto()
     SASL_HANDSHAKE = auto()
-    """The first message is made, then SaslHandshake negotiates the mechanism."""
+    """The first message is created, then SaslHandshake negotiates the mechanism."""
     AUTHENTICATING = auto()
     """The mechanism's messages are exchanged in SaslAuthenticate requests."""
     READY = auto()
     DRAINING = auto()
-    """No new requests are sent; once those in flight are answered, the connection logs in again."""
+    """No new requests are sent; after the requests in flight are answered, the connection logs in
+    again.
+    """
 
 
 NEXT_STATES: dict[State, frozenset[State]] = {
@@ -78,7 +80,7 @@ MAX_BUFFERS = 1024
 
 
 class Transport(Protocol):
-    """A non-blocking socket, perhaps encrypted; OSError means that the connection is gone."""
+    """A non-blocking socket, with or without TLS; OSError means that the connection is gone."""
 
     def fileno(self) -> int:
         """Return the descriptor for the selector."""
@@ -120,7 +122,7 @@ class TcpTransport:
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setblocking(False)
         self._emptied = False
-        """True if the last read emptied the socket, so the next one needs no system call."""
+        """True if the last read emptied the socket, so that the next read needs no system call."""
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if send_buffer >= 0:

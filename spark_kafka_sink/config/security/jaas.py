@@ -325,7 +325,7 @@ class _Reader:
 
 _SECTION = (
     "Java reads such sections only from a file (-Djava.security.auth.login.config). Set the text "
-    "between the braces: {FORM}"
+    f"between the braces: {FORM}"
 )
 _QUOTING = (
     f'Put each value in double quotes and escape " and \\ in it with a backslash: {FORM} '

@@ -53,11 +53,11 @@ _HINTS: Final = {
     f"other rows another batchId, and {_SET_WRITE_NAME}. If the topic has the complete batch: ",
     Refusal.ANOTHER_WRITE: "If one function writes several times, each write needs a different "
     "value of the option topic; for the same topic, or without that option, "
-    "{_SET_WRITE_NAME}. Retrying a "
-    "write within the same call is also refused: let the query fail, and restart it",
+    f"{_SET_WRITE_NAME}. Retrying a write "
+    "within the same call is also refused: let the query fail, and restart it",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
-    "the other query, for example after its checkpoint was deleted, stop the "
-    "other query and set {_RESET}",
+    "the other query, for example after its checkpoint was deleted, stop the other query "
+    f"and set {_RESET}",
     Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another checkpoint with {_RESET}: "
     f"stop this "
     "query, or use a new checkpoint",

@@ -58,7 +58,7 @@ def _error(address: str, options: dict[str, Any]) -> KafkaProdError:
 def test_a_frame_that_is_too_large_for_a_handshake(size: int, options: dict[str, Any]) -> None:
     with _pushing(size.to_bytes(4, "big") + bytes(60_000)) as address:
         error = _error(address, options)
-    assert f"a frame of {size:,} bytes, the limit is 524,288" in str(error)
+    assert f"a frame has {size:,} bytes, but the limit is 524,288" in str(error)
 
 
 def test_a_frame_that_never_ends() -> None:

@@ -79,7 +79,7 @@ def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
     with pytest.raises(ConfigError, match="NOT_SET, which is not set") as said:
         secret.reveal()
     assert "On a cluster, spark.executorEnv sets it" in str(said.value)
-    assert "in local mode for all, it must be set before Spark's JVM starts" in str(said.value)
+    assert "in local mode, for everything), it must be set before Spark's JVM" in str(said.value)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_an_unfinished_frame_is_held() -> None:
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff"])
 def test_absurd_sizes(size: bytes) -> None:
-    with pytest.raises(ProtocolError, match="a frame of"):
+    with pytest.raises(ProtocolError, match="a frame has"):
         FrameReader().feed(size)
 
 

@@ -243,7 +243,7 @@ def test_tiny_tasks() -> None:
     tiny = report(tasks=1000, partitions=parts(1_000_000, 1_000_000), duration_sum_ms=100_000)
     found = [advice for advice in advise(tiny) if advice.setting == "the number of tasks"]
     assert "1,000 tasks with 2,000 bytes and 100 ms each" in found[0].figure
-    assert "unless computing the rows needs that many tasks" in found[0].sentence
+    assert "unless the computation of the rows needs that many tasks" in found[0].sentence
     assert advise(report(tasks=1000)) == []
 
 
