@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.columns import Columns
 
     _Field: TypeAlias = "bytes | VarintBytes | Entries"
-    """A constant, a short string of bytes per row, or a column."""
+    """A constant, a few bytes per row, or a column."""
 
 
 NULL = varint(-1)
@@ -113,8 +113,8 @@ class RowBuilder:
         """Return the rows in `order`, each with the fields of `front` before its own.
 
         A constant of at most eight bytes that ends the rows is written before the fields of the
-        next row instead, where it shares a view with them; that of the last row is a view of its
-        own.
+        next row instead, where it shares a view with them; the last row's constant gets its own
+        view.
         """
         fields = _merged([*(front._fields if front else ()), *self._fields])
         last, tail = fields[-1] if fields else None, b""
@@ -144,7 +144,7 @@ def _merged(fields: list[_Field]) -> list[_Field]:
 
 
 def _share_views(fields: list[_Field]) -> list[InlineView | Entries]:
-    """Return the fields with adjacent short ones packed into inline views."""
+    """Return the fields with adjacent short fields packed into inline views."""
     columns: list[InlineView | Entries] = []
     for field in _in_registers(fields):
         if isinstance(field, Entries):
@@ -159,7 +159,7 @@ def _share_views(fields: list[_Field]) -> list[InlineView | Entries]:
 
 
 def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | Entries]:
-    """Yield the fields, with constants cut into short ones of at most eight bytes."""
+    """Yield the fields, with constants cut into pieces of at most eight bytes."""
     for field in fields:
         if isinstance(field, bytes):
             for start in range(0, len(field), REGISTER_SIZE):
@@ -269,7 +269,7 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
 
 
 def _without_hidden(headers: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """Return the lists with null ones that hide entries replaced by empty ones."""
+    """Return the lists; null lists that hide entries are replaced by empty lists."""
     if not headers.null_count:
         return headers
     lengths = np.diff(np.asarray(headers.offsets))
