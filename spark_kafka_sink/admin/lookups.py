@@ -159,8 +159,9 @@ class LeaderLookup(Lookup[TopicPartition]):
     """Looks up the leaders of partitions in the metadata.
 
     Args:
-        client: the client whose metadata is used. retry_s: seconds for which
-            UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to propagate.
+        client: the client whose metadata is used.
+        retry_s: seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried: new topics take time to
+            propagate.
     """
 
     def __init__(self, client: BlockingClient, retry_s: float = MAX_WAIT_S) -> None:

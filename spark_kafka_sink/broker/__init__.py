@@ -1,4 +1,4 @@
-"""A small in-process Kafka broker, for tests and demos that should not need to install Kafka.
+"""A small in-process Kafka broker, for tests and demos that should run without Kafka.
 
 A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
 `authorization` and `handlers`, which read and change the state in `cluster`, `coordinator` and
@@ -23,7 +23,7 @@ In reading order:
 - `partition`: validation of batches, the log of a partition, producer and transaction state
 - `storage`: logs in memory or on disk, and the journal of all other durable state
 - `redis`: the storage backend that keeps logs in Redis Streams
-- `security`: TLS, SASL mechanisms, credentials and denials
+- `security`: TLS, SASL mechanisms, credentials and deny rules
 - `purgatory`: delayed operations: requests that wait for a change or a deadline
 - `state_lock`: the lock on the cluster's state, used if requests have their own thread
 - `topic_config`: topic configs and the broker configs that they default to

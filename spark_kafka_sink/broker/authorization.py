@@ -7,13 +7,13 @@ with the rules of Kafka's KafkaApis and ControllerApis:
 - `OF_PARTITIONS`: the operation required on each topic whose partitions a request names
 - `OF_ITEMS`: operations required for each item, such as a topic, group or config resource
 
-Denied partitions and items are removed from the request, the handler answers the rest, and the
-refusals are then added to its response. `ANSWER_FILTERS` removes resources that the client may not
-describe from responses.
+Denied partitions and items are removed from the request, the handler answers the rest, and errors
+for the denied parts are added to its response. `ANSWER_FILTERS` removes resources that the client
+may not describe from responses.
 
-Metadata is handled separately: a named topic that the client may not describe is refused whether or
-not it exists, so that the response does not reveal it; if the client requests all topics, such a
-topic is left out.
+Metadata is handled separately: a named topic that the client may not describe is refused even if it
+does not exist, so that the response does not reveal its existence; if the client requests all
+topics, such a topic is omitted.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ def _may_have(context: RequestContext, item: Any) -> bool:
 
 
 def _may_create(context: RequestContext, topic: str) -> bool:
-    """Return False if the request would create the topic but the client may not create it."""
+    """Return False if the request would create the topic and the client is not authorized to."""
     config, denials, user = context.cluster.config, context.cluster.denials, context.user
     if not (config.auto_create_topics and context.get("allow_auto_topic_creation", True)):
         return True
@@ -368,7 +368,7 @@ class _Authorized:
         self._api = handler.api
 
     def answer(self) -> Answer:
-        """Return the handler's answer with refusals added, or only refusals."""
+        """Return the handler's answer with errors for the denied parts, or only these errors."""
         context = self._context
         denied = self._first_denied(_request_rights(self._api, context.request))
         if denied is not None:
@@ -466,7 +466,7 @@ class _Authorized:
         return {**failed, "error_message": message, REASON: self._reason(denied)}
 
     def _reason(self, denied: Right) -> str:
-        """Return the reason for a refusal, for the broker's log."""
+        """Return the reason for a denied request, for the broker's log."""
         return (
             f"User:{self._context.user} is denied {denied.operation.label} on "
             f"{denied.type.value} {denied.name}"

@@ -1,7 +1,7 @@
 """Configuration of an embedded broker: settings, listener addresses and advertised addresses.
 
-Advertised addresses (Kafka's advertised.listeners) differ from those that the nodes listen on if
-clients connect through a container's port mapping, NAT or a proxy.
+Advertised addresses (Kafka's advertised.listeners) differ from the listener addresses if clients
+connect through a container's port mapping, NAT or a proxy.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
     """Check that every node has an address that can be advertised to clients.
 
     Raises:
-        ConfigError: the host cannot be advertised, or there is not one address per node.
+        ConfigError: the host cannot be advertised, or the number of addresses differs from the
+            number of nodes.
     """
     if advertised_listeners is None:
         if host in _ANY:
             raise ConfigError(
-                f"host {host or chr(39) * 2} can't be announced to clients",
+                f"host {host or chr(39) * 2} can't be advertised to clients",
                 hint="Set advertised_listeners (--advertised-listeners) to the host:port that "
                 "clients connect to",
             )
@@ -165,7 +166,8 @@ class BrokerConfig:
         follower_lag_ms: how long after the leader the followers receive a record.
         replica_lag_time_max_ms: a follower that has not caught up for longer than this is not in
             sync.
-        session_timeout_ms: a node that hangs for this long loses its leaderships.
+        session_timeout_ms: a node that hangs for this long is no longer the leader of any
+            partition.
         group_min_session_timeout_ms: the shortest session.timeout.ms that a group member may
             request.
         group_max_session_timeout_ms: the longest session.timeout.ms that a group member may
@@ -183,7 +185,7 @@ class BrokerConfig:
         advertised_listeners: advertised addresses: host:port of each node, separated by commas.
         port: the first node's port; the other nodes use the following ports. 0 uses any free ports.
         default_partitions: Kafka's num.partitions, for topics created without a number.
-        auto_create_topics: whether a metadata request for an unknown topic creates it.
+        auto_create_topics: True if a metadata request for an unknown topic creates it.
         message_max_bytes: the largest accepted batch, in bytes including its header.
         cluster_id: the id of the cluster.
         storage: where logs are stored: "log" is memory or a data folder,
@@ -191,7 +193,7 @@ class BrokerConfig:
             state.
         data_dir: a folder for logs and all other durable state; None keeps them in memory.
         retention_check_ms: log.retention.check.interval.ms.
-        tls: whether clients must use TLS; True generates a certificate authority and a certificate.
+        tls: True if clients must use TLS; this generates a certificate authority and a certificate.
         client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
         sasl: passwords by user name; clients must authenticate if it is set. A password may be
             ``env:NAME`` or ``file:PATH``.
@@ -258,7 +260,7 @@ class BrokerConfig:
             )
         if self.storage != LOG and self.data_dir is not None:
             raise ConfigError(
-                f"data_dir and storage={self.storage.partition(':')[0]} exclude each other",
+                f"data_dir and storage={self.storage.partition(':')[0]} are mutually exclusive",
                 hint="Remove one of them",
             )
         if self.transaction_version not in {0, 1, 2}:
@@ -276,7 +278,7 @@ class BrokerConfig:
 
     @property
     def security(self) -> SecuritySettings:
-        """The settings of TLS, SASL and denials.
+        """The settings of TLS, SASL and deny rules.
 
         Raises:
             ConfigError: a setting is invalid.

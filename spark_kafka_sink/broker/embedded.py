@@ -55,7 +55,7 @@ class BrokerRuntime:
 
     Raises:
         ConfigError: the storage or a topic cannot be set up as configured.
-        BrokerUnavailableError: a port cannot be listened on, or Redis does not answer.
+        BrokerUnavailableError: a port is not available, or Redis does not answer.
     """
 
     def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
@@ -64,7 +64,8 @@ class BrokerRuntime:
         bound = {node.id: node.bound for node in self.nodes}
         self._sockets = SocketServer(listeners, bound, security)
         self._requests: RequestHandler | None = None
-        if config.storage != LOG:  # Requests that may wait for the storage get their own thread.
+        # Requests that may wait for the storage are handled on a separate thread.
+        if config.storage != LOG:
             self._requests = RequestHandler(StateLock())
         try:
             self.cluster = self._open_cluster(config, security.denials)
@@ -152,7 +153,7 @@ T = TypeVar("T")
 
 _SHOWN_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
-"""Seconds that `run` waits for the broker's thread."""
+"""Seconds for which `run` waits for the broker's thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +185,7 @@ class EmbeddedBroker(SecurityControls):
     Raises:
         TypeError: an option is unknown.
         ConfigError: an option is out of range.
-        BrokerUnavailableError: a port cannot be listened on.
+        BrokerUnavailableError: a port is not available.
     """
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
@@ -243,7 +244,7 @@ class EmbeddedBroker(SecurityControls):
         self._runtime = runtime
 
     def stop(self) -> None:
-        """Close all connections, and delete all data that is kept in memory.
+        """Close all connections, and delete all data in memory.
 
         Do nothing if the broker is not running.
         """
@@ -262,7 +263,7 @@ class EmbeddedBroker(SecurityControls):
         runtime = self._runtime
         if runtime is None:
             raise BrokerUnavailableError(
-                "the embedded broker is not running", hint="Use it inside its with block"
+                "the embedded broker is not running", hint="Use the broker inside its with block"
             )
         future: Future[T] = Future()
 
@@ -317,7 +318,7 @@ class EmbeddedBroker(SecurityControls):
         return self.run(read)
 
     def stop_node(self, node: int) -> None:
-        """Stop a node: connections are closed, leaderships move, in-sync replicas shrink.
+        """Stop a node: close its connections, elect other leaders, shrink in-sync replicas.
 
         As in Kafka, a new leader does not have the records that only the stopped node had.
 
@@ -335,7 +336,7 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.node_control.start(node))
 
     def pause_node(self, node: int) -> None:
-        """Make a node hang; it loses its leaderships after `session_timeout_ms`.
+        """Make a node hang; after `session_timeout_ms`, other nodes become leaders.
 
         Raises:
             KafkaProdError: the node does not exist.
@@ -355,7 +356,7 @@ class EmbeddedBroker(SecurityControls):
             self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make a node the leader of a partition; it becomes a replica if it is not one.
+        """Make a node the leader of a partition; it becomes a replica if necessary.
 
         Raises:
             UnknownTopicError: the partition does not exist.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What a fault does; in parentheses the meaning of the fault's value."""
+    """The effect of a fault; the text in parentheses is the meaning of the fault's value."""
 
     ERROR = "error"
     """The response has an error (its code), and the request is not applied."""
@@ -58,7 +58,7 @@ class Effect(StrEnum):
     CLOSE = "close"
     """The connection closes, and the request is not applied."""
     MOVE = "move"
-    """The leader moves before the request is handled (node; 0 is the next active one)."""
+    """The leader moves before the request is handled (node; 0 is the next active node)."""
     FORGET = "forget-producers"
     """The partition drops its producer state before the request is handled."""
     STOP = "stop"
@@ -95,7 +95,7 @@ class RequestInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An effect, the requests that trigger it, and how often; a condition of None matches all.
+    """An effect, the requests that trigger it, and how often; None as a condition matches all.
 
     Args:
         effect: what the fault does.
@@ -185,7 +185,7 @@ def parse_fault(text: str) -> Fault:
         key, _, value = word.partition("=")
         given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
     if "effect" not in given:
-        raise _invalid(text, f"it needs an effect: {', '.join(Effect)}")
+        raise _invalid(text, f"it has no effect; effects are: {', '.join(Effect)}")
     return Fault(**given)
 
 
@@ -239,7 +239,7 @@ def partitions_of(
 ) -> tuple[RequestPartition, ...]:
     """Return the topics and partitions that a request names.
 
-    `name_of` returns a topic's name by its id.
+    `name_of` returns the name of a topic id.
     """
     shape = request_shapes.BY_PARTITION.get(api)
     if shape is None:
@@ -328,7 +328,7 @@ class Faults:
 
 
 _ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-"""APIs whose errors are added to the handler's response, because clients need the rest of it."""
+"""APIs whose errors are added to the handler's response, because clients need its other fields."""
 
 
 class FaultInjector:

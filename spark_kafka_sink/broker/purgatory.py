@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 PURGE_FROM = 1024
-"""Number of waiting operations at which operations of closed connections are dropped."""
+"""Number of waiting operations above which operations of closed connections are dropped."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -26,11 +26,12 @@ class DelayedOperation:
     """A request that waits.
 
     Args:
-        deadline: time of the response at the latest, in monotonic seconds.
+        deadline: latest time of the response, in monotonic seconds.
         try_complete: prepares the response as far as possible; returns True if it is complete.
         on_complete: sends the response; called after `try_complete` or at the deadline.
         is_abandoned: returns True if the client has disconnected.
-        keys: topic-partitions whose change may complete it; without keys, any change may.
+        keys: topic-partitions whose change may complete the operation; without keys, any change
+            may.
     """
 
     deadline: float
@@ -76,7 +77,7 @@ class DelayedOperationPurgatory:
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
     def wake(self, key: TopicPartition | None = None) -> None:
-        """Mark one topic-partition, or any state if None, as changed, for the next `poll`."""
+        """Record a change of one topic-partition, or of any state if None, for the next `poll`."""
         if key is None:
             self._all_changed = True
         else:

@@ -85,7 +85,7 @@ def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
 
 
 def known_release(text: str) -> str:
-    """Return the release of the table that a version such as 2.8 or 2.8.2 belongs to.
+    """Return the release in the table to which a version such as 2.8 or 2.8.2 belongs.
 
     Raises:
         ConfigError: the table does not have the release.

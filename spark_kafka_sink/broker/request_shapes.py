@@ -1,7 +1,7 @@
 """The fields in which requests name topics, partitions and items, and responses report errors.
 
 `BY_PARTITION` and `BY_ITEM` list them per API. Handlers, authorization, fault injection and the
-error log use them to process messages of every API.
+error log use these tables to process messages of every API.
 """
 
 from __future__ import annotations

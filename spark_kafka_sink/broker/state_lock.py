@@ -1,8 +1,8 @@
 """The lock on the cluster's state, used if requests are handled outside the event loop's thread.
 
-The lock is released while a thread waits for a remote storage. Meanwhile the event loop serves
-requests that only need the cluster's state; requests that change logs run one at a time, on one
-thread.
+The lock is released while a thread waits for a remote storage. During that time, the event loop
+serves requests that need only the cluster's state; requests that change logs run one at a time, on
+one thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topic configs with Kafka's names, types and defaults, and the broker configs they default to."""
+"""Topic configs with Kafka's names, types and defaults, and their default broker configs."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Layer:
 class TopicConfig:
     """The configs of one topic.
 
-    `own` are set for the topic. `broker` are the broker configs they default to, the highest
+    `own` are set for the topic. `broker` are the broker configs that provide defaults, the highest
     precedence first.
     """
 
@@ -196,7 +196,7 @@ class TopicConfig:
         return self.own[key] if key in self.own else self.default(key)
 
     def default(self, key: str) -> str:
-        """Return the value that applies if the topic does not set one."""
+        """Return the value that applies if the topic does not set it."""
         found = (layer.values[key] for layer in self.broker if key in layer.values)
         return next(found, _ALL_KEYS[key].default)
 
@@ -256,7 +256,8 @@ SYNONYMS: Mapping[str, str] = {
 
 
 _WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
-"""Broker configs whose default comes from another config that Kafka does not list as a synonym."""
+"""Broker configs whose default comes from another config, which Kafka does not list as a synonym.
+"""
 _DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
 
 
@@ -289,7 +290,7 @@ def settings_of(
 ) -> Iterator[Setting]:
     """Yield all configs of a broker: its start configs, and the defaults of topic configs.
 
-    `listener` is the host and port that it listens on, `advertised` those that it advertises.
+    `listener` is the host and port of its listener, `advertised` the advertised host and port.
     """
     numbers = {
         "broker.session.timeout.ms": config.session_timeout_ms,

@@ -30,7 +30,8 @@ _COLUMNS: Final[list[tuple[str, pa.DataType]]] = [
 SCHEMA: Final = pa.schema(_COLUMNS)
 """The columns of Spark's Kafka source with `includeHeaders`, except `timestampType`.
 
-Timestamps are in milliseconds, as in Kafka: microseconds could not represent all of them.
+Timestamps are in milliseconds, as in Kafka, because microseconds could not represent all
+timestamps.
 """
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)

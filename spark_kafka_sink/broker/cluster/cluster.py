@@ -1,8 +1,8 @@
 """The state of a cluster: `Cluster` and its parts, dynamic configs, and periodic log maintenance.
 
-Dynamic configs are those of brokers and groups that are changed while the broker runs (KIP-226,
-KIP-848). A broker config that a topic config defaults to applies to every topic that does not set
-the topic config itself. All replicas of a partition share one log, so in a cluster of several nodes
+Dynamic configs are configs of brokers and groups that can change while the broker runs (KIP-226,
+KIP-848). A broker config that is the default of a topic config applies to every topic that does not
+set the topic config. All replicas of a partition share one log, so in a cluster of several nodes
 only the values that are set for all brokers apply.
 """
 
@@ -114,7 +114,7 @@ def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
 
 LOG = logging.getLogger(__name__)
 FLUSH_CHECK_MS: Final = 100
-"""Milliseconds between checks for logs whose flush.ms has passed."""
+"""Interval in milliseconds between checks for logs whose flush.ms has passed."""
 
 
 class LogManager:
@@ -179,7 +179,7 @@ class Cluster:
         nodes: all nodes.
         clock: the brokers' clock; tests may change its wall time.
         backend: stores logs and all other durable state.
-        purgatory: holds delayed requests.
+        purgatory: stores delayed requests.
         sockets: the nodes' sockets.
         denials: operations denied to users.
 
@@ -277,7 +277,7 @@ class Cluster:
     def coordinator(self, key: str) -> Node:
         """Return the node that coordinates a group or transactional id.
 
-        The node depends only on the key. If it is not active, the next active node replaces it.
+        The key determines the node. If that node is not active, the next active node replaces it.
         """
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)

@@ -43,7 +43,7 @@ class Elections:
             self._wake(partition)
 
     def node_started(self) -> None:
-        """Elect leaders for the partitions that have none."""
+        """Elect leaders for the partitions without a leader."""
         for partition in self._partitions():
             if partition.leader == NO_LEADER:
                 self._elect(partition)
@@ -59,8 +59,8 @@ class Elections:
     def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
         """Hold an election requested by ElectLeaders (KIP-460).
 
-        The preferred leader is the first replica. An unclean election is held only if there is no
-        leader. It may elect an active replica that is not in sync; records missing from that
+        The preferred leader is the first replica. An unclean election is held only if the partition
+        has no leader. It may elect an active replica that is not in sync; records missing from that
         replica are lost.
         """
         first = partition.replicas[0]
@@ -88,7 +88,7 @@ class Elections:
         self._wake(partition)
 
     def move(self, partition: Partition, node: int) -> None:
-        """Make an active node the leader, with the full log; it becomes a replica if it is not one.
+        """Make an active node the leader, with the full log; it becomes a replica if necessary.
 
         Raises:
             KafkaProdError: the node is not active.

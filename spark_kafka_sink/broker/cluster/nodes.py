@@ -30,8 +30,8 @@ class NodeState(Enum):
 class NodeStatus:
     """The state of a node.
 
-    `lag` is the delay of its replication in seconds. `fence_at` is the end of a paused node's
-    session in monotonic seconds.
+    `lag` is the replication delay in seconds. `fence_at` is the end of a paused node's session in
+    monotonic seconds.
     """
 
     state: NodeState = NodeState.UP
@@ -108,7 +108,7 @@ class NodeControl:
         self._on_started = on_started
 
     def stop(self, node: int) -> None:
-        """Stop a node: its connections are closed and its leaderships move; its data is kept."""
+        """Stop a node: close its connections and elect other leaders; its data is kept."""
         status = self._status(node)
         if status.state is not NodeState.STOPPED:
             status.state, status.fence_at = NodeState.STOPPED, None
@@ -154,5 +154,5 @@ class NodeControl:
 
     def _status(self, node: int) -> NodeStatus:
         if node not in self._nodes:
-            raise KafkaProdError(f"node {node} does not exist", hint="Nodes are numbered from 1")
+            raise KafkaProdError(f"node {node} does not exist", hint="Node ids start at 1")
         return self._nodes[node]

@@ -6,8 +6,8 @@ when it has all records below the high watermark. The high watermark advances on
 min.insync.replicas replicas are in sync (KIP-966).
 
 Reassignments follow Kafka's controller: the partition first has both the target replicas and those
-to be removed. When all added replicas are in sync, the removed ones are dropped, and one of the
-remaining replicas leads.
+to be removed. When all added replicas are in sync, the replicas to be removed are dropped, and one
+of the remaining replicas leads.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ReplicaManager:
         for node in self._followers(partition):
             lag = self._nodes[node].lag
             if states.end(node) < states.seen_end and states.next_step(node) is None:
-                states.appended(states.seen_end, now)  # The node was inactive; it catches up.
+                states.appended(states.seen_end, now)  # The node was inactive; it now catches up.
             states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
         states.forget_before(now - slowest)
@@ -150,7 +150,7 @@ class Reassignments:
         """Begin to move a partition to other replicas, in the order of `target`.
 
         Raises:
-            TopicError: `target` is empty, repeats a node or has an unknown one.
+            TopicError: `target` is empty, repeats a node, or names an unknown node.
         """
         if problem := self._topics.problem_with_replicas(target):
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)

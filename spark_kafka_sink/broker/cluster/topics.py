@@ -39,7 +39,8 @@ class Brokers:
     def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
         """Return why a partition cannot have these replicas, or None.
 
-        `size` is the number of replicas of the other partitions; None skips this check.
+        `size` is the number of replicas of the other partitions; None skips the check of the
+        number.
         """
         if not replicas:
             return "The manual partition assignment includes an empty replica list."
@@ -70,7 +71,7 @@ class Brokers:
         return [node for node in replicas if node in self.active]
 
     def assign(self, index: int, replication_factor: int) -> list[int]:
-        """Return a partition's replicas, round-robin over active nodes; inactive ones come last."""
+        """Return a partition's replicas, round-robin over active nodes, inactive nodes last."""
         active = [node for node in self.registered if node in self.active]
         turn = [active[(index + step) % len(active)] for step in range(len(active))]
         return [*turn, *(node for node in self.registered if node not in self.active)][
@@ -120,9 +121,8 @@ LOG = logging.getLogger(__name__)
 TOPIC = "topic"
 LOG_START = "log start"
 UNFINISHED = "remains"
-"""Journal kind of partitions, by topic, whose creation or deletion has begun.
-
-Their data may be deleted, unless the journal lists them as partitions of a topic.
+"""Journal kind of partitions (by topic) whose creation or deletion has begun. Their data may be
+deleted, unless the journal lists them as partitions of a topic.
 """
 
 
@@ -193,9 +193,7 @@ class TopicStore:
         try:
             self._delete_unfinished(topic)
         except OSError as error:
-            LOG.warning(
-                "can't delete all data of the topic %s, trying again later: %s", topic, error
-            )
+            LOG.warning("can't delete all data of the topic %s, retrying later: %s", topic, error)
 
     def save(self, topic: Topic) -> None:
         """Store the id, configs, replicas and leaders of a topic."""
@@ -283,7 +281,7 @@ class Topics:
     Args:
         config: the settings that the broker was started with.
         nodes: the active nodes.
-        store: has the topics from before a restart.
+        store: contains the topics from before a restart.
         broker_layers: the broker configs that topic configs default to.
         forget_offsets: deletes the offsets of all groups for a topic.
     """
@@ -372,7 +370,8 @@ class Topics:
         topic = self.draft(new)
         indexes = range(len(topic.partitions))
         try:
-            self._forget_offsets(topic.name)  # Left if deleting an earlier topic failed.
+            # The partition may be left over if deleting an earlier topic failed.
+            self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
                 for partition, log in zip(topic.partitions, logs, strict=True):
                     partition.log = log
@@ -415,7 +414,7 @@ class Topics:
     def add_partitions(
         self, topic: Topic, count: int, assignments: Mapping[int, Sequence[int]]
     ) -> None:
-        """Increase the partition count of a topic to `count`, with manual assignments for some.
+        """Increase a topic's partition count to `count`; `assignments` are manual assignments.
 
         Raises:
             TopicError: the storage failed.
@@ -485,7 +484,7 @@ class Topics:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        with contextlib.suppress(OSError):  # `create` retries it.
+        with contextlib.suppress(OSError):  # `create` retries the deletion.
             self._forget_offsets(topic.name)
 
 

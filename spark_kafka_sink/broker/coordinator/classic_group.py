@@ -233,7 +233,7 @@ class ClassicGroup:
     def _assign_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         """Assign an id to a new client; it becomes a member when it joins with that id.
 
-        If the response is lost, no member remains that never joined (KIP-394).
+        This way, a lost response does not leave a member that never joined (KIP-394).
         """
         member_id = _new_id(joining)
         self.pending[member_id] = now + joining.session_timeout
@@ -318,10 +318,10 @@ class ClassicGroup:
         self._complete(now)
 
     def _elect(self) -> bool:
-        """Keep the leader if it rejoined, else choose the first member that did.
+        """Keep the leader if it has rejoined; otherwise choose the first member that has.
 
-        Return False if only static members that did not rejoin are left, which stay until their
-        session ends.
+        Return False if the only members left are static members that did not rejoin, which stay
+        until their session ends.
         """
         joined = [m.id for m in self.members.values() if m.join is not None]
         if joined and self.leader not in joined:

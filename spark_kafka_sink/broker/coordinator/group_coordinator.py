@@ -45,7 +45,7 @@ GROUP_KEYS: dict[str, ConfigKey] = {
 
 
 def broker_name(name: str) -> str:
-    """Return the name of the broker config that a group config defaults to."""
+    """Return the name of the broker config that is the default of a group config."""
     own = {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
     return name if name in own else f"group.{name}"
 
@@ -54,7 +54,7 @@ class GroupCoordinator:
     """Finds and creates consumer groups, and runs their timeouts.
 
     Args:
-        journal: has the offsets that were committed before a restart.
+        journal: contains the offsets that were committed before a restart.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -76,11 +76,11 @@ class GroupCoordinator:
         return self._groups.get(group_id)
 
     def get_or_empty(self, group_id: str) -> ClassicGroup:
-        """Return a group, or a new empty one that is not stored."""
+        """Return a group, or a new empty group that is not stored."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return a group; create an empty one if it does not exist."""
+        """Return a group; create an empty group if it does not exist."""
         group = self.find(group_id)
         if group is None:
             offsets = GroupOffsets(self._journal, group_id)

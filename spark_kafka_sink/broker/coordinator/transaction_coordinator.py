@@ -7,7 +7,7 @@
   partitions that have no leader, and again if they are lost with a leader.
 - `TransactionCoordinator.add_or_verify` corresponds to Kafka's AddPartitionsToTxnManager (KIP-890):
   before a producer writes to a partition, check that its transaction includes it. Older clients add
-  partitions themselves; newer ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
+  partitions themselves; newer clients (Produce 12, TxnOffsetCommit 5) leave this to the broker.
 - `TransactionalOffsets` corresponds to the transactional part of Kafka's OffsetMetadataManager:
   offsets committed in a transaction are pending until its marker is written (KIP-98). All groups
   share one partition of the offsets topic, which has no log, only producers and their pending
@@ -85,7 +85,7 @@ class ProducerIdManager:
         """Return a new producer id.
 
         Raises:
-            OSError: the next block cannot be stored; no id of it is assigned.
+            OSError: the next block cannot be stored; none of its ids is assigned.
         """
         if self._next == self._end:
             self._journal.put(_PRODUCER_IDS, _NEXT_BLOCK, self._end + BLOCK)
@@ -107,7 +107,7 @@ class TransactionalOffsets:
     """Pending offsets by producer id, and the newest epoch of each producer.
 
     Args:
-        journal: where they are stored across restarts.
+        journal: stores the offsets across restarts.
         groups: receive the offsets of committed transactions.
     """
 
@@ -126,7 +126,7 @@ class TransactionalOffsets:
         return same and producer.producer_id in self._pending
 
     def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
-        """Return INVALID_PRODUCER_EPOCH if the epoch is older than the newest known one."""
+        """Return INVALID_PRODUCER_EPOCH if the epoch is older than the newest known epoch."""
         fenced = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
         return ErrorCode.invalid_producer_epoch if fenced else ErrorCode.none
 
@@ -156,7 +156,7 @@ class TransactionalOffsets:
     def end(self, marker: EndTransactionMarker) -> None:
         """Commit or discard a producer's pending offsets.
 
-        An offset that was committed after the pending one is kept.
+        An offset that was committed after the pending offset is kept.
 
         Raises:
             OSError: some offsets are still pending, and the marker has to be retried.
@@ -174,7 +174,7 @@ class TransactionalOffsets:
         self._pending.pop(marker.producer_id, None)
 
     def forget(self, is_deleted: Callable[[str, TopicPartition], bool]) -> None:
-        """Delete pending offsets; otherwise a commit would restore what was deleted.
+        """Delete pending offsets; otherwise a commit would restore the deleted offsets.
 
         Args:
             is_deleted: returns True for the group and the topic-partition of a deleted offset.
@@ -215,10 +215,10 @@ class TransactionCoordinator:
 
     Args:
         config: limits of transactions.
-        journal: has the states from before a restart.
+        journal: contains the states from before a restart.
         clock: wall time.
         find_topic: returns a topic by its name.
-        offsets: process the markers of the offsets topic.
+        offsets: the pending offsets, which the markers of the offsets topic end.
         purgatory: notified of partitions whose last stable offset may have moved.
     """
 

@@ -5,7 +5,7 @@ TransactionCoordinator. Kafka stores the fencing of a producer as a separate sta
 (PrepareEpochFence); here it is a single step, because nothing can happen in between.
 
 A transition returns the next state of the transaction, or an ErrorCode for the response; NONE means
-that the request repeats one that has already been served.
+that the request repeats an earlier request that was already served.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_EPOCH = -1
 NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
-"""The highest epoch of a producer; the next one is reserved for fencing by the coordinator."""
+"""The highest epoch of a producer; the next epoch is reserved for fencing by the coordinator."""
 
 
 _AT_REST = frozenset(
@@ -88,7 +88,7 @@ class TransactionMetadata:
 
     @property
     def is_prepared(self) -> bool:
-        """True if the end of the transaction is decided and its markers are being written."""
+        """True if the outcome of the transaction is decided and its markers are being written."""
         return self.state in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 
     @property
@@ -103,7 +103,9 @@ class TransactionMetadata:
             ValueError: the transition is not allowed.
         """
         if self.state not in PREVIOUS_STATES[state]:
-            raise ValueError(f"transactional id {self.id!r} can't go from {self.state} to {state}")
+            raise ValueError(
+                f"transactional id {self.id!r} can't change from {self.state} to {state}"
+            )
         return replace(self, state=state, **changes)
 
 
@@ -122,7 +124,7 @@ class Now:
 def initialize(
     txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
 ) -> Decision:
-    """Decide on InitProducerId without an open transaction: a new epoch, or a new producer id.
+    """Handle InitProducerId without an open transaction: a new epoch, or a new producer id.
 
     `expected` is the producer id and epoch in the request (KIP-360).
     """
@@ -183,7 +185,7 @@ def add(
 def end_v1(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Decide on EndTxn of transactions V1: the epoch is kept, and a retry changes nothing."""
+    """Handle EndTxn of transactions V1: the epoch is kept, and a retry changes nothing."""
     if txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -199,7 +201,7 @@ def end_v1(
 def end_v2(
     txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
 ) -> Decision:
-    """Decide on EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
+    """Handle EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
 
     The same epoch therefore never ends two transactions, and a request with the previous epoch is a
     retry.
@@ -237,7 +239,7 @@ def _is_epoch_of_v2(
 
 
 def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
-    """Return the prepared state; an abort without an open transaction ends an empty one."""
+    """Return the prepared state; an abort without an open transaction ends an empty transaction."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
     return txn.to(
         _prepared(commit=commit),

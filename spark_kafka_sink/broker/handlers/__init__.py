@@ -1,12 +1,12 @@
 """The APIs that the broker serves: one handler function per API, grouped by subject.
 
-A handler is a function ``(context: RequestContext) -> Answer``. It returns the response's fields,
-named as in the newest version of the response. Each module docstring lists the versions and
+A handler is a function ``(context: RequestContext) -> Answer``. The handler returns the response's
+fields, named as in the newest version of the response. Each module docstring lists the versions and
 behaviors served.
 
 To add an API, define its function in the module of its subject, and add it to `_SERVED` in
-`api_versions` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces
-everything in `_SERVED`.
+`api_versions` and to the table in `spark_kafka_sink.broker.releases`. ApiVersions announces all
+APIs in `_SERVED`.
 
 In reading order:
 

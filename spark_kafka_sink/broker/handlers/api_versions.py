@@ -10,8 +10,8 @@ this broker has transaction.version, which announces transactions V2 to clients 
 
 SaslHandshake 0-1 selects a mechanism (KIP-43). SaslAuthenticate 0-2 carries the mechanism's
 messages (KIP-152) and the session lifetime (KIP-368). net/dispatcher.py answers both during
-authentication. They reach these handlers only if the listener has no SASL or the client is already
-authenticated, and fail with ILLEGAL_SASL_STATE, as in KafkaApis.
+authentication. Such requests reach these handlers only if the listener has no SASL or the client is
+already authenticated; they fail with ILLEGAL_SASL_STATE, as in KafkaApis.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _entry(api: ApiKey, versions: VersionRange) -> Values:
 def _features(context: RequestContext) -> Values:
     """Return the fields of supported and finalized features.
 
-    Supported features are omitted up to version 3: these clients reject a minimum level of 0.
+    Supported features are omitted up to version 3, because these clients reject a minimum level of
+    0.
     """
     config = context.cluster.config
     if not config.has_transaction_version:

@@ -8,13 +8,12 @@ INVALID_REQUEST.
 AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339) change configs of topics, brokers
 (KIP-226) and groups; IncrementalAlterConfigs also changes the levels of the broker's loggers
 (KIP-412). Changes take effect immediately. Configs that the broker was started with cannot be
-changed, except those that topic configs default to. AlterConfigs replaces all configs of a
-resource; configs left out of the request are reset. IncrementalAlterConfigs sets, deletes, appends
-to and subtracts from single configs.
+changed, except the defaults of topic configs. AlterConfigs replaces all configs of a resource;
+configs left out of the request are reset. IncrementalAlterConfigs sets, deletes, appends to and
+subtracts from single configs.
 
 ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. Version 0 lists only
-client metrics, which this broker does not have. Groups are listed if they have configs of their
-own.
+client metrics, which this broker does not have. Groups are listed if they have their own configs.
 
 Values are validated as in Kafka's ConfigAdminManager and ControllerConfigurationValidator.
 """
@@ -99,7 +98,7 @@ class Resource:
 
 
 def _invalid_request(message: str) -> TopicError:
-    """Return an INVALID_REQUEST error, which most failures use."""
+    """Return an INVALID_REQUEST error, the error of most failures."""
     return TopicError(ErrorCode.invalid_request, message)
 
 
@@ -292,7 +291,7 @@ def _defaults(name: str) -> list[Values]:
 def _broker_configs(context: RequestContext) -> Iterable[Values]:
     """Yield the configs of the node that received the request.
 
-    Values set for the broker override those set for all brokers, which override its start values.
+    Values set for the broker override values set for all brokers, which override its start values.
     """
     dynamic = context.cluster.dynamic_configs
     node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)

@@ -10,7 +10,7 @@ name the protocol that it expects (KIP-559).
 Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2.
 
 ConsumerGroupHeartbeat 0-1 is refused with UNSUPPORTED_VERSION, as in Kafka if the feature
-group.version is 0 (KIP-848). ApiVersions announces it nevertheless: otherwise, librdkafka would
+group.version is 0 (KIP-848). ApiVersions nevertheless announces it: otherwise, librdkafka would
 wait forever instead of failing immediately on UNSUPPORTED_VERSION.
 """
 
@@ -42,7 +42,7 @@ def check_coordinator(context: RequestContext) -> ErrorCode:
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
     """Return an error unless the request's member belongs to the group's generation.
 
-    A static member that was replaced by a newer one gets FENCED_INSTANCE_ID (KIP-345).
+    A static member that was replaced by a newer member gets FENCED_INSTANCE_ID (KIP-345).
     """
     return group.check(
         context.request.member_id, generation, context.get("group_instance_id", None)
@@ -56,7 +56,7 @@ def may_commit(
 
     Members may commit; any client may commit if the group has no members. As in Kafka's
     OffsetMetadataManager.validateOffsetCommit, requests in a transaction are not checked if their
-    version does not name a member, and a rebalance in progress does not reject them.
+    version does not name a member, and are not rejected during a rebalance.
     """
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:

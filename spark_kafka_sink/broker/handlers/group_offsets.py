@@ -4,9 +4,10 @@ OffsetCommit 2-10: accepted from members of the current generation, or from anyo
 has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than 4,096
 characters fails with OFFSET_METADATA_TOO_LARGE.
 
-OffsetFetch 1-10: the committed offsets of a group; of several groups since version 8 (KIP-709).
-Topics are identified by id since version 10 (KIP-848). A request for stable offsets (KIP-447,
-version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction may change one of them.
+OffsetFetch 1-10: the committed offsets of one group or, since version 8, of several groups
+(KIP-709). Topics are identified by id since version 10 (KIP-848). A request for stable offsets
+(KIP-447, version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction may change one of
+them.
 
 OffsetDelete 0 (KIP-496): deletes single committed offsets of a group. Offsets of a topic that a
 member subscribes to are kept, with GROUP_SUBSCRIBED_TO_TOPIC. A group with members whose protocol

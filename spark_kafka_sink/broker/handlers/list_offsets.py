@@ -13,8 +13,8 @@ ListOffsets 1-10: the offset for a timestamp, or for one of these values:
 Only records below the high watermark, or the last stable offset for read_committed, are found.
 
 OffsetForLeaderEpoch 2-4: the end offset of a leader epoch, or of the newest epoch below it
-(KIP-320). For an epoch newer than all known ones, epoch and offset are -1. The client's own leader
-epoch is checked: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+(KIP-320). For an epoch newer than all known epochs, epoch and offset are -1. The client's own
+leader epoch is checked: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 """
 
 from __future__ import annotations

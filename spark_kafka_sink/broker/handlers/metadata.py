@@ -6,7 +6,7 @@ version 10 (KIP-516). An unknown topic is created if the broker and, since versi
 allow it. A partition whose in-sync replicas are all down has no leader: LEADER_NOT_AVAILABLE.
 
 DescribeTopicPartitions 0 (KIP-966): partitions in order of topic names, in pages. All topics are
-returned if the request names none. A page has at most response_partition_limit partitions, and
+returned if the request names no topics. A page has at most response_partition_limit partitions, and
 never more than 2,000; the cursor names the first partition of the next page.
 
 DescribeCluster 0-2: the brokers, the controller and the cluster id.
@@ -17,8 +17,8 @@ id. Several keys per request since version 4 (KIP-699). Other key types fail wit
 DescribeLogDirs 1-5: log sizes, and the size of the volume that contains the data folder, if any.
 
 Authorized operations (KIP-430) are bit fields of all operations that are not denied to the client.
-The operations of a resource type are those of Kafka's AclEntry.supportedOperations, and the bit of
-an operation is the code of its AclOperation.
+Kafka's AclEntry.supportedOperations defines the operations of a resource type, and the code of an
+AclOperation is its bit.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ CLUSTER_OPERATIONS: Final = _CONFIGS | _bits(
     Operation.IDEMPOTENT_WRITE,
 )
 NOT_REQUESTED: Final = -(2**31)
-"""The value of the bit field when the client did not request it."""
+"""The value of the bit field if the client did not request it."""
 
 
 def of_topic(context: RequestContext, topic: str | None) -> int:
@@ -257,7 +257,7 @@ def _find_node(context: RequestContext, key: str) -> Values:
             "node_id": -1,
             "port": -1,
             "error_code": ErrorCode.invalid_request,
-            "error_message": "This broker coordinates consumer groups and transactions only",
+            "error_message": "This broker coordinates only consumer groups and transactions",
         }
     node = context.cluster.coordinator(key)
     return {"node_id": node.id, "host": node.host, "port": node.port}

@@ -12,7 +12,7 @@ replicas of one of them change.
 Each partition accepts one batch of format 2 (partition/log_validator.py), and sequences of
 idempotent producers are checked (partition/producer_state.py). A request may name a partition more
 than once. As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended, but
-if another one is invalid the response reports its error.
+if another batch is invalid, the response reports its error.
 
 A transactional batch requires that its partition is part of the transaction
 (coordinator/transaction_coordinator.py); since version 12 the batch adds it (KIP-890).
@@ -110,8 +110,8 @@ def _choose_batch(index: int, all_records: list[memoryview | None]) -> Partition
 class Unconfirmed(NamedTuple):
     """Appended records that wait for replication.
 
-    They are confirmed when the high watermark reaches `required_offset` while `leader` leads.
-    `response` is their partition's part of the response.
+    The records are confirmed when the high watermark reaches `required_offset` while `leader`
+    leads. `response` is their partition's part of the response.
     """
 
     partition: Partition
@@ -215,7 +215,8 @@ def _topic(
             end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
             unconfirmed.append(Unconfirmed(partition, end, context.node, answer))
     return {
-        "name": topic.name if topic else name_of(item),  # Logged even if ids are used.
+        # The name is logged even if the request uses ids.
+        "name": topic.name if topic else name_of(item),
         "topic_id": id_of(item),
         "partition_responses": answers,
     }

@@ -7,7 +7,7 @@ can forbid changes of the replication factor.
 ListPartitionReassignments 0: the ongoing reassignments.
 
 ElectLeaders 0-2: elect preferred leaders and, since version 1, hold unclean elections (KIP-460). If
-the request names no partitions, it applies to all of them, and the response leaves out partitions
+the request names no partitions, it applies to all partitions, and the response omits partitions
 that need no election.
 """
 
@@ -113,7 +113,7 @@ def elect_leaders(context: RequestContext) -> Answer:
 
 
 def _elect_all(context: RequestContext, topic: Topic) -> list[Values]:
-    """Elect the leaders of a topic; leave out partitions that need no election."""
+    """Elect the leaders of a topic; omit partitions that need no election."""
     results = [
         {"partition_id": one.index, **_elect(context, topic, one.index)} for one in topic.partitions
     ]

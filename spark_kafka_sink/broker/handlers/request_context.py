@@ -43,14 +43,14 @@ Answer: TypeAlias = Values | Outcome
 
 
 class RequestContext(NamedTuple):
-    """A request and everything that its handler may use.
+    """A request, and the objects that its handler may use.
 
     Args:
         cluster: the state of the cluster.
         node: id of the node that received the request.
         version: the request's version.
         request: kio's request of that version.
-        client_id: the client id, "" if the client has none.
+        client_id: the client id; "" if the client sent none.
         client_host: the client's address.
         user: the authenticated user, ANONYMOUS without authentication.
         reply: sends the response of a handler that returned DELAYED.
@@ -68,7 +68,7 @@ class RequestContext(NamedTuple):
     is_closed: Callable[[], bool]
 
     def get(self, field: str, default: Any) -> Any:
-        """Return a field of the request, or `default` if its version does not have the field."""
+        """Return a field of the request, or `default` if the request's version lacks the field."""
         return getattr(self.request, field, default)
 
     def coordinates(self, key: str) -> bool:

@@ -5,14 +5,14 @@ assignments. Unknown or invalid configs are refused (topic_config.py). The respo
 of the new topic since version 5 (KIP-525) and its id since version 7.
 
 CreatePartitions 0-3: add partitions to a topic, optionally on given nodes. A count that is not
-larger fails with INVALID_PARTITIONS, a topic named twice with INVALID_REQUEST, and a wrong number
-of assignments or an assignment to unknown nodes with INVALID_REPLICA_ASSIGNMENT.
+larger fails with INVALID_PARTITIONS, a topic named twice fails with INVALID_REQUEST, and a wrong
+number of assignments or an assignment to unknown nodes fails with INVALID_REPLICA_ASSIGNMENT.
 
 DeleteTopics 1-6: topics by name, since version 6 also by id.
 
 DeleteRecords 0-2: move the log start offset forward; -1 is the high watermark. An offset above the
-high watermark fails with OFFSET_OUT_OF_RANGE, a topic whose cleanup policy is only "compact" with
-POLICY_VIOLATION. Disk space is freed in whole segments.
+high watermark fails with OFFSET_OUT_OF_RANGE; a topic whose cleanup policy is only "compact" fails
+with POLICY_VIOLATION. Disk space is freed in whole segments.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """InitProducerId, the transaction APIs of producers, WriteTxnMarkers, and descriptions.
 
-InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98). With one, its
-producer id at the next epoch, which fences older producers. A transaction that they left open is
-aborted first, and CONCURRENT_TRANSACTIONS makes the client retry. Since version 3 a producer may
-send its current id and epoch (KIP-360), and is refused if a newer one exists; without a
-transactional id, both are ignored.
+InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98). With a
+transactional id, its producer id at the next epoch, which fences older producers. A transaction
+that they left open is aborted first, and CONCURRENT_TRANSACTIONS makes the client retry. Since
+version 3, a producer may send its current id and epoch (KIP-360), and is refused if a newer
+producer exists; without a transactional id, both are ignored.
 
-AddPartitionsToTxn 0-5: add partitions to a transaction before they are written to. Clients use
-versions up to 3, with one transaction per request. Since version 4 a request may have several, and
-`verify_only` checks whether the partitions are already part of the transaction (KIP-890). If one
-partition does not exist, none is added, and the others fail with OPERATION_NOT_ATTEMPTED.
+AddPartitionsToTxn 0-5: add partitions to a transaction before writes to them. Clients use versions
+up to 3, with one transaction per request. Since version 4, a request may have several transactions,
+and `verify_only` checks whether the partitions are already part of the transaction (KIP-890). If
+one partition does not exist, none is added, and the others fail with OPERATION_NOT_ATTEMPTED.
 
 AddOffsetsToTxn 0-4: add a group's offsets to a transaction (KIP-98). Clients that use transactions
-V2 do not send it: their TxnOffsetCommit does the same.
+V2 do not send this request: their TxnOffsetCommit does the same.
 
 TxnOffsetCommit 0-5: offsets that take effect when the transaction is committed (KIP-98). Since
 version 3 the request may name a group member and its generation, which are then checked (KIP-447).
@@ -25,11 +25,11 @@ retry gets the same response. In older versions the epoch does not change.
 WriteTxnMarkers 1-2: write transaction markers to partitions that the node leads. The embedded
 coordinator writes markers directly; this API serves `kafka-transactions abort`, which ends hanging
 transactions (KIP-664). Since version 2 a marker carries the transaction version: with transactions
-V2 its epoch must be newer than that of the records (KIP-1228).
+V2, its epoch must be newer than the epoch of the records (KIP-1228).
 
 ListTransactions 0-2: the transactional ids coordinated by the node that received the request.
-Filters by state and producer id; since version 1 by how long transactions have been open (KIP-994);
-since version 2 by a regular expression that must match the whole id (KIP-1152).
+Requests may filter by state and producer id; since version 1, by the duration of open transactions
+(KIP-994); since version 2, by a regular expression that must match the whole id (KIP-1152).
 
 DescribeTransactions 0 returns the state of transactional ids, DescribeProducers 0 the producers of
 partitions that have a replica on the node (KIP-664).
@@ -216,7 +216,7 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction.
 
-    If that fails, return the error for all offsets of the request.
+    If this fails, return the error for all offsets of the request.
     """
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)

@@ -7,8 +7,8 @@ frame gets its own buffer, and the rest of the frame is received directly into i
 `Connection` queues received requests and unsent responses. `ResponseChannel` delivers the response
 to one request.
 
-`ErrorLog` logs every rejected request: what was rejected, for which client, and why. Errors that
-occur in normal operation, such as a rebalance, are logged at level INFO, all others as warnings.
+`ErrorLog` logs every rejected request with the client and the reason. Errors that occur in normal
+operation, such as a rebalance, are logged at level INFO, all others as warnings.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 
 
 _FIRST_ROOM = 4 * 1024 * 1024
-"""Initial free space in a large frame's buffer (bytes); a full buffer grows fourfold."""
+"""Initial free space in a large frame's buffer, in bytes; a full buffer grows fourfold."""
 _DIRECT_FROM = 64 * 1024
-"""Minimum number of missing bytes for a separate buffer; below that, joining chunks is cheaper."""
+"""Minimum number of missing bytes for a separate buffer; for fewer bytes, joining chunks is
+cheaper.
+"""
 
 
 class FrameBuffer:
@@ -66,11 +68,11 @@ class FrameBuffer:
         self._size = 0
 
     def set_limit(self, limit: int) -> None:
-        """Change the maximum size of later frames (bytes)."""
+        """Change the maximum size of later frames, in bytes."""
         self._reader.set_limit(limit)
 
     def room(self, shared: memoryview) -> memoryview:
-        """Return the buffer for the next bytes: a large frame's own buffer, or the shared one."""
+        """Return the buffer for the next bytes: a large frame's own buffer, or `shared`."""
         return shared if self._frame is None else self._frame[self._at :]
 
     def received(self, room: memoryview, count: int) -> list[memoryview]:
@@ -113,7 +115,7 @@ def _memory(size: int) -> memoryview:
 
 
 MAX_UNSENT = 4 * 1024 * 1024
-"""Unsent response bytes at which a connection's next request has to wait (slow reader)."""
+"""Number of unsent response bytes at which a connection's next request must wait (slow reader)."""
 MAX_PARTS = 256
 """Maximum number of buffers for one gathering write, below the limit of every system."""
 
@@ -195,7 +197,7 @@ class Connection:
         return self.backlog.popleft()
 
     def answered(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Queue a response (no parts for a request without one) and allow the next request."""
+        """Queue a response (no parts if the request has no response) and allow the next request."""
         self.busy = False
         for part in parts:
             self._outgoing.append(memoryview(part))
@@ -223,7 +225,7 @@ MAX_KINDS: Final = 1000
 
 @dataclass(slots=True)
 class _Repeated:
-    """When a message was logged, and how often it was suppressed since then."""
+    """When a message was logged, and how often it has been suppressed since then."""
 
     logged_at: float
     suppressed: int = 0
@@ -285,7 +287,7 @@ class ErrorLog:
         self._log = log
 
     def log_errors(self, api: int, connection: Connection, values: Values) -> None:
-        """Log the errors in a response; repeated ones are rate-limited."""
+        """Log the errors in a response; repeated errors are rate-limited."""
         for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
             level = logging.INFO if code in EXPECTED_ERRORS else logging.WARNING
@@ -309,7 +311,7 @@ class ErrorLog:
 
 
 def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
-    """Yield the failed parts of a response, each with the name of the resource that failed."""
+    """Yield the failed parts of a response, each with the name of the failed resource."""
     if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
         yield "", values
     shape = BY_PARTITION.get(api)
@@ -357,7 +359,7 @@ class Network:
 class ResponseChannel:
     """Passes a request to its handler, and the response to its connection.
 
-    Fault injection sets three attributes. `changes` alter the response's values. `cut` is the
+    Fault injection sets three attributes. `changes` modify the response's values. `cut` is the
     number of response bytes after which the connection is closed. With `lost`, no response is sent
     and the connection serves no more requests.
     """
@@ -413,7 +415,7 @@ class ResponseChannel:
         self._network.deliver(lambda: self._network.answered(self._connection))
 
     def end(self) -> None:
-        """Close the connection once everything is sent."""
+        """Close the connection after all responses are sent."""
         self._network.deliver(lambda: setattr(self._connection, "is_ending", True))
 
     def send(self, values: Values) -> None:

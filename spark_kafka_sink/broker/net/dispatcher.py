@@ -4,8 +4,8 @@
 
 The second thread, `RequestHandler`, is used with a remote storage such as Redis. It corresponds to
 Kafka's KafkaRequestHandler threads, which are separate from the network Processor threads. It
-handles the requests that may wait for the storage, one at a time. Meanwhile, the event loop serves
-the sockets and the requests that only need cluster metadata.
+handles the requests that may wait for the storage, one at a time. At the same time, the event loop
+serves the sockets and the requests that need only cluster metadata.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RequestInjector(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """True if the injector may do anything other than forward requests."""
+        """True if the injector may do more than forward requests."""
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
         """Handle a request with `ResponseChannel.handle`, or in another way.
@@ -263,7 +263,7 @@ LOG = logging.getLogger(__name__)
 MAX_WAIT_SECONDS: Final = 0.1
 STOP_SECONDS: Final = 10.0
 MAX_QUEUED: Final = 64
-"""Queue length (requests) at which acks=0 requests also wait, to limit memory use."""
+"""Number of queued requests at which acks=0 requests also wait, to limit memory use."""
 
 
 class RequestHandler:
@@ -280,7 +280,7 @@ class RequestHandler:
         self._thread: threading.Thread | None = None
 
     def start(self, cluster: Cluster) -> None:
-        """Start the thread; it also runs functions that were submitted before."""
+        """Start the thread; it also runs functions that were submitted earlier."""
         self._thread = threading.Thread(
             target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
         )
@@ -292,7 +292,7 @@ class RequestHandler:
         return self._queue.qsize() < MAX_QUEUED
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run a function after all functions that were submitted before."""
+        """Run a function after all functions that were submitted earlier."""
         self._queue.put(job)
 
     def stop(self) -> None:

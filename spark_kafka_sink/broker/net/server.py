@@ -38,7 +38,8 @@ class LoopSockets:
     Args:
         sockets: the server's sockets, used on the loop's thread only.
         on_loop: runs a function on the loop's thread.
-        lock: the lock on the cluster's state; released while waiting, because the loop may need it.
+        lock: the lock on the cluster's state; released during the wait, because the loop may need
+            it.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class LoopSockets:
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
 MAX_REQUESTS_PER_TURN: Final = 64
-"""Maximum number of requests of one connection per turn, to avoid starving the others."""
+"""Maximum number of requests of one connection per turn, so that other connections do not starve.
+"""
 
 
 class Server:

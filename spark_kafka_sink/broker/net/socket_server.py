@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """Functions by due time, for use by one thread, which must call `run` regularly."""
+    """Functions by due time; used by one thread, which must call `run` regularly."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -49,9 +49,9 @@ LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
-"""Pause in accepting connections after the process ran out of file descriptors (seconds)."""
+"""Seconds without accepting connections after the process has run out of file descriptors."""
 ALERT_SECONDS: Final = 1.0
-"""Time for a client to read why its handshake failed (seconds)."""
+"""Seconds for a client to read why its handshake failed."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -71,7 +71,7 @@ class SocketServer:
 
     Args:
         listeners: open, non-blocking sockets by node id.
-        addresses: host and port by node id, to listen on again when a node is restarted.
+        addresses: host and port by node id, used to listen again when a node restarts.
         security: TLS and SASL of all listeners.
     """
 
@@ -116,7 +116,7 @@ class SocketServer:
         return len(self._sockets)
 
     def resume(self, connection: Connection) -> None:
-        """Schedule a connection to be advanced even if its socket has no event."""
+        """Schedule a connection to be served even if its socket has no event."""
         self._resumed[connection] = None
 
     @property
@@ -202,7 +202,7 @@ class SocketServer:
             self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
-        """Log a failed accept; if no file descriptor is left, pause accepting."""
+        """Log a failed accept; if no file descriptor is left, stop accepting for a while."""
         self._log.log(
             logging.WARNING,
             ("accept", error.errno),
@@ -254,7 +254,7 @@ class SocketServer:
         return count
 
     def _close_later(self, connection: Connection, client: TlsSocket) -> None:
-        """Let a client read why it is rejected: closing with unread input discards the alert."""
+        """Let a client read why it is rejected: a close with unread input discards the alert."""
         client.refuse()
         self.timers.add(ALERT_SECONDS, lambda: self.close(connection))
 

@@ -1,7 +1,7 @@
 """A non-blocking TLS socket with the methods of a plain non-blocking socket.
 
-Each read advances the handshake; until it is complete there is no data to read. A client that
-abandons its handshake only costs the memory of its connection.
+Each read advances the handshake; until it is complete, there is no data to read. A client that
+abandons its handshake costs only the memory of its connection.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TlsSocket:
     Args:
         client: the non-blocking socket; closed with this object.
         context: the listener's TLS context.
-        shared: receive buffer for encrypted bytes; only used during a call.
+        shared: receive buffer for encrypted bytes; used only during a call.
     """
 
     def __init__(self, client: socket.socket, context: ssl.SSLContext, shared: memoryview) -> None:
@@ -56,14 +56,14 @@ class TlsSocket:
 
     @property
     def has_more(self) -> bool:
-        """True if more can be read without new bytes from the socket."""
+        """True if more data can be read without new bytes from the socket."""
         return self._incoming.pending > 0 or self._tls.pending() > 0
 
     def recv_into(self, room: memoryview) -> int:
         """Read what the client has sent; return 0 at the end of the stream.
 
         Raises:
-            BlockingIOError: there is nothing to read yet.
+            BlockingIOError: no data is available yet.
             TlsError: the handshake failed; call `refuse` so that the client can read the reason.
             OSError: the connection is lost.
         """
@@ -125,7 +125,7 @@ class TlsSocket:
     def send(self, data: bytes | memoryview) -> int:
         """Encrypt and send the first bytes; return the number of bytes sent.
 
-        After a BlockingIOError, call it again with the same bytes, as OpenSSL requires.
+        After a BlockingIOError, the caller must pass the same bytes again, as OpenSSL requires.
 
         Raises:
             BlockingIOError: the socket accepts no more bytes.

@@ -1,6 +1,6 @@
 """The high watermark of a partition and the positions of its followers, as in Kafka's Partition.
 
-There is only one copy of the log; a follower is a position in it. `ReplicaStates` has the end
+There is only one copy of the log; a follower is a position in it. `ReplicaStates` contains the end
 offset of each follower, the time when it was last caught up, and the high watermark, which
 `cluster/replica_manager.py` advances.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 MAX_STEPS = 10_000
-"""Maximum number of appends remembered for lagging followers; beyond it, the newest are merged."""
+"""Maximum number of appends remembered for lagging followers; further appends are merged."""
 
 
 class ReplicaStates:
@@ -50,7 +50,7 @@ class ReplicaStates:
             self._steps.popleft()
 
     def next_step(self, node: int) -> float | None:
-        """Return the time of the first append missing from a follower; None if it has them all."""
+        """Return the time of the first append that a follower lacks; None if it lacks none."""
         end = self.ends.get(node, 0)
         return next((time for time, step in self._steps if step > end), None)
 

@@ -4,9 +4,9 @@
 ProduceRequest and LogValidator), then its records (`check_records`). Records are read as columns
 (records/decoder.py), and errors name the rejected records (KIP-467).
 
-`recompress` recompresses a batch for a topic with its own compression.type, regardless of the codec
-that the producer used. Only topics with a compression.type other than "producer" incur this cost,
-once per batch.
+`recompress` recompresses a batch for a topic that sets a compression.type, regardless of the
+producer's codec. Only topics with a compression.type other than "producer" incur this cost, once
+per batch.
 
 Differences from Kafka: Kafka reports a failed decompression as an error of the broker
 (UNKNOWN_SERVER_ERROR, as here), and does not compare the sizes of compressed records with their
@@ -53,8 +53,8 @@ class RefusedBatchError(Exception):
 
     Args:
         error: Kafka's error code.
-        message: what is wrong, for error_message in the response.
-        records: what is wrong with individual records, by their index in the batch (KIP-467).
+        message: the error_message for the response.
+        records: the errors of individual records, by their index in the batch (KIP-467).
 
     Attributes:
         has_public_message: True if Kafka sends the message to the client.
@@ -147,7 +147,7 @@ def _check_only(record: decoder.RecordFields, header: BatchHeader, options: Appe
 
 
 def _must_have_ordered_deltas(header: BatchHeader, options: AppendOptions) -> bool:
-    """Return True if Kafka checks offset deltas: if compressed records are appended unchanged."""
+    """Return True if Kafka checks offset deltas: only of compressed records appended unchanged."""
     codec = header.codec
     return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
 
@@ -256,7 +256,7 @@ def _check_size(size: int, config: TopicConfig) -> None:
     if size > limit:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
-            f"The batch has {size} bytes in the topic's codec, the limit is {limit}",
+            f"The batch has {size} bytes in the topic's codec, but the limit is {limit}",
         )
 
 

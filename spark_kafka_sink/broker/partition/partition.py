@@ -77,11 +77,11 @@ class Partition:
         return self.transactions.stable_offset(self.high_watermark)
 
     def begin_leader_epoch(self) -> None:
-        """Start the leader epoch at the log's end (Partition.makeLeader of Kafka)."""
+        """Start the leader epoch at the log's end (Kafka's Partition.makeLeader)."""
         self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the records missing from a new leader, and rebuild producer state from the rest."""
+        """Drop the records that a new leader lacks, and rebuild producer state from the rest."""
         self.log.truncate(offset)
         self.replica_states.truncate(self.log.end_offset)
         self.forget_producers()
@@ -152,7 +152,7 @@ class Partition:
     def replay(self, batch: memoryview | bytes) -> None:
         """Restore producer and transaction state from a batch in the log.
 
-        The header of a data batch is sufficient; a control batch must be complete.
+        For a data batch, the header is sufficient; a control batch must be complete.
         """
         header = BatchHeader.parse(batch)
         if header.producer_id < 0:
@@ -190,12 +190,12 @@ class Partition:
         self.transactions.replicated(self.high_watermark)
 
     def _restart(self, storage: LogStorage, start_offset: int) -> None:
-        """Continue a log at its start offset if the log ends before it (Kafka's LogLoader).
+        """Continue a log at its start offset if the log ends earlier (Kafka's LogLoader).
 
-        Offsets before the start cannot be read, so records that are appended there would be lost.
+        Offsets before the start cannot be read, so records appended there would be lost.
         """
         LOG.warning(
-            "%s-%d is damaged: it ends at offset %d, before its start offset %d, where it now "
+            "%s-%d is damaged: it ends at offset %d, before its start offset %d, at which it now "
             "continues",
             self.topic,
             self.index,
@@ -261,7 +261,7 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """Number of nodes that appear to have a copy of each partition."""
+        """Number of nodes that have a (virtual) copy of each partition."""
         return len(self.partitions[0].replicas)
 
     def partition(self, index: int) -> Partition | None:

@@ -47,7 +47,7 @@ class ProducerStateEntry:
     """State of one producer id: its newest epoch and the last batches of that epoch.
 
     `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds;
-    `coordinator_epoch` is that of the last marker, -1 before the first one.
+    `coordinator_epoch` is the coordinator epoch of the last marker, -1 before the first marker.
     """
 
     epoch: int
@@ -57,7 +57,7 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, -1 if the epoch has none."""
+        """The sequence of the last record; -1 if the epoch has no records."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
@@ -70,7 +70,7 @@ class ProducerStateManager:
     def check_sequence(self, header: BatchHeader) -> Verdict:
         """Check a batch with a producer id before it is appended.
 
-        Returns INVALID_PRODUCER_EPOCH for an epoch older than the newest one, and
+        Returns INVALID_PRODUCER_EPOCH for an epoch older than the newest epoch, and
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or for a new epoch that does not start at 0. An
         unknown producer id may start at any sequence, because its state may have been deleted.
         """
@@ -143,7 +143,7 @@ class EndedTransaction:
 class Verification:
     """The first batch of a producer whose verification by the coordinator is pending (KIP-890).
 
-    If this batch must be sent again, later batches of the producer must not be appended before it.
+    If this batch must be resent, later batches of the producer must not be appended first.
     """
 
     epoch: int
@@ -170,11 +170,11 @@ class PartitionTransactions:
         self._unreplicated: list[EndedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Store a transactional batch; only the first batch of a transaction has an effect."""
+        """Record a transactional batch; only the first batch of a transaction has an effect."""
         self.ongoing.setdefault(producer_id, first_offset)
 
     def end(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """Store a marker; a marker of a transaction without records has no effect."""
+        """Record a marker; a marker of a transaction without records has no effect."""
         first = self.ongoing.pop(producer_id, None)
         if first is None:
             return

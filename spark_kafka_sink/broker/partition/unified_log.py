@@ -58,7 +58,7 @@ class LeaderEpochCache:
             self._starts.pop()
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
-        """Return the end of an epoch or of the newest older one; epoch and offset -1 if unknown.
+        """Return the end of an epoch or of the newest older epoch; epoch and offset -1 if unknown.
 
         The log ends at `end_offset`.
         """
@@ -149,7 +149,7 @@ class UnifiedLog:
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, end: int = END
     ) -> list[memoryview]:
-        """Return whole batches, starting with the one that contains `offset`, up to `max_bytes`.
+        """Return whole batches of up to `max_bytes`, starting with the one that contains `offset`.
 
         One memoryview may contain several batches. With `at_least_one`, the first batch is returned
         regardless of its size (KIP-74). Only batches that end before offset `end` are read.
@@ -182,14 +182,14 @@ class UnifiedLog:
         self.storage.delete_before(self._start_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches from the one that contains `offset` on."""
+        """Drop the batch that contains `offset` and all later batches."""
         self.storage.truncate(offset)
         self.end_offset = self.storage.end_offset
         self.epochs.truncate(self.end_offset)
 
 
 def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | None:
-    """Return the first record from offset `start` on whose timestamp is at least `timestamp`."""
+    """Return the first record at or after `start` whose timestamp is at least `timestamp`."""
     header = BatchHeader.parse(batch.data)
     fields = read_fields(records_section(batch.data, header), header.record_count)
     times = header.base_timestamp + fields.time_deltas

@@ -35,8 +35,8 @@ class RedisLocation:
         url: the URL for redis-py; never shown, because it may contain a password.
         address: the URL without user, password and query, for messages.
         prefix: the prefix of all keys.
-        ids: the mapping between offsets and entry ids.
-        replicas: number of Redis replicas that acks=all waits for (the command WAIT).
+        ids: the mapping between offsets and entry ids. replicas: number of Redis replicas for which
+            acks=all waits (the command WAIT).
         timeout_ms: timeout of one reply of Redis in milliseconds.
     """
 
@@ -119,11 +119,11 @@ _NAME = "kafkaprod-broker"
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _CLAIM_SECONDS = 0.02
 OWNER_FIELD = '["owner"]'
-"""Field of the journal that holds the name of the broker that used it last."""
+"""Field of the journal with the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
-"""Field of the journal that is only a counter, written before each WAIT."""
+"""Field of the journal with a counter, written before each WAIT."""
 PAUSE_SECONDS = 0.5
-"""How long commands fail immediately after a timeout (seconds)."""
+"""Seconds after a timeout during which commands fail immediately."""
 
 
 class RedisFailedError(OSError):
@@ -131,7 +131,7 @@ class RedisFailedError(OSError):
 
 
 class OtherBrokerError(RedisFailedError):
-    """Another broker uses the prefix; `hint` says what to do."""
+    """Another broker uses the prefix; `hint` explains the solution."""
 
     hint = ""
 
@@ -150,9 +150,9 @@ class RedisConnection:
     older connection has the name of another broker with the same prefix. Like a file lock, a name
     is released when its process ends.
 
-    Once the broker owns the journal, its name is stored there as well, and nothing is acknowledged
-    without it: the broker's state is not valid for data that was flushed, evicted, not persisted
-    by Redis, or written by another broker.
+    Once the broker owns the journal, its name is also stored there, and nothing is acknowledged
+    while the name is missing: the broker's state is not valid for data that was flushed, evicted,
+    not persisted by Redis, or written by another broker.
 
     Raises:
         ConfigError: redis-py is not installed, or does not accept the URL.
@@ -207,7 +207,7 @@ class RedisConnection:
 
         Args:
             journal: the key of the journal.
-            changes: is called after a reconnect.
+            changes: called after a reconnect.
 
         Raises:
             RedisFailedError: Redis failed.
@@ -290,27 +290,27 @@ class RedisConnection:
     def _correct(self, journal: str) -> None:
         """Correct the journal, because Redis may have a different state than this broker.
 
-        A change whose reply was lost may have been applied, and a Redis that has restarted may have
-        loaded an older state. Nothing is written without a difference: a Redis that is full accepts
-        no values, but its records can be read and deleted.
+        A change whose reply was lost may have been applied, and a restarted Redis may have loaded
+        an older state. Without a difference, nothing is written: a full Redis accepts no values,
+        but its records can still be read and deleted.
 
         Raises:
             ChangedDataError: the journal is no longer this broker's.
-            RedisFailedError: Redis refused.
+            RedisFailedError: Redis rejected the changes.
         """
         _, flat = self._exchange_owned([("WATCH", journal), ("HGETALL", journal)])
         changes = self._changes(dict(zip(flat[::2], flat[1::2], strict=True)))
         if not changes:
             self._exchange([("UNWATCH",)])
         elif not isinstance(done := self._exchange([("MULTI",), *changes, ("EXEC",)])[-1], list):
-            raise RedisFailedError(f"{self._address} refused the journal: {done}")
+            raise RedisFailedError(f"{self._address} rejected the journal: {done}")
 
     def _disconnect(self) -> None:
         self._is_open = False
         self._connection.disconnect()
 
     def _failed(self, why: str) -> RedisFailedError:
-        """Log the first of consecutive failures; clients only get an error code and retry soon."""
+        """Log the first of consecutive failures; clients get only an error code and retry soon."""
         self._warn(f"{self._address} {why}")
         return RedisFailedError(f"{self._address} {why}")
 
@@ -351,7 +351,7 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
         The ids of this broker's former connections that Redis has not closed yet.
 
     Raises:
-        OtherBrokerError: there is such a connection.
+        OtherBrokerError: such a connection exists.
     """
     named = name.rpartition(":")[0] + ":"
     listed = [dict(_FIELD.findall(line)) for line in clients.splitlines()]

@@ -2,7 +2,7 @@
 
 An entry has the fields ``key``, ``value``, ``timestamp`` (decimal milliseconds) and
 ``header.<name>``, in this order; headers keep their own order. A null key or value has no field,
-which distinguishes it from an empty one. A header with a null value is an empty field
+which distinguishes it from an empty value. A header with a null value is an empty field
 ``null-header.<name>``. Field names may be repeated, as Redis keeps repeated fields.
 """
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SEQUENCE_BITS = 10
 MAX_SEQUENCE_BITS = 20
-"""Offsets have 63 bits: with 20 of them for sequences, milliseconds last until the year 2248."""
+"""Offsets have 63 bits; if 20 of them are for sequences, the milliseconds suffice until the year
+2248.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class EntryIds:
     """The mapping ``offset = (milliseconds << sequence_bits) | sequence`` and its inverse.
 
     Offsets are allocated, and ids are derived from them: counting beyond the last sequence of a
-    millisecond carries into the next one, so no record rate overflows.
+    millisecond carries into the next millisecond, so no record rate overflows.
 
     Raises:
         ConfigError: `sequence_bits` is not 1 to 20.

@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
-"""Maximum bytes per read, unless the first batch is larger; the reading thread waits for them."""
+"""Maximum bytes per read, unless the first batch is larger; the calling thread blocks during the
+read.
+"""
 
 
 class RedisLogStorage(LogStorage):
@@ -68,8 +70,8 @@ class RedisLogStorage(LogStorage):
         ids: the mapping between offsets and entry ids.
         clock: the clock that offsets are derived from.
         config: retention limits.
-        request_replication: returns True if Redis's replicas have everything before an offset;
-            None if acks=all does not wait for them.
+        request_replication: returns True if Redis's replicas have everything before an offset; None
+            if acks=all does not wait for the replicas.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class RedisLogStorage(LogStorage):
 
     @property
     def start_offset(self) -> int:
-        """See `LogStorage`; 0 until something is dropped, although offsets start much higher."""
+        """See `LogStorage`; 0 until batches are dropped, although offsets start much higher."""
         return self._start
 
     @property
@@ -256,14 +258,14 @@ class RedisLogStorage(LogStorage):
         self.delete_before(self._begin(number))
 
     def _expired(self, oldest_ms: int) -> int:
-        """Return the end number of the expired batches; those without a timestamp expire by id."""
+        """Return the end number of the expired batches; batches without timestamps expire by id."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):
             return number
         return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
 
     def flush(self) -> None:
-        """Do nothing: durability is determined by Redis's own configuration."""
+        """Do nothing: Redis's configuration determines durability."""
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `flush`."""
@@ -273,7 +275,7 @@ class RedisLogStorage(LogStorage):
 
 
 FORMAT: Final = ("format", 1)
-"""Field that marks the prefix as a broker's, as Redis has no empty hashes."""
+"""Field that marks the prefix as used by a broker; needed because Redis has no empty hashes."""
 SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 """Fields of the hash that are not values of the journal."""
@@ -285,7 +287,7 @@ _ANOTHER_PREFIX: Final = (
 
 
 class RedisJournal(Journal):
-    """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is JSON as well.
+    """A `Journal` in a Redis hash: the field is [kind, key…] as JSON, the value is also JSON.
 
     Raises:
         ConfigError: the prefix has data but no journal of this broker, or the sequence_bits differ.
@@ -329,7 +331,7 @@ class RedisJournal(Journal):
         """Check that the ids in the streams were created with the current sequence_bits.
 
         Raises:
-            ConfigError: they were created with different sequence_bits.
+            ConfigError: the ids were created with different sequence_bits.
         """
         bits = location.ids.sequence_bits
         stored = self.get(SEQUENCE_BITS, ())
@@ -378,7 +380,7 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
     """Check that no key has the prefix, because there is no journal.
 
     Raises:
-        ConfigError: there are such keys.
+        ConfigError: such keys exist.
     """
     found: list[str] = []
     for key in _keys(connection, location.pattern):
@@ -415,7 +417,7 @@ class RedisBackend(StorageBackend):
     Args:
         url: see `RedisLocation.parse`.
         clock: the clock that offsets are derived from.
-        lock: the lock on the cluster's state; released while waiting for Redis.
+        lock: the lock on the cluster's state; released during waits for Redis.
         on_replicated: called on another thread when Redis's replicas have more of a partition.
 
     Raises:

@@ -1,14 +1,14 @@
 """The two Redis Streams of a partition, batches built from them, and Redis replication.
 
-One stream holds the records of a partition, one entry each. The second one holds one entry per
+One stream holds the records of a partition, one entry each. The second stream holds one entry per
 batch with the batch header (`BatchEntry`): producer, sequence, leader epoch, transaction. Both are
 written in one Redis transaction, so a batch is stored completely or not at all. `build_batches`
 restores record batches from the entries of both streams, for consumers to fetch.
 
 `RedisReplicas` determines with WAIT whether Redis's replicas have the data, on its own thread and
-connection. WAIT counts the replicas that have all writes of its own connection. Redis sends the
-commands of all connections to a replica in one order, so once a replica has a write of this
-connection, it has every write before it.
+connection. WAIT counts the replicas that have all writes of the connection that sends it. Redis
+sends the commands of all connections to a replica in one order, so once a replica has a write of
+this connection, it has every write before it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BatchEntry:
 
     @classmethod
     def of(cls, header: BatchHeader, section: memoryview) -> Self:
-        """Return the entry of a batch with these uncompressed records."""
+        """Return the entry of a batch whose uncompressed records are `section`."""
         return cls(
             header=header,
             size=HEADER_SIZE + len(section),
@@ -91,7 +91,7 @@ class BatchEntry:
 
     @property
     def base_timestamp(self) -> int:
-        """The time that the records' timestamps are relative to, in milliseconds."""
+        """The base of the records' relative timestamps, in milliseconds."""
         header = self.header
         return header.max_timestamp if header.is_log_append_time else header.base_timestamp
 
@@ -210,7 +210,7 @@ class RedisStreams:
         self._create_streams(self.keys)
 
     def reopen(self) -> None:
-        """Create the streams that are missing.
+        """Create missing streams.
 
         Raises:
             ConfigError: a key is not a stream.
@@ -231,7 +231,7 @@ class RedisStreams:
     def _create_streams(self, keys: Sequence[str]) -> None:
         commands: list[Command] = []
         for key in keys:
-            # Creating a group creates its stream; no other command creates an empty one.
+            # Creating a group creates its stream; no other command creates an empty stream.
             commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _GROUP))
         _checked(self._connection.transaction(commands))
@@ -247,7 +247,8 @@ class RedisStreams:
                 LOG.warning("not deleting %s: it is a %s, not a stream", key, types[key])
         if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
             streams = []
-        # This also ends WATCH; if another client changed a stream meanwhile, nothing is deleted.
+        # This also ends WATCH; if another client has changed a stream in the meantime, nothing is
+        # deleted.
         self._connection.transaction([("DEL", key) for key in streams])
 
     def batch_entries(self) -> Iterator[BatchEntry]:
@@ -262,7 +263,7 @@ class RedisStreams:
             after = page[-1].header.last_offset + 1
 
     def find_reserved(self) -> bool:
-        """Determine the smallest unused id; return True if anything was ever dropped."""
+        """Determine the smallest unused id; return True if entries were ever dropped."""
         dropped = False
         for key in self.keys:
             info = self._connection.call("XINFO", "STREAM", key)
@@ -351,8 +352,8 @@ class RedisStreams:
     def trim(self, offset: int) -> None:
         """Delete everything before an offset.
 
-        This is not a transaction, because a full Redis rejects those. The batches are deleted
-        first: records without a batch are ignored, and deleted by the next call.
+        This is not a transaction, because a full Redis rejects transactions. The batches are
+        deleted first: records without a batch are ignored, and the next call deletes them.
         """
         first = self._ids.text(offset)
         keys = (self.keys.batches, self.keys.records)
@@ -399,7 +400,8 @@ def _read_batches(entries: list[Any]) -> list[BatchEntry]:
 
 
 WAIT_MS = 100
-"""Timeout of one WAIT in milliseconds; WAIT is repeated until the replicas have everything."""
+"""Timeout of one WAIT in milliseconds; WAIT is repeated until the replicas have all requested data.
+"""
 STOP_SECONDS = 5.0
 
 
@@ -408,7 +410,7 @@ class RedisReplicas:
 
     Args:
         connection: a connection for this object only.
-        journal: the key of the broker's journal, for a counter, because WAIT only waits for writes.
+        journal: the key of the broker's journal, for a counter: WAIT waits only for writes.
         replicas: the number of replicas that must have a record.
         on_replicated: called on this object's thread when the replicas have more of a partition.
     """
@@ -432,7 +434,7 @@ class RedisReplicas:
         self._thread: threading.Thread | None = None
 
     def request(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Request replication of everything before `offset`; return True if it is done already.
+        """Request replication of everything before `offset`; return True if already replicated.
 
         Otherwise, `on_replicated` is called later. The first request that must wait starts the
         thread.

@@ -1,8 +1,8 @@
-"""Authorization: every user may perform every operation that no denial forbids.
+"""Authorization: every user may perform every operation that no rule denies.
 
-This is Kafka with an ACL that allows all users everything, plus DENY ACLs: a denial always takes
-precedence. If Kafka accepts either of two rights (to create a topic: Create on the topic or on the
-cluster), a denial of one of them is sufficient to reject the request here.
+This is like Kafka with an ACL that allows all users everything, plus DENY ACLs: a deny rule always
+takes precedence. If Kafka accepts either of two rights (to create a topic: Create on the topic or
+on the cluster), denying one of them is sufficient to reject the request here.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Denial:
     name: str
 
     def covers(self, user: str, operation: Operation, name: str) -> bool:
-        """Return True if the denial applies; the caller has matched the resource type."""
+        """Return True if the rule applies; the caller has matched the resource type."""
         if self.user not in {ANYBODY, user} or self.operation not in {Operation.ALL, operation}:
             return False
         if self.name.endswith("*"):
@@ -96,23 +96,23 @@ class Denial:
 
 
 class Denials:
-    """The denials of a broker; read by the loop's thread, changed by any thread (atomically)."""
+    """The deny rules of a broker; read by the loop's thread, changed by any thread (atomically)."""
 
     def __init__(self) -> None:
         self._by_type: dict[ResourceType, tuple[Denial, ...]] = {}
 
     @property
     def is_active(self) -> bool:
-        """True if there are any denials."""
+        """True if there are any deny rules."""
         return bool(self._by_type)
 
     def add(self, denial: Denial) -> None:
-        """Add a denial, effective immediately."""
+        """Add a deny rule, effective immediately."""
         known = self._by_type.get(denial.type, ())
         self._by_type = self._by_type | {denial.type: (*known, denial)}
 
     def remove(self, denial: Denial) -> None:
-        """Remove a denial; do nothing if it does not exist."""
+        """Remove a deny rule; do nothing if it does not exist."""
         left = {
             type_: tuple(one for one in known if one != denial)
             for type_, known in self._by_type.items()
@@ -120,16 +120,16 @@ class Denials:
         self._by_type = {type_: known for type_, known in left.items() if known}
 
     def clear(self) -> None:
-        """Remove all denials."""
+        """Remove all deny rules."""
         self._by_type = {}
 
     def allows(self, user: str, operation: Operation, type_: ResourceType, name: str) -> bool:
-        """Return True if no denial applies."""
+        """Return True if no deny rule applies."""
         known = self._by_type.get(type_, ())
         return not any(denial.covers(user, operation, name) for denial in known)
 
     def without_denied(self, operations: int, user: str, type_: ResourceType, name: str) -> int:
-        """Return a bit field of operations (KIP-430) without the denied ones."""
+        """Return a bit field of operations (KIP-430) without denied operations."""
         for operation in Operation:
             if operations & (1 << operation) and not self.allows(user, operation, type_, name):
                 operations &= ~(1 << operation)
@@ -144,7 +144,7 @@ def denial_of(
     group: str | None = None,
     transactional_id: str | None = None,
 ) -> Denial:
-    """Return a denial for these arguments; it applies to the cluster if no resource is named.
+    """Return a deny rule for these arguments; without a resource, it applies to the cluster.
 
     Raises:
         ConfigError: more than one resource is named, or the operation is unknown.
@@ -156,7 +156,7 @@ def denial_of(
     }
     given = [(type_, name) for type_, name in named.items() if name is not None]
     if len(given) > 1:
-        raise ConfigError("a denial has one resource", hint="Add one denial per resource")
+        raise ConfigError("a deny rule has one resource", hint="Add one deny rule per resource")
     type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
     parsed = Operation.parse(operation)
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)
@@ -174,8 +174,8 @@ def parse_denial(text: str) -> Denial:
     known = {"topic", "group", "transactional_id"}
     if not (user and operation) or (resource and not (kind in known and equals and name)):
         raise ConfigError(
-            f"{text} is not a denial",
-            hint="Write it as user:operation:topic=name, with group or transactional_id instead, "
-            "or without a resource for the cluster",
+            f"cannot parse the deny rule {text}",
+            hint="Use user:operation for the cluster, or user:operation:topic=NAME, :group=NAME or "
+            ":transactional_id=NAME",
         )
     return denial_of(user, operation, **({kind: name} if resource else {}))

@@ -80,7 +80,7 @@ _ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
     Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),
     Stage.FAILED: frozenset(),
 }
-"""The requests allowed in each stage; any other one closes the connection."""
+"""The requests allowed in each stage; any other request closes the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class SaslServerAuthenticator:
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
         self.refusal: str | None = None
-        """Why authentication failed; the client may not have been sent this reason."""
+        """Why authentication failed; the client may not have received this reason."""
         self.takes_tokens = False
         """True if the next frame is a token without a request header (SaslHandshake version 0)."""
 
@@ -149,7 +149,7 @@ class SaslServerAuthenticator:
         return None if self._session is None else self._session.user
 
     def admits(self, api: int, now: float) -> bool:
-        """Return True if a request can be passed to its handler; others must pass `check` first.
+        """Return True if a request can be passed to its handler; others must first pass `check`.
 
         Raises:
             ProtocolError: the session has expired.
@@ -223,7 +223,7 @@ class SaslServerAuthenticator:
     def token(self, message: bytes, now: Moment) -> bytes | None:
         """Return the response to a token without a request header; None if authentication failed.
 
-        The client is not sent a reason.
+        The client receives no reason.
         """
         try:
             return self._evaluate(message, now)

@@ -55,7 +55,9 @@ class PemFiles:
 
 LIFETIME: Final = timedelta(days=365)
 _SKEW: Final = timedelta(days=1)
-"""How long before their creation certificates become valid: clients' clocks may be slow."""
+"""Time by which certificates become valid before their creation, because clients' clocks may be
+slow.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class CertificateAuthority:
         return pem(self._certificate)
 
     def server(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> Certificate:
-        """Issue a server certificate for host names and addresses; expired if `expires_in` < 0."""
+        """Issue a server certificate for names and addresses; it is expired if `expires_in` < 0."""
         names = x509.SubjectAlternativeName(list(map(general_name, hosts)))
         common = "kafkaprod embedded broker"
         return self._issue(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
@@ -148,7 +150,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def common_name(name: str) -> x509.Name:
-    """Return a distinguished name that only has a common name."""
+    """Return a distinguished name that has only a common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -197,12 +199,12 @@ class ServerTls:
     """The server's certificate, and the authority that clients need to trust.
 
     The context is read by the loop's thread and replaced as a whole by any other thread; open
-    connections keep the one they started with.
+    connections keep the context with which they started.
 
     Args:
         files: files of a certificate; None to have the broker create one.
         hosts: host names and addresses for a certificate that the broker creates.
-        client_auth: whether clients need certificates.
+        client_auth: determines if clients need certificates.
 
     Raises:
         ConfigError: a file cannot be read, or has the wrong content.
@@ -212,7 +214,7 @@ class ServerTls:
         self, files: TlsFiles | None, hosts: Iterable[str], client_auth: ClientAuth
     ) -> None:
         self.authority = CertificateAuthority()
-        """Signs clients' certificates, and the server's unless files are given."""
+        """Signs clients' certificates, and the server's certificate unless files are given."""
         self.files = PemFiles()
         self._client_auth = client_auth
         self.hosts = tuple(hosts)

@@ -32,7 +32,7 @@ class BearerToken:
 
     Args:
         principal: the name of the token's principal.
-        expires_at_ms: expiry in milliseconds since 1970; the session expires then as well.
+        expires_at_ms: expiry in milliseconds since 1970; the session expires at the same time.
     """
 
     principal: str
@@ -67,7 +67,7 @@ class JwksValidator:
     """Accepts tokens that an issuer signed; needs the extra `oauth`.
 
     Args:
-        keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current one.
+        keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current set.
         issuer: required value of the claim iss; None for any.
         audience: required value of the claim aud; None for any.
         principal_claim: the claim with the principal's name.
@@ -112,7 +112,7 @@ def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     principal, ends = claims.get(principal_claim), claims.get("exp")
     if not isinstance(principal, str) or not principal or not _is_unicode(principal):
         raise AuthenticationError(f"the token has no claim {principal_claim}")
-    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # Also rejects NaN.
+    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # This also rejects NaN.
         raise AuthenticationError("the token's claim exp is missing or not a time")
     if ends <= time.time():
         raise AuthenticationError("the token has expired")

@@ -1,8 +1,8 @@
 """PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), and the users.
 
-Passwords are not stored, only values that verify them. With SCRAM, implemented as in Kafka's
-ScramSaslServer, the client proves that it knows the password, and the server proves that it has the
-keys derived from the password. The stored keys do not reveal the password.
+The broker does not store passwords, only values that verify them. With SCRAM, implemented as in
+Kafka's ScramSaslServer, the client proves that it knows the password, and the server proves that it
+has the keys derived from the password. The stored keys do not reveal the password.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _User:
 class Credentials:
     """The users of the broker.
 
-    Read by the loop's thread, changed by any thread: a user is replaced atomically.
+    The loop's thread reads them, any thread may change them: a user is replaced atomically.
 
     Args:
         iterations: iterations of SCRAM's key derivation.
@@ -85,7 +85,7 @@ class Credentials:
         self._users.pop(user, None)
 
     def has_password(self, user: str, password: str) -> bool:
-        """Return True if the user has this password; takes the same time for unknown users."""
+        """Return True if the user has this password; unknown users take the same time."""
         found = self._users.get(user)
         expected = self._key if found is None else found.password_mac
         return hmac.compare_digest(expected, self._mac(password)) and found is not None
@@ -223,7 +223,8 @@ class ScramSaslServer:
         found = _FINAL.fullmatch(text)
         if found is None or _decoded(found["binding"]) != exchange.gs2.encode():
             raise SaslServerError("Invalid SCRAM client final message")
-        # Kafka only checks the end: librdkafka before 2.2 repeats its own part of the nonce.
+        # Kafka checks only the end, because librdkafka before 2.2 repeats its own part of the
+        # nonce.
         if not found["nonce"].endswith(exchange.nonce):
             raise SaslServerError("Invalid client nonce in the final client message.")
         signed = f"{exchange.messages},{found['bare']}".encode()

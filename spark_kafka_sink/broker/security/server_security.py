@@ -1,4 +1,4 @@
-"""The security of a broker: certificates, users and denials, and the methods that change them.
+"""The security of a broker: certificates, users and deny rules, and methods to change them.
 
 `ServerSecurity` provides the listeners with TLS contexts and authenticators. `SecurityControls` has
 the security methods of `EmbeddedBroker`, and the matching client options.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ServerSecurity:
-    """Certificates, users and denials; they are kept while the broker is stopped and restarted.
+    """Certificates, users and deny rules; they are kept when the broker is restarted.
 
     Args:
         settings: the broker's security settings.
@@ -123,7 +123,7 @@ class SecurityControls(ABC):
         self._settings = settings
         self._security = ServerSecurity(settings)
         self._passwords = dict(settings.passwords)
-        """The users' passwords, which the server side does not store."""
+        """The users' passwords; the server side does not store passwords."""
 
     @property
     @abstractmethod
@@ -180,11 +180,11 @@ class SecurityControls(ABC):
         hosts: Sequence[str] | None = None,
         expires_in: timedelta = LIFETIME,
     ) -> None:
-        """Change the server's certificate; open connections keep theirs.
+        """Change the server's certificate; open connections keep their certificate.
 
         Args:
             files: files of a certificate; None to have the broker's authority issue one.
-            hosts: host names and addresses to issue it for; the broker's by default.
+            hosts: host names and addresses of the certificate; by default the broker's.
             expires_in: lifetime from now on; negative for an expired certificate.
 
         Raises:
@@ -214,7 +214,7 @@ class SecurityControls(ABC):
         group: str | None = None,
         transactional_id: str | None = None,
     ) -> Denial:
-        """Deny a user an operation from now on; everything that is not denied is allowed.
+        """Deny a user an operation from now on; operations that are not denied are allowed.
 
         Args:
             user: a principal's name; "*" for any user, ANONYMOUS for unauthenticated clients,
@@ -222,11 +222,11 @@ class SecurityControls(ABC):
             operation: Kafka's name of the operation, such as Write, Describe or IdempotentWrite.
             topic: the topic's name; "*" for all topics, "x*" for names that start with x.
             group: the same for consumer groups.
-            transactional_id: the same for transactional ids. Without any of the three, the denial
+            transactional_id: the same for transactional ids. Without any of the three, the rule
                 applies to the cluster.
 
         Returns:
-            The denial, for `take_back`.
+            The deny rule, for `take_back`.
 
         Raises:
             ConfigError: the operation is unknown, or more than one resource is named.
@@ -238,7 +238,7 @@ class SecurityControls(ABC):
         return denial
 
     def take_back(self, denial: Denial | None = None) -> None:
-        """Remove a denial, or all denials by default; ignore a denial that does not exist."""
+        """Remove a deny rule, or all rules by default; ignore a rule that does not exist."""
         if denial is None:
             self._security.denials.clear()
         else:
@@ -258,9 +258,9 @@ class SecurityControls(ABC):
 
         Args:
             user: the user that logs in; optional if there is only one.
-            mechanism: the SASL mechanism; by default, the strongest one that the broker supports.
-            certificate: the client's certificate, from `client_certificate`; by default, one is
-                issued to the user, or to "client", if the broker requires one.
+            mechanism: the SASL mechanism; by default, the strongest mechanism of the broker.
+            certificate: the client's certificate, from `client_certificate`; by default, a
+                certificate is issued to the user, or to "client", if the broker requires one.
             prefix: prefix of each name; "" for the configs of Java clients.
 
         Raises:
@@ -316,5 +316,7 @@ class SecurityControls(ABC):
     @property
     def _tls(self) -> ServerTls:
         if self._security.tls is None:
-            raise ConfigError("the embedded broker has no TLS", hint="Start it with tls=True")
+            raise ConfigError(
+                "the embedded broker has no TLS", hint="Start the broker with tls=True"
+            )
         return self._security.tls

@@ -38,7 +38,7 @@ class TlsFiles:
     """Files of a server certificate, instead of one that the broker creates.
 
     Args:
-        certificate: PEM file of the certificate, followed by those of intermediate authorities.
+        certificate: PEM file of the certificate, followed by intermediate certificates.
         key: PEM file of the private key.
         key_password: password of an encrypted key, literally or as `env:NAME` or `file:PATH`.
         ca: PEM file of the authority that signed the certificate; clients need to trust it.
@@ -139,7 +139,7 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
         raise ConfigError(f"sasl is a {type(sasl).__name__}, not a dict", hint=_USERS)
     found = dict(sasl or {})
     if not found and (needs_users or named is None):
-        what = f"sasl_mechanisms has {needs_users[0]}" if needs_users else "sasl is given"
+        what = f"sasl_mechanisms has {needs_users[0]}" if needs_users else "sasl is set"
         raise ConfigError(f"{what}, but there are no users, so nobody can log in", hint=_USERS)
     for user, password in found.items():
         if not isinstance(user, str) or not isinstance(password, str):
@@ -169,7 +169,7 @@ def revealed(user: str, password: str) -> str:
 
 
 def of_this_process(secret: Secret) -> str:
-    """Return the value of one of the broker's own secrets.
+    """Return the value of a secret of the broker.
 
     Raises:
         ConfigError: a reference cannot be resolved in this process (executors do not resolve it).

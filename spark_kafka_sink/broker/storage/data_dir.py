@@ -1,7 +1,7 @@
-"""The data folder of a broker that keeps its logs: one folder per partition, in Kafka's layout.
+"""The data folder of a broker on disk: one folder per partition, in Kafka's layout.
 
-The broker only changes files that it wrote: segments of partitions that are in its journal. It
-refuses a folder that has data but no journal.
+The broker changes only files that it wrote: segments of partitions in its journal. It refuses a
+folder that has data but no journal.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class DataDir(StorageBackend):
             folder.rmdir()
 
     def close(self) -> None:
-        """See `StorageBackend`: marks the data as cleanly closed for the next broker."""
+        """See `StorageBackend`; also mark the data as cleanly closed for the next broker."""
         (self.path / CLEAN_MARK).touch()
         os.close(self._lock)
 
@@ -225,5 +225,5 @@ def _damaged(path: Path, why: str) -> ConfigError:
     return ConfigError(
         f"{path} is damaged: {why}",
         hint=f"Nothing was changed. Restore the file, or delete {CLEAN_MARK} in the data folder to "
-        "truncate the log there",
+        f"truncate the log at this position",
     )

@@ -8,7 +8,7 @@ them: it keeps a complete table of batches. The index files are for Kafka's own 
 Source: Kafka's ``OffsetIndex`` and ``TimeIndex``.
 
 `scan` recovers a segment after a restart. `FileHandles` limits the number of open files of a data
-folder, because every segment has three. At the limit, it closes the least recently used one.
+folder, because every segment has three. At the limit, it closes the least recently used file.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ TIME_ENTRY: Final = Struct(">qi")
 
 
 class IndexFile:
-    """A file of fixed-size entries, opened when the first one is written."""
+    """A file of fixed-size entries, opened when the first entry is written."""
 
     def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
         self.path = path
@@ -159,7 +159,7 @@ class SegmentIndexes:
         self.reset()
 
     def reset(self) -> None:
-        """Start over with the segment's first batch; entries on disk are overwritten."""
+        """Restart with the segment's first batch; entries on disk are overwritten."""
         self.offsets.count = self.times.count = 0
         self._since = 0
         self._newest = (-1, self._base)
@@ -258,7 +258,7 @@ class DiskSegment(LogSegment):
         base_offset: determines the file names.
         interval: index.interval.bytes.
         handles: the open files of the data folder.
-        is_new: raise FileExistsError if a file with one of these names exists.
+        is_new: True to raise FileExistsError if a file with one of these names exists.
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class DiskSegment(LogSegment):
             _write(self._handles.get(self.path), parts, end)
             self.register(facts)
         except OSError:
-            # Leftover bytes could be read as a batch after a shorter batch overwrites some.
+            # Leftover bytes could be read as a batch after a shorter batch overwrites some of them.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handles.get(self.path), end)
             raise

@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str | int, ...]
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _BEGINNINGS = (b"", b"[", b'["')
-"""What an incomplete line can start with."""
+"""Possible first bytes of an incomplete line."""
 _COMPACT_FROM = 10_000
 """Minimum number of lines for a compaction."""
 
@@ -63,10 +63,10 @@ class Journal:
         return self._values.get(kind, {}).get(key)
 
     def put(self, kind: str, key: Key, value: Any) -> None:
-        """Store a JSON value in place of the key's previous one; None deletes the key.
+        """Replace the key's JSON value; None deletes the key.
 
         Raises:
-            OSError: the value was not stored; the previous one is unchanged.
+            OSError: the value was not stored; the previous value is unchanged.
         """
         if self._path is None or self._fd is None:
             return
@@ -167,7 +167,7 @@ def _draft(path: Path) -> Path:
 def open_locked(path: Path, flags: int) -> int:
     """Open a file and lock it until it is closed or the process ends.
 
-    The journal itself is locked, as well as a lock file, because users may delete the lock file.
+    Both the journal and a lock file are locked, because users may delete the lock file.
 
     Raises:
         BlockingIOError: another process has locked it.

@@ -136,12 +136,12 @@ class BatchTable:
         self._newest.append(newest)
 
     def keep(self, count: int) -> None:
-        """Drop the batches from number `count` on."""
+        """Keep only the first `count` batches."""
         for column in (self._last_offsets, self._ends, self._newest):
             del column[count:]
 
     def facts(self, number: int, base_offset: int) -> BatchFacts:
-        """Return the facts of a batch; `max_timestamp` is the largest one up to this batch."""
+        """Return the facts of a batch; `max_timestamp` is the maximum up to this batch."""
         before = self._last_offsets[number - 1] + 1 if number else base_offset
         return BatchFacts(
             base_offset=before,
@@ -162,7 +162,7 @@ class BatchTable:
         return bisect_left(self._last_offsets, offset)
 
     def within(self, first: int, max_bytes: int) -> int:
-        """Return the number after the last batch, from `first` on, that ends within `max_bytes`."""
+        """Return the end number of the batches from `first` that fit into `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
     def first_at(self, timestamp: int) -> int:
@@ -184,7 +184,7 @@ class LogStorage(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """Base offset of the oldest batch; where the log continues if it is empty."""
+        """Base offset of the oldest batch; for an empty log, the offset at which it continues."""
 
     @property
     def end_offset(self) -> int:
@@ -195,14 +195,14 @@ class LogStorage(Protocol):
         """Bytes of all batches."""
 
     def next_offset(self) -> int:
-        """Return the base offset of the next batch: the end offset or a later one."""
+        """Return the base offset of the next batch: the end offset or a later offset."""
         return self.end_offset
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """Append one stamped batch, given in parts; callers must not modify the parts later."""
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """Return whole batches from the one that contains `start` on, if they end before `end`.
+        """Return whole batches, starting with the one that contains `start`, that end before `end`.
 
         Returns at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
         memoryview may contain several batches.
@@ -211,7 +211,8 @@ class LogStorage(Protocol):
     def request_replication(self, offset: int) -> bool:  # noqa: ARG002
         """Request replication of everything before an offset to the storage's own replicas.
 
-        Returns True if they have it; otherwise, the backend calls back for the partition later.
+        Returns True if the replicas have it; otherwise, the backend calls back for the partition
+        later.
         """
         return True
 
@@ -219,7 +220,7 @@ class LogStorage(Protocol):
         """Return the total bytes that `read` could return."""
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """Yield every batch from the one that contains `offset` on."""
+        """Yield the batch that contains `offset` and all later batches."""
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """Return the first batch with a record timestamp of at least `timestamp`."""
@@ -228,13 +229,13 @@ class LogStorage(Protocol):
         """Return the first batch with the largest timestamp of the log."""
 
     def delete_before(self, offset: int) -> None:
-        """Drop data that lies completely before an offset, as far as that is cheap."""
+        """Drop data that lies completely before an offset, as far as it is cheap."""
 
     def restart_at(self, offset: int) -> None:
         """Drop all batches; the log continues at an offset after its end."""
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches from the one that contains `offset` on; the log continues there."""
+        """Drop the batch that contains `offset` and all later ones; the log continues there."""
 
     def expire(self, now_ms: int) -> None:
         """Drop data that exceeds retention.ms or retention.bytes."""
@@ -259,21 +260,21 @@ class StorageBackend(Protocol):
         """Check that nothing exists where a new log would be created.
 
         Raises:
-            OSError: something exists; the message names it and the required action.
+            OSError: data exists; the message names it and the required action.
         """
 
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
         """Create an empty log.
 
         Raises:
-            OSError: something exists already; it is not changed.
+            OSError: data already exists; it is not changed.
         """
 
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
         """Open a log that an earlier broker left, and call `on_batch` with every batch in it."""
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """Delete the data of a closed log, and nothing that the broker did not write.
+        """Delete the data of a closed log, but nothing that the broker did not write.
 
         Args:
             topic: the topic's name.
@@ -282,7 +283,7 @@ class StorageBackend(Protocol):
                 write the data.
 
         Raises:
-            OSError: data that should be deleted is left.
+            OSError: some of the data could not be deleted.
         """
 
     def close(self) -> None:

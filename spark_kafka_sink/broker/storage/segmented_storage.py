@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
 MIN_SEGMENTS = 4
-"""Minimum number of segments that retention.bytes is divided into, in memory."""
+"""Minimum number of segments into which retention.bytes is divided, in memory."""
 MIN_SEGMENT_BYTES = 1 << 20
 
 
@@ -41,7 +41,8 @@ class LogSegment:
         self.base_offset = base_offset
         self.table = BatchTable()
         self.first_timestamp: int | None = None
-        """Largest timestamp of the first batch, in milliseconds: segment.ms is measured from it."""
+        """Largest timestamp of the first batch, in milliseconds; segment.ms counts from this time.
+        """
         self._modified_ms = 0
         self._batches: list[memoryview] = []
 
@@ -68,7 +69,7 @@ class LogSegment:
             self.first_timestamp = facts.max_timestamp
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """Return the bytes of the batches from number `first` to before `end`, in any split."""
+        """Return the bytes of the batches `first` to `end` (exclusive), in one or more pieces."""
         return self._batches[first:end]
 
     def truncate(self, count: int) -> None:
@@ -77,7 +78,7 @@ class LogSegment:
         self.table.keep(count)
 
     def seal(self) -> None:
-        """Complete the segment, before the next one is created."""
+        """Complete the segment, before the next segment is created."""
 
     def flush(self) -> None:
         """Make all data survive a machine crash, if the segment supports it."""
@@ -236,7 +237,7 @@ class SegmentedStorage(LogStorage):
         return _stored(segment, segment.table.newest())
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`: whole segments are deleted, the active one is kept."""
+        """See `LogStorage`: whole segments are deleted, the active segment is kept."""
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             self._segments.pop(0).delete()
 
@@ -316,7 +317,7 @@ class MemoryBackend(StorageBackend):
 
     Memory fills up faster than a disk, so retention.bytes is enforced whenever a segment is full,
     not only every log.retention.check.interval.ms; the segments of such a log are at most a quarter
-    of retention.bytes (but at least 1 MiB). Time-based retention is only enforced at the interval,
+    of retention.bytes (but at least 1 MiB). Time-based retention is enforced only at the interval,
     as in Kafka: records with old timestamps, as in tests and demos, stay for a while.
     """
 

@@ -84,7 +84,7 @@ class TestSpec:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("produce", "it needs an effect"),
+            ("produce", "it has no effect"),
             ("prodice:close", "prodice is not an API"),
             ("produce:error=NOPE", "NOPE is not a Kafka error"),
             ("produce:partition=x:close", "partition=x is not a number"),

@@ -101,8 +101,8 @@ def _split(address: str) -> tuple[str, int]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"host": "0.0.0.0"}, "can't be announced"),
-        ({"host": "::"}, "can't be announced"),
+        ({"host": "0.0.0.0"}, "can't be advertised"),
+        ({"host": "::"}, "can't be advertised"),
         ({"advertised_listeners": "kafka"}, "invalid addresses"),
         (
             {"advertised_listeners": "SSL://kafka:9092"},

@@ -97,7 +97,7 @@ def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str])
         (["--tls", "--client-certificates", "maybe"], "Set required, requested or none"),
         (["--tls-certificate", "x.crt"], "Set --tls-certificate, --tls-key and --tls-ca"),
         (["--scram-iterations", "1000"], "Kafka's minimum is 4096"),
-        (["--deny", "alice:Write:x"], "alice:Write:x is not a denial"),
+        (["--deny", "alice:Write:x"], "cannot parse the deny rule alice:Write:x"),
         (["--oauthbearer-jwks", "/nowhere"], "cannot be read"),
     ],
 )

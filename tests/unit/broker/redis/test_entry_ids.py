@@ -106,7 +106,7 @@ def test_a_url_that_redis_py_refuses() -> None:
 
 
 def test_a_folder_and_a_redis_are_too_much() -> None:
-    with pytest.raises(ConfigError, match="exclude each other"):
+    with pytest.raises(ConfigError, match="are mutually exclusive"):
         BrokerConfig(storage="redis://h", data_dir="x")
 
 
