@@ -7,7 +7,7 @@ client only.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from tools.benchmarks.core import contestants as core
 from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
 from tools.benchmarks.core.job import Job
 from tools.benchmarks.payload import events_file, lines_file
-from tools.benchmarks.results import Series, Table, attempt, failure_notes
+from tools.benchmarks.results import Series, Table, attempt, failure_notes, spread
 from tools.benchmarks.spark import contestants as spark
 from tools.benchmarks.spark.contestants import WarmSpark
 from tools.benchmarks.topics import MEASURED, fresh_topic
@@ -178,7 +178,8 @@ def _spark(kafka: EncryptedKafka, plan: SparkPlan, log: Callable[[str], None]) -
     configurations = [
         (one, Cost.of(_SPARK + one.name, codec)) for codec in CODECS for one in contestants
     ]
-    with _warm(contestants) as sparks:
+    with ExitStack() as stack:
+        sparks = {one.writer: stack.enter_context(WarmSpark()) for one in contestants}
         for contestant, cost in configurations:
             for protocol, series in cost.series.items():
                 log(f"encryption: warming up {cost.contestant}, {cost.codec}, {protocol}")
@@ -195,12 +196,6 @@ def _spark(kafka: EncryptedKafka, plan: SparkPlan, log: Callable[[str], None]) -
                     if attempt(partial(write, _WARM_UP), series.failures, log) is not None:
                         series.add(partial(write, plan.records), log)
     return [cost for _, cost in configurations]
-
-
-@contextmanager
-def _warm(contestants: Sequence[SparkContestant]) -> Iterator[dict[str, WarmSpark]]:
-    with ExitStack() as stack:
-        yield {one.writer: stack.enter_context(WarmSpark()) for one in contestants}
 
 
 def _order(
@@ -242,8 +237,7 @@ def _rows(cost: Cost) -> Iterator[tuple[str, ...]]:
     for protocol, one in cost.series.items():
         figures = ("failed", "-", "-")
         if one.samples:
-            spread = f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
-            figures = (f"{one.rate / 1e6:.2f}", spread, f"{one.cpu_us:.3f}")
+            figures = (f"{one.rate / 1e6:.2f}", spread(one), f"{one.cpu_us:.3f}")
         yield (cost.contestant, cost.codec, protocol, *figures)
     plain, encrypted = (cost.series[each] for each in PROTOCOLS)
     if plain.samples and encrypted.samples:

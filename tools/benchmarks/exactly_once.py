@@ -25,6 +25,7 @@ from tools.benchmarks.results import (
     Target,
     attempt,
     failure_notes,
+    spread,
 )
 from tools.benchmarks.spark.child import TASKS
 from tools.benchmarks.spark.contestants import WarmSpark
@@ -132,6 +133,14 @@ class ExactlyOnceFigures:
             ("EndTxn", self.endings.failures),
         ]
 
+    def tables(self) -> list[Table]:
+        """Return the tables for batch jobs and streams."""
+        return exactly_once_tables(self)
+
+    def targets(self) -> list[Target]:
+        """Return the limits for the cost of exactly-once."""
+        return list(exactly_once_targets(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as a JSON object."""
         return {
@@ -173,8 +182,7 @@ def exactly_once_tables(figures: ExactlyOnceFigures) -> list[Table]:
 def _jobs(figures: ExactlyOnceFigures) -> Iterator[tuple[str, ...]]:
     for guarantee, one in figures.jobs.items():
         if one.samples:
-            spread = f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
-            yield (guarantee.value, f"{one.rate / 1e6:.2f}", spread, f"{one.cpu_us:.3f}")
+            yield (guarantee.value, f"{one.rate / 1e6:.2f}", spread(one), f"{one.cpu_us:.3f}")
         else:
             yield (guarantee.value, "failed", "-", "-")
     if figures.ratio is not None:
@@ -268,26 +276,9 @@ _MARKERS = TASKS * PARTITIONS
 """Maximum number of markers that an exactly-once batch writes to its topic."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Adapter of the figures to the interface of the benchmark parts."""
-
-    figures: ExactlyOnceFigures
-
-    def tables(self) -> list[Table]:
-        """Return the tables for batch jobs and streams."""
-        return exactly_once_tables(self.figures)
-
-    def targets(self) -> list[Target]:
-        """Return the limits for the cost of exactly-once."""
-        return list(exactly_once_targets(self.figures))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as a JSON object."""
-        return self.figures.to_dict()
-
-
-def measure(bootstrap_servers: str, plan: ExactlyOncePlan, log: Callable[[str], None]) -> Measured:
+def measure(
+    bootstrap_servers: str, plan: ExactlyOncePlan, log: Callable[[str], None]
+) -> ExactlyOnceFigures:
     """Run all measurements of this part."""
     figures = ExactlyOnceFigures.of(plan.transactions)
     log(f"exactly-once: making {plan.records:,} events")
@@ -321,7 +312,7 @@ def measure(bootstrap_servers: str, plan: ExactlyOncePlan, log: Callable[[str], 
         run_ending = partial(end_all, bootstrap_servers, plan.transactions)
         if (seconds := attempt(run_ending, endings.failures, log)) is not None:
             endings.seconds.append(seconds)
-    return Measured(figures)
+    return figures
 
 
 def in_turns(contestants: Mapping[_K, _V], number: int) -> list[tuple[_K, _V]]:
@@ -340,10 +331,7 @@ def _job(
 
 
 def _stream(
-    spark: WarmSpark,
-    bootstrap_servers: str,
-    guarantee: DeliveryGuarantee,
-    micro_batches: int,
+    spark: WarmSpark, bootstrap_servers: str, guarantee: DeliveryGuarantee, micro_batches: int
 ) -> list[dict[str, int]]:
     expected, markers = micro_batches * TASKS * _ROWS, micro_batches * _markers(guarantee)
     with fresh_topic(bootstrap_servers, expected, markers) as topic:

@@ -136,12 +136,7 @@ QUICK = Amounts(
         spark=SparkPlan(records=200_000, rounds=1),
     ),
     exactly_once=ExactlyOncePlan(
-        records=400_000,
-        rounds=2,
-        stream_rounds=1,
-        micro_batches=10,
-        transactions=200,
-        endings=1,
+        records=400_000, rounds=2, stream_rounds=1, micro_batches=10, transactions=200, endings=1
     ),
 )
 

@@ -147,10 +147,7 @@ CONSOLE = ClientRow(
 PERFORMANCE = ClientRow(
     name="Java: ProducerPerformance, TransactionsCommand",
     version=_JAVA,
-    checks={
-        Task.PRODUCE: _performance,
-        Task.TRANSACTIONS: _performance_in_transactions,
-    },
+    checks={Task.PRODUCE: _performance, Task.TRANSACTIONS: _performance_in_transactions},
 )
 
 

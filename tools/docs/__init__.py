@@ -1,7 +1,6 @@
 """The generated parts of README.md and docs/: `python -m tools.docs` writes them.
 
 - `pages`: the pages, their marked blocks, and Markdown tables
-- `generated`: the function that renders each block
 - `options`: options, profiles and extras
 - `reference`: errors, the embedded broker, the delivery report
 - `runs`: the searches of the model, and the torture runs

@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 
 
 _USUAL = Facts(
-    idempotent=True,
-    head=True,
-    records=2,
-    ambiguous=False,
-    expired=False,
-    attempts_left=True,
+    idempotent=True, head=True, records=2, ambiguous=False, expired=False, attempts_left=True
 )
 """A batch of several records of an idempotent producer, unambiguous and not expired."""
 _DOES = {
@@ -173,11 +168,7 @@ _METRICS = ProducerMetrics(brokers=(_BROKER,), topics=(_TOPIC,), settings=(("buf
 _REPORT = DeliveryReport(partitions=(_PART,), slowest=(_TASK,), metrics=_METRICS)
 
 
-_WORDS = {
-    "`SLOWEST_KEPT`": f"{SLOWEST_KEPT:,}",
-    "`TASKS_KEPT`": f"{TASKS_KEPT:,}",
-    "None": "null",
-}
+_WORDS = {"`SLOWEST_KEPT`": f"{SLOWEST_KEPT:,}", "`TASKS_KEPT`": f"{TASKS_KEPT:,}", "None": "null"}
 """Replacements for words of docstrings that do not apply to JSON."""
 
 

@@ -1,4 +1,4 @@
-"""Measure a worker's peak memory: `python -m tools.memory [--scale N] [--docs]`.
+"""Measure a worker's peak memory: `python -m tools.memory [--docs]`.
 
 Each write is one task in a new Spark; 10 GB go to a real Kafka, whose topic keeps 2 GB. Exits with
 status 1 if a worker used more than 200 MB besides buffer.memory.
@@ -7,15 +7,286 @@ status 1 if a worker used more than 200 MB besides buffer.memory.
 from __future__ import annotations
 
 import argparse
+import json
+import signal
+import subprocess
 import sys
-from dataclasses import replace
+import threading
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from tools.benchmarks.results import describe, one_line
-from tools.docs.pages import write_block
-from tools.memory.run import CASES, HEADING, measure, render, row
+from tools.docs.pages import table, write_block
+from tools.support.admin import Admin
+from tools.support.jars import ROOT
+from tools.support.kafka_cluster import KafkaCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+MIB = 1 << 20
+MB = 1_000_000
+OVERHEAD = 200 * MB
+"""Bytes that a worker may use besides buffer.memory."""
+ARROW_BATCH = 4 * MIB
+"""Value of `ARROW_BYTES` in conf/spark-defaults.conf."""
+SPARKS_ARROW_BATCH = 64 * MIB
+"""Spark's default."""
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ARROW_BATCHES = 2
+"""Number of batches that PySpark holds: it reads the next one while one is written."""
+
+
+class Broker(StrEnum):
+    """Broker that receives the records."""
+
+    KAFKA = "Kafka"
+    SLOW = "slow"
+    """Accepts data more slowly than Spark delivers it, so that the buffer is always full."""
+    STALLING = "stalls"
+    """Accepts data at full speed, but stalls for seconds at a time, so that the buffer fills."""
+
+
+class Rows(StrEnum):
+    """Columns of the generated rows besides a value, which contains the row number."""
+
+    PLAIN = ""
+    KEYED = "keyed"
+    HEADERS = "in headers"
+    """Most of a row's bytes are in its headers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One write of `size` bytes in rows of `row` bytes, by one task.
+
+    `buffer` is buffer.memory and `arrow` the bytes at most of Spark's Arrow batches; `options` are
+    the sink's, `conf` the Spark session's.
+    """
+
+    size: int
+    row: int = 100
+    rows: Rows = Rows.PLAIN
+    partitions: int = 8
+    broker: Broker = Broker.SLOW
+    buffer: int = 64 * MIB
+    arrow: int = ARROW_BATCH
+    options: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return max(1, self.size // self.row)
+
+    @property
+    def bound(self) -> int:
+        """Limit of the worker's memory in bytes; includes Spark's Arrow batches if larger."""
+        return OVERHEAD + self.buffer + _ARROW_BATCHES * max(0, self.arrow - ARROW_BATCH)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of the Spark session."""
+        return {ARROW_BYTES: str(self.arrow), **self.conf}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Spark expressions over `id`, the number of a row."""
+        number = "cast(id AS string)"
+        if self.rows is Rows.HEADERS:
+            entry = f"named_struct('key', 'trace', 'value', cast({_text(self.row // 4)} AS binary))"
+            return f"{number} AS value", f"array_repeat({entry}, 4) AS headers"
+        value = f"{_text(self.row)} AS value"
+        return (f"{number} AS key", value) if self.rows is Rows.KEYED else (value,)
+
+    def __str__(self) -> str:
+        row = f"{self.row:,} B" if self.row < 1_000 else f"{self.row // 1_000:,} KB"
+        parts = (row, self.rows, f"{self.partitions:,} partitions", *self.options.values())
+        return ", ".join(part for part in parts if part)
+
+
+def _text(size: int) -> str:
+    """Return an expression for a text of `size` bytes, up to 60 of them random, for each row."""
+    return f"rpad(concat(id, '-', xxhash64(id), xxhash64(id, 1), xxhash64(id, 2)), {size}, '.,-')"
+
+
+_ZSTD = {"kafka.compression.type": "zstd"}
+_GB = 1_000 * MB
+_LARGEST = 1_048_000
+"""The largest row that the default max.request.size allows, with Kafka's overhead."""
+CASES = (
+    Case(size=10 * _GB, broker=Broker.KAFKA),
+    Case(size=2 * _GB, broker=Broker.STALLING),
+    Case(size=_GB, rows=Rows.KEYED, partitions=1_000),
+    Case(size=2 * _GB, broker=Broker.STALLING, options=_ZSTD),
+    Case(size=_GB, row=2_000, rows=Rows.HEADERS),
+    Case(size=_GB, row=60_000, broker=Broker.KAFKA),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING),
+    Case(size=2 * _GB, row=60_000, rows=Rows.KEYED, partitions=1_000),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, options=_ZSTD),
+    Case(size=_GB, row=60_000, rows=Rows.HEADERS),
+    Case(size=2 * _GB, row=_LARGEST, broker=Broker.STALLING),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, buffer=128 * MIB),
+    Case(size=2 * _GB, row=60_000, broker=Broker.STALLING, arrow=SPARKS_ARROW_BATCH),
+    Case(size=200 * MB, row=24, conf={ARROW_ROWS: "0"}),
+)
+
+
+SLOW_RATE = 60 * MB
+"""Bytes per second that a slow broker accepts."""
+_FAST_RATE = 2_000 * MB
+_RUNS_FOR, _STANDS_FOR = 2.0, 4.0
+"""Seconds for which a stalling broker accepts records, and for which it stalls."""
+TOPIC = "memory"
+_KAFKA = {
+    "log.segment.delete.delay.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+    "auto.create.topics.enable": "false",
+}
+_KEPT = 2_000 * MB
+"""Size limit of a topic of a real Kafka in bytes; older records are deleted."""
+
+
+@contextmanager
+def broker_for(case: Case) -> Iterator[tuple[str, str]]:
+    """Yield bootstrap servers and topic for one write."""
+    if case.broker is Broker.KAFKA:
+        with _kafka(case) as made:
+            yield made
+        return
+    rate = SLOW_RATE if case.broker is Broker.SLOW else _FAST_RATE
+    command = [sys.executable, "-m", "tools.support.slow_broker"]
+    with subprocess.Popen(
+        [*command, str(case.partitions), str(rate)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        over = threading.Event()
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().strip()
+            if case.broker is Broker.STALLING:
+                threading.Thread(target=_stall, args=(process, over), daemon=True).start()
+            yield f"127.0.0.1:{port}", TOPIC
+        finally:
+            over.set()
+            process.kill()
+
+
+def _stall(process: subprocess.Popen[str], over: threading.Event) -> None:
+    """Alternately run and pause the broker."""
+    while not over.wait(_RUNS_FOR):
+        process.send_signal(signal.SIGSTOP)
+        over.wait(_STANDS_FOR)
+        process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def _kafka(case: Case) -> Iterator[tuple[str, str]]:
+    """Start a real Kafka whose topic keeps only the latest segments."""
+    segment = max(case.row, _KEPT // case.partitions // 4)
+    limits = {"retention.bytes": str(_KEPT // case.partitions), "segment.bytes": str(segment)}
+    with KafkaCluster(config=_KAFKA, heap_mib=1024, java_options=()) as kafka:
+        admin = Admin(kafka.bootstrap_servers)
+        name = f"{TOPIC}-{uuid.uuid4().hex[:8]}"
+        admin.create_topic(name, case.partitions, configs=limits)
+        yield kafka.bootstrap_servers, name
+
+
+_LONGEST_S = 1_800
+
+
+class WriteFailedError(RuntimeError):
+    """A measured write failed; the message ends with Spark's output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Measurements of one write, in bytes and seconds.
+
+    `idle` is the worker's peak after a write of one row, `peak` after the measured write;
+    `persisted` is the number of acknowledged rows.
+    """
+
+    idle: int
+    peak: int
+    persisted: int
+    seconds: float
+
+
+def measure(case: Case) -> Reading:
+    """Write a case's rows and read the worker's peak memory.
+
+    Raises:
+        WriteFailedError: Spark failed, or not every row was acknowledged.
+    """
+    with broker_for(case) as (servers, topic):
+        options = {
+            "kafka.bootstrap.servers": servers,
+            "topic": topic,
+            "kafka.buffer.memory": str(case.buffer),
+            **case.options,
+        }
+        order = {
+            "columns": case.columns,
+            "count": case.count,
+            "options": options,
+            "conf": case.settings,
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.memory.spark_write", json.dumps(order)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONGEST_S,
+        )
+    if done.returncode:
+        raise WriteFailedError(f"{case}:\n{done.stderr[-3000:]}")
+    reading = Reading(**json.loads(done.stdout.splitlines()[-1]))
+    if reading.persisted != case.count:
+        raise WriteFailedError(f"{case}: {reading.persisted:,} of {case.count:,} rows")
+    return reading
+
+
+HEADING = (
+    "rows",
+    "written, MB",
+    "broker",
+    "`buffer.memory`, MiB",
+    "Arrow batch at most, MiB",
+    "idle, MB",
+    "peak, MB",
+    "at most, MB",
+    "",
+)
+
+
+def row(case: Case, reading: Reading) -> tuple[str, ...]:
+    """Return the cells of one case."""
+    return (
+        str(case),
+        f"{case.size // MB:,}",
+        case.broker,
+        f"{case.buffer // MIB}",
+        f"{case.arrow // MIB}",
+        f"{reading.idle / MB:,.0f}",
+        f"{reading.peak / MB:,.0f}",
+        f"{case.bound / MB:,.0f}",
+        "within" if reading.peak <= case.bound else "**over**",
+    )
+
+
+def render(readings: Sequence[tuple[Case, Reading]]) -> str:
+    """Return a block of Markdown."""
+    return table(HEADING, [row(case, reading) for case, reading in readings])
+
 
 BLOCK = "memory"
 
@@ -23,13 +294,12 @@ BLOCK = "memory"
 def main() -> int:
     """Measure, print, and with --docs write the page's table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="write so many times the bytes")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/")
     options = parser.parse_args()
     console = Console(width=140)
     console.print(one_line(describe()))
     readings = []
-    for case in (replace(each, size=int(each.size * options.scale)) for each in CASES):
+    for case in CASES:
         reading = measure(case)
         readings.append((case, reading))
         console.print(f"{case}, {case.broker}: peak {reading.peak / 1e6:,.0f} MB", highlight=False)

@@ -83,7 +83,6 @@ def main() -> None:
     reading = {
         "idle": idle,
         "peak": _largest_worker("VmHWM"),
-        "charged": report.metrics.buffer_peak,
         "persisted": report.persisted,
         "seconds": seconds,
     }

@@ -176,10 +176,7 @@ def found(turn: Turn) -> Successors:
     if turn.is_stale:
         return [(_STALE, _again(turn))]
     listing = turn.append(turn.seen).now(pc=Pc.LIST, first=None)
-    return [
-        ("what was found is appended", listing),
-        *_unclear(turn, "what was found", turn.seen),
-    ]
+    return [("what was found is appended", listing), *_unclear(turn, "what was found", turn.seen)]
 
 
 def _unclear(turn: Turn, what: str, record: State) -> Successors:
@@ -365,10 +362,7 @@ def abort_finish(turn: Turn) -> Successors:
 def abort_read(turn: Turn) -> Successors:
     """Read the log and choose the next step."""
     return [
-        (
-            f"abort() reads the log{how}",
-            _ask_abort(after.now(seen=log, first=_first(after, log))),
-        )
+        (f"abort() reads the log{how}", _ask_abort(after.now(seen=log, first=_first(after, log))))
         for how, log, after in turn.reads()
     ]
 

@@ -125,7 +125,7 @@ WORKLOADS = tuple(
 _MIB: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A figure of `Estimate` that must not exceed `most` or fall below `least`."""
 
@@ -145,70 +145,70 @@ class Limit:
 
 LIMITS: Final = (
     Limit(
-        field="driver_bytes",
-        what="commit messages",
-        source="`spark.driver.maxResultSize`, 1 GiB",
-        setting="`spark.driver.maxResultSize` and `spark.driver.memory`; fewer tasks (`coalesce`)",
-        most=1024 * _MIB,
+        "driver_bytes",
+        "commit messages",
+        "`spark.driver.maxResultSize`, 1 GiB",
+        "`spark.driver.maxResultSize` and `spark.driver.memory`; fewer tasks (`coalesce`)",
+        1024 * _MIB,
     ),
     Limit(
-        field="commit_memory",
-        what="memory of the Python process that commits",
-        source="`spark.driver.memoryOverhead`, 384 MiB",
-        setting="`spark.driver.memoryOverhead`; fewer tasks",
-        most=384 * _MIB,
+        "commit_memory",
+        "memory of the Python process that commits",
+        "`spark.driver.memoryOverhead`, 384 MiB",
+        "`spark.driver.memoryOverhead`; fewer tasks",
+        384 * _MIB,
     ),
     Limit(
-        field="describe_seconds",
-        what="second look at the transactions",
-        source="5 s, this sink's",
-        setting="fewer tasks; `atomicBatch=true`, which has one transaction",
-        most=5.0,
+        "describe_seconds",
+        "second look at the transactions",
+        "5 s, this sink's",
+        "fewer tasks; `atomicBatch=true`, which has one transaction",
+        5.0,
     ),
     Limit(
-        field="decision_seconds",
-        what="encoding the decision",
-        source="15 s, this sink's transaction of its own",
-        setting="fewer tasks; `atomicBatch=true`",
-        most=15.0,
+        "decision_seconds",
+        "encoding the decision",
+        "15 s, this sink's transaction of its own",
+        "fewer tasks; `atomicBatch=true`",
+        15.0,
     ),
     Limit(
-        field="producer_state_bytes",
-        what="producer states in a broker's heap",
-        source="a tenth of a heap of 6 GiB, assumed",
-        setting="brokers: `producer.id.expiration.ms` (a day); `atomicBatch=true`; fewer tasks; "
+        "producer_state_bytes",
+        "producer states in a broker's heap",
+        "a tenth of a heap of 6 GiB, assumed",
+        "brokers: `producer.id.expiration.ms` (a day); `atomicBatch=true`; fewer tasks; "
         "at-least-once has one producer for each worker",
-        most=0.1 * 6 * 1024 * _MIB,
+        0.1 * 6 * 1024 * _MIB,
     ),
     Limit(
-        field="marker_seconds",
-        what="time until read_committed readers see the last row",
-        source="60 s, assumed",
-        setting="`atomicBatch=true`: one marker for each partition; fewer tasks",
-        most=60.0,
+        "marker_seconds",
+        "time until read_committed readers see the last row",
+        "60 s, assumed",
+        "`atomicBatch=true`: one marker for each partition; fewer tasks",
+        60.0,
     ),
     Limit(
-        field="coordinator_appends",
-        what="appends to the transaction state logs",
-        source="100,000 a second of all brokers, assumed",
-        setting="`atomicBatch=true`; fewer tasks; fewer executor cores at once",
-        most=100_000.0,
+        "coordinator_appends",
+        "appends to the transaction state logs",
+        "100,000 a second of all brokers, assumed",
+        "`atomicBatch=true`; fewer tasks; fewer executor cores at once",
+        100_000.0,
     ),
     Limit(
-        field="requests_per_broker",
-        what="Produce requests",
-        source="10,000 a second of one broker, assumed",
-        setting="fewer and larger tasks; `repartition_by_kafka_partition`, by which a task has "
+        "requests_per_broker",
+        "Produce requests",
+        "10,000 a second of one broker, assumed",
+        "fewer and larger tasks; `repartition_by_kafka_partition`, by which a task has "
         "few partitions; `kafka.linger.ms`",
-        most=10_000.0,
+        10_000.0,
     ),
     Limit(
-        field="connections_per_broker",
-        what="connections",
-        source="100,000 open files, as Kafka's documentation asks for",
-        setting="brokers: `max.connections`, which has no limit by default, and the limit of open "
+        "connections_per_broker",
+        "connections",
+        "100,000 open files, as Kafka's documentation asks for",
+        "brokers: `max.connections`, which has no limit by default, and the limit of open "
         "files; fewer executor cores at once",
-        most=100_000.0,
+        100_000.0,
     ),
 )
 

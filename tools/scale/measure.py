@@ -201,12 +201,7 @@ def _messages() -> tuple[Linear, Linear]:
         found = [merged(_TASKS, partitions, brokers) for _ in range(_ROUNDS)]
         return found[0][0] / _TASKS, min(seconds for _, seconds in found) / _TASKS
 
-    few, partitions, brokers = (
-        cost(_FEW, _FEW_BROKERS),
-        cost(_MANY, _FEW_BROKERS),
-        cost(_MANY, _MANY_BROKERS),
-    )
-    return _line(few[0], partitions[0], brokers[0]), _line(few[1], partitions[1], brokers[1])
+    return _lines(cost)
 
 
 def _results() -> float:
@@ -218,7 +213,7 @@ def _results() -> float:
 def _describing() -> tuple[Linear, Linear]:
     handler = DescribeTransactionsHandler()
 
-    def cost(partitions: int) -> tuple[float, float]:
+    def cost(partitions: int, _: int) -> tuple[float, float]:
         told = {
             "transactional_id": "",
             "transaction_state": "Ongoing",
@@ -230,19 +225,19 @@ def _describing() -> tuple[Linear, Linear]:
         }
         names = [f"orders/stream/6b0c1d4e/17/0123456789abcdef/{task}/1" for task in range(_TASKS)]
         values = {"transaction_states": [{**told, "transactional_id": name} for name in names]}
-        return _decoding(
+        size, seconds = _decoding(
             ApiKey.DESCRIBE_TRANSACTIONS,
             0,
             values,
             lambda response: handler.results(names, _Told(response)),  # type: ignore[arg-type]
         )
+        return size / _TASKS, seconds / _TASKS
 
-    few, many = cost(_FEW), cost(_MANY)
-    return _line(few[0] / _TASKS, many[0] / _TASKS), _line(few[1] / _TASKS, many[1] / _TASKS)
+    return _lines(cost, by_brokers=False)
 
 
 def _decision() -> tuple[Linear, Linear]:
-    def cost(partitions: int) -> tuple[float, float]:
+    def cost(partitions: int, _: int) -> tuple[float, float]:
         results = results_of([transaction_message(each, partitions, 3) for each in range(_TASKS)])
         transactions = tuple(each.transaction for each in results if each.transaction is not None)
         record = Record.of(Decided("6b0c1d4e", "17", transactions, (), 1_000), 1_760_000_000_000)
@@ -250,8 +245,7 @@ def _decision() -> tuple[Linear, Linear]:
         size = sum(len(value or b"") for _, value in messages_of(scope, record))
         return size / _TASKS, _seconds(lambda: messages_of(scope, record)) / _TASKS
 
-    few, many = cost(_FEW), cost(_MANY)
-    return _line(few[0], many[0]), _line(few[1], many[1])
+    return _lines(cost, by_brokers=False)
 
 
 def _metadata() -> tuple[Linear, Linear]:
@@ -267,12 +261,7 @@ def _metadata() -> tuple[Linear, Linear]:
         }
         return _decoding(ApiKey.METADATA, 12, values)
 
-    few, partitions, brokers = (
-        cost(_FEW, _FEW_BROKERS),
-        cost(_MANY, _FEW_BROKERS),
-        cost(_MANY, _MANY_BROKERS),
-    )
-    return _line(few[0], partitions[0], brokers[0]), _line(few[1], partitions[1], brokers[1])
+    return _lines(cost)
 
 
 def _partitions(count: int, brokers: int) -> list[Values]:
@@ -322,13 +311,21 @@ def _seconds(work: Callable[[], object]) -> float:
     return best
 
 
-def _line(few: float, partitions: float, brokers: float | None = None) -> Linear:
-    """Fit a line through measurements with few and many partitions, and with many brokers."""
+def _lines(
+    cost: Callable[[int, int], tuple[float, float]], *, by_brokers: bool = True
+) -> tuple[Linear, Linear]:
+    """Fit lines through the bytes and seconds with few and many partitions and brokers."""
+    few, many = cost(_FEW, _FEW_BROKERS), cost(_MANY, _FEW_BROKERS)
+    brokers = cost(_MANY, _MANY_BROKERS) if by_brokers else many
+    size, seconds = (_line(*points) for points in zip(few, many, brokers, strict=True))
+    return size, seconds
+
+
+def _line(few: float, partitions: float, brokers: float) -> Linear:
     partition = (partitions - few) / (_MANY - _FEW)
-    rate = 0.0 if brokers is None else (brokers - partitions) / (_MANY_BROKERS - _FEW_BROKERS)
-    rate = max(0.0, rate)
-    fixed = few - partition * _FEW - (0.0 if brokers is None else rate * _FEW_BROKERS)
-    return Linear(fixed=max(0.0, fixed), partition=max(0.0, partition), broker=rate)
+    broker = max(0.0, (brokers - partitions) / (_MANY_BROKERS - _FEW_BROKERS))
+    fixed = few - partition * _FEW - broker * _FEW_BROKERS
+    return Linear(fixed=max(0.0, fixed), partition=max(0.0, partition), broker=broker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,11 +59,7 @@ WORKERS = (
     Worker(
         "plan",
         f"{_WORKER}write_into_data_source",
-        (
-            f"{_SINK}spark.plan",
-            f"{_SINK}config.builder",
-            f"{_SINK}diagnostics.preflight",
-        ),
+        (f"{_SINK}spark.plan", f"{_SINK}config.builder", f"{_SINK}diagnostics.preflight"),
         arrow=True,
     ),
     Worker(

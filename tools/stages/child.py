@@ -119,33 +119,17 @@ STAGES = (
         "producer.append.partitioner:Partitioner.assign",
     ),
     Stage(Thread.WRITER, "plan: batches, order", "producer.append.planner:plan"),
+    Stage(Thread.WRITER, "encode: varints and views", "producer.append.planner:encode_records"),
+    Stage(Thread.WRITER, "encode: all fields copied, one cast", "records.encoder:RowBuilder.join"),
     Stage(
-        Thread.WRITER,
-        "encode: varints and views",
-        "producer.append.planner:encode_records",
-    ),
-    Stage(
-        Thread.WRITER,
-        "encode: all fields copied, one cast",
-        "records.encoder:RowBuilder.join",
-    ),
-    Stage(
-        Thread.WRITER,
-        "appended to open batches",
-        "producer.buffer.accumulator:Accumulator.append",
+        Thread.WRITER, "appended to open batches", "producer.buffer.accumulator:Accumulator.append"
     ),
     WRITE,
     Stage(Thread.SENDER, "batches are drained", "producer.send.drainer:Drainer.drain"),
     Stage(Thread.SENDER, "requests", "producer.send.sender:produce_request"),
+    Stage(Thread.SENDER, "checksum, in requests", "records.record_batch:BatchHeader.pack"),
     Stage(
-        Thread.SENDER,
-        "checksum, in requests",
-        "records.record_batch:BatchHeader.pack",
-    ),
-    Stage(
-        Thread.SENDER,
-        "bytes into the socket",
-        "client.broker_connection:BrokerConnection.flush",
+        Thread.SENDER, "bytes into the socket", "client.broker_connection:BrokerConnection.flush"
     ),
     Stage(Thread.SENDER, "wait for the network, responses", "client.network:Network.poll"),
     Stage(

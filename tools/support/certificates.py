@@ -18,12 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from spark_kafka_sink.broker.security.certificates import (
-    common_name,
-    general_name,
-    key_usage,
-    pem,
-)
+from spark_kafka_sink.broker.security.certificates import common_name, general_name, key_usage, pem
 
 if TYPE_CHECKING:
     from pathlib import Path

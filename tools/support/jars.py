@@ -163,19 +163,13 @@ OLD_KAFKA = {
     ),
     "2.8.2": JarSet(
         name="kafka-2.8.2",
-        coordinates=(
-            "org.apache.kafka:kafka_2.13:2.8.2",
-            "org.slf4j:slf4j-reload4j:1.7.36",
-        ),
+        coordinates=("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-reload4j:1.7.36"),
         transitive=True,
         least=36,
     ),
     "3.9.1": JarSet(
         name="kafka-3.9.1",
-        coordinates=(
-            "org.apache.kafka:kafka_2.13:3.9.1",
-            "org.slf4j:slf4j-reload4j:1.7.36",
-        ),
+        coordinates=("org.apache.kafka:kafka_2.13:3.9.1", "org.slf4j:slf4j-reload4j:1.7.36"),
         transitive=True,
         least=50,
     ),

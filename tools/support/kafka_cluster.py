@@ -1,12 +1,7 @@
-"""Real Kafka clusters on loopback, as context managers: release 4.3.1, and older releases.
-
-From the command line, until interrupted: `python -m tools.support.kafka_cluster --port 19092`, or
-`--release 2.8.2` for an older release with its ZooKeeper.
-"""
+"""Real Kafka clusters on loopback, as context managers: release 4.3.1, and older releases."""
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import base64
 import shutil
@@ -29,7 +24,6 @@ from tools.support.kafka_node import KafkaNode, NodeError, free_port, new_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
 
 _READY_S = 180
@@ -71,12 +65,7 @@ class Cluster(ABC):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -334,22 +323,3 @@ class ZooKeeperCluster(Cluster):
             "log.cleaner.dedupe.buffer.size": "8388608",
             "log.retention.ms": "-1",
         }
-
-
-def main() -> None:
-    """Run a cluster until SIGINT or SIGTERM."""
-    parser = argparse.ArgumentParser(prog="python -m tools.support.kafka_cluster")
-    parser.add_argument("--release", choices=OLD_KAFKA, help="an older release, with ZooKeeper")
-    parser.add_argument("--nodes", type=int, default=1, choices=(1, 3))
-    parser.add_argument("--port", type=int, default=None, help="of the first node")
-    parser.add_argument("--set", action="append", default=[], help="name=value, server property")
-    arguments = parser.parse_args()
-    config = dict(item.split("=", 1) for item in arguments.set)
-    if arguments.release:
-        run_until_signal(ZooKeeperCluster(arguments.release, arguments.nodes, config))
-    else:
-        run_until_signal(KafkaCluster(arguments.nodes, config, arguments.port))
-
-
-if __name__ == "__main__":
-    main()

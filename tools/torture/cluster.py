@@ -25,7 +25,6 @@ from tools.torture.proxy import HOST, Encryption, EndTxns, Gate, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from tools.support.kafka_node import KafkaNode
 
@@ -115,6 +114,23 @@ DISK_NODE = 3
 """The node whose log folder is on the small disk."""
 
 
+def proxied_listeners(node: KafkaNode, proxied: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """Return the settings of listeners with these ports of their own and of their proxies."""
+    direct = f"PLAINTEXT://{node.address}"
+    own = [direct, *(f"{name}://{HOST}:{port}" for name, (port, _) in proxied.items())]
+    shown = [direct, *(f"{name}://{HOST}:{proxy}" for name, (_, proxy) in proxied.items())]
+    if node.controller_port:
+        own.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+    names = [listener.split(":")[0] for listener in own]
+    protocols = {**dict.fromkeys(names, "PLAINTEXT"), _SECURED: "SASL_SSL"}
+    return {
+        "listeners": ",".join(own),
+        "advertised.listeners": ",".join(shown),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocols[name]}" for name in names),
+    }
+
+
 class TortureCluster(KafkaCluster):
     """`bootstrap_servers` connects directly, `client_options` through the proxies.
 
@@ -166,36 +182,22 @@ class TortureCluster(KafkaCluster):
         super().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Kill running processes and delete all files; can be called again."""
         for proxy in self.all_proxies:
             proxy.close()
-        super().__exit__(kind, error, trace)
+        super().close()
         if self.disk is not None:
             shutil.rmtree(self.disk / "data", ignore_errors=True)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
         """Return a node's own listeners, and its log folder on the small disk."""
         number = node.node_id
-        controller = f"CONTROLLER://{HOST}:{node.controller_port}"
-        direct = f"PLAINTEXT://{node.address}"
-        proxied = [f"{name}://{HOST}:{ports[number]}" for name, ports in self._ports.items()]
-        shown = [
-            f"{name}://{HOST}:{proxies[number].port}" for name, proxies in self._proxies.items()
-        ]
-        own = {
-            "listeners": ",".join([direct, *proxied, controller]),
-            "advertised.listeners": ",".join([direct, *shown]),
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": (
-                f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{_PLAIN}:PLAINTEXT,{_SECURED}:SASL_SSL"
-            ),
-            **self._security(),
+        listeners = {
+            name: (ports[number], self._proxies[name][number].port)
+            for name, ports in self._ports.items()
         }
+        own = {**proxied_listeners(node, listeners), **self._security()}
         if self.disk is not None and number == DISK_NODE:
             own["log.dirs"] = str(self.disk / "data")
             own["metadata.log.dir"] = str(node.log_dir)
@@ -223,11 +225,7 @@ class TortureCluster(KafkaCluster):
         return Encryption(to_clients, ssl.create_default_context(cafile=str(trusted)))
 
 
-_LISTENER = "PROXIED"
-_TWO_PHASE = {
-    "unstable.api.versions.enable": "true",
-    "transaction.two.phase.commit.enable": "true",
-}
+_TWO_PHASE = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
 _OLD = {
     "replica.lag.time.max.ms": "1500",
     "transaction.state.log.num.partitions": "4",
@@ -260,30 +258,16 @@ class EosCluster(Cluster):
         super().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Kill running processes and delete all files; can be called again."""
         for gate in self.gates.values():
             gate.close()
-        super().__exit__(kind, error, trace)
+        super().close()
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
         """Return the listener that clients reach through the node's gate."""
         number = node.node_id
-        direct = f"PLAINTEXT://{node.address}"
-        listeners = [direct, f"{_LISTENER}://{HOST}:{self._ports[number]}"]
-        if node.controller_port:
-            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
-        protocols = (f"{listener.split(':')[0]}:PLAINTEXT" for listener in listeners)
-        return {
-            "listeners": ",".join(listeners),
-            "advertised.listeners": f"{direct},{_LISTENER}://{HOST}:{self.gates[number].port}",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": ",".join(protocols),
-        }
+        return proxied_listeners(node, {_PLAIN: (self._ports[number], self.gates[number].port)})
 
     def heal(self) -> None:
         """Open every gate, restart stopped nodes, and wait until all nodes are ready."""

@@ -19,11 +19,11 @@ from tests.integration.support.producing import config, rows
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
+from tools.torture.cluster import proxied_listeners
 from tools.torture.proxy import HOST, Fault, Proxy, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
 
     from spark_kafka_sink import DeliveryReport
     from spark_kafka_sink.producer.error_tolerance import Rows
@@ -70,26 +70,13 @@ class ProxiedCluster(KafkaCluster):
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
         number = node.node_id
-        return {
-            "listeners": f"PLAINTEXT://{node.address},PROXIED://{HOST}:{self._ports[number]},"
-            f"CONTROLLER://{HOST}:{node.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{node.address},"
-            f"PROXIED://{HOST}:{self.proxies[number].port}",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": (
-                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT"
-            ),
-        }
+        ports = {"PROXIED": (self._ports[number], self.proxies[number].port)}
+        return proxied_listeners(node, ports)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for proxy in self.proxies.values():
             proxy.close()
-        super().__exit__(kind, error, trace)
+        super().close()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tools.memory.run import CASES, HEADING, MB, MIB, SPARKS_ARROW_BATCH, Case, Reading, row
+from tools.memory.__main__ import CASES, HEADING, MB, MIB, SPARKS_ARROW_BATCH, Case, Reading, row
 
 
 def test_a_larger_arrow_batch_counts_twice() -> None:
@@ -14,7 +14,7 @@ def test_a_larger_arrow_batch_counts_twice() -> None:
 
 
 def test_the_table_says_what_is_over() -> None:
-    reading = Reading(idle=MB, peak=CASES[0].bound, charged=0, persisted=1, seconds=1.0)
+    reading = Reading(idle=MB, peak=CASES[0].bound, persisted=1, seconds=1.0)
     cells = row(CASES[0], reading)
     assert len(cells) == len(HEADING)
     assert cells[-1] == "within"

@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tools.scale.__main__ import render_estimates, render_limits, shown
 from tools.scale.estimate import LIMITS, Costs, Estimate, Linear, Workload, estimate, first, touched
-from tools.scale.page import render_estimates, render_limits, shown
 
 NOTHING = Linear(fixed=0.0, partition=0.0, broker=0.0)
 COSTS = Costs(

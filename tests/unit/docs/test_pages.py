@@ -19,7 +19,7 @@ from tests.unit.docs.page_checks import (
     problem,
     without_blocks,
 )
-from tools.docs.generated import GENERATED, MEASURED
+from tools.docs.__main__ import GENERATED, MEASURED
 from tools.docs.pages import (
     DOCS,
     README,

@@ -11,7 +11,7 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_ALIASES,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
-from tools.docs.generated import GENERATED
+from tools.docs.__main__ import GENERATED
 from tools.docs.options import (
     render_options,
     render_other_names,

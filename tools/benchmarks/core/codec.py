@@ -1,8 +1,9 @@
 """Codecs: the cost and ratio of each level, and the thread that compresses best.
 
-`python -m tools.benchmarks.core.codec` compresses batches of 1 MiB of events on one thread, as the
-product does, without a broker. The threads are compared using a broker: each run is a process
-(arguments PLACE and JOB), patched to compress in threads that the product does not use.
+The levels compress batches of 1 MiB of events on one thread, as the product does, without a broker.
+The threads are compared using a broker: each run is a process
+(`python -m tools.benchmarks.core.codec PLACE JOB`), patched to compress in threads that the product
+does not use.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
 from tools.benchmarks.core.job import Job
 from tools.benchmarks.payload import events, lines_file
 from tools.benchmarks.processes import python, run_contestant
-from tools.benchmarks.results import Series, Table, failure_notes, find
+from tools.benchmarks.results import Series, Table, failure_notes, find, spread
 from tools.benchmarks.topics import fresh_topic
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def codec_table(series: Sequence[Series]) -> Table:
                 one.contestant,
                 one.codec,
                 f"{one.rate / 1e6:.2f}",
-                f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
+                spread(one),
                 f"{one.rate / own.rate:.2f}x" if own else "-",
                 f"{one.cpu_us:.3f}",
             )
@@ -291,9 +292,6 @@ def measure(bootstrap_servers: str, plan: CodecPlan, log: Callable[[str], None])
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        pa.set_cpu_count(1)
-        _put(Place[sys.argv[1]])
-        sys.stdout.write(json.dumps(ours.run(Job.from_json(sys.argv[2]))) + "\n")
-    else:
-        sys.stdout.write(cost_table(measure_costs(5)).markdown() + "\n")
+    pa.set_cpu_count(1)
+    _put(Place[sys.argv[1]])
+    sys.stdout.write(json.dumps(ours.run(Job.from_json(sys.argv[2]))) + "\n")

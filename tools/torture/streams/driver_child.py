@@ -136,9 +136,7 @@ def _listen(commands: queue.SimpleQueue[dict[str, Any] | None]) -> None:
 
 
 def _run(
-    spark: SparkSession,
-    spec: dict[str, Any],
-    commands: queue.SimpleQueue[dict[str, Any] | None],
+    spark: SparkSession, spec: dict[str, Any], commands: queue.SimpleQueue[dict[str, Any] | None]
 ) -> None:
     try:
         _await_executors(spark)

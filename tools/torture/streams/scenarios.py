@@ -88,13 +88,7 @@ SEVERAL_ONLY = frozenset({Step.FENCING, Step.FENCED, Step.ENDING})
 UNNUMBERED = frozenset({*PLANNING, Step.PLANNED})
 """Steps at which the number of the micro-batch is unknown."""
 TWICE = frozenset(
-    {
-        Step.TASK_APPENDED,
-        Step.APPENDING,
-        Step.APPENDED_UNCOMMITTED,
-        Step.APPENDED,
-        Step.END_TXN,
-    }
+    {Step.TASK_APPENDED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.APPENDED, Step.END_TXN}
 )
 """Steps that a task or a commit reaches at least twice."""
 

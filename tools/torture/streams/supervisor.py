@@ -417,12 +417,7 @@ class Supervisor:
     """Supervise a run in `folder`; `spec` is the command for a driver."""
 
     def __init__(
-        self,
-        cluster: EosCluster,
-        drivers: Drivers,
-        plan: Plan,
-        folder: Path,
-        spec: dict[str, Any],
+        self, cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path, spec: dict[str, Any]
     ) -> None:
         self._folder = folder
         self.stage = Stage(drivers, plan.profile, folder, spec)

@@ -241,9 +241,7 @@ _DRIVER = f"{_EXACTLY_ONCE}.steps.driver"
 
 POINTS = (
     Point(
-        "spark_kafka_sink.spark.datasource",
-        "KafkaProdDataSource.streamWriter",
-        after=Step.PLANNED,
+        "spark_kafka_sink.spark.datasource", "KafkaProdDataSource.streamWriter", after=Step.PLANNED
     ),
     Point(_WRITER, "TaskWriter.run", Step.TASK_BEGUN, Step.TASK_ENDED, scope=TASK),
     Point(_SESSION, "ProducerSession.append", after=Step.TASK_APPENDED),
