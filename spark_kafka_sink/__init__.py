@@ -44,7 +44,7 @@ docs/design.md describes this path file by file.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.version import __version__
 
@@ -139,6 +139,19 @@ _MODULES = {
     "summarize": "spark_kafka_sink.report.text_and_html",
 }
 """Modules of the names in `__all__`; all other names are errors."""
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Show errors of this package by their text: `%load_ext spark_kafka_sink` in a notebook."""
+    from spark_kafka_sink.spark.spark_errors import show_errors_briefly
+
+    show_errors_briefly(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Show errors as IPython does."""
+    shell.set_custom_exc((), None)
+
 
 if not TYPE_CHECKING:  # a type checker reads the imports above
 

@@ -7,15 +7,22 @@ its hint is assumed to start after the first full stop.
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Final
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.delivery_status import PartitionStatus
 from spark_kafka_sink.common.errors import FIELDS, KafkaProdError, TornTransactionError
 
-_RAISED: Final = re.compile(r"^(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
-"""The start of a traceback's last line: the class with its module."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RAISED: Final = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
+"""The start of a traceback's last line: the class with its module, on its own line or after the
+text with which Spark introduces it."""
 _END: Final = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
     r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
@@ -23,6 +30,29 @@ _END: Final = re.compile(
 _PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
 _FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
 _SUMMARY: Final = "\nRecords: "
+
+
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+_WORKERS: Final = ("pyspark.daemon", "pyspark.worker", "pyspark.sql.worker.")
+"""Main modules of Spark's Python workers."""
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Make Spark report an error of this package by its text only, without a traceback.
+
+    Spark's message then starts with the error, and ends with it. Works in Spark's Python workers,
+    which exit after they have reported an error. Other exceptions keep their traceback.
+
+    Source: ``handle_worker_exception``, ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``.
+    """
+    try:
+        yield
+    except KafkaProdError:
+        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        if str(getattr(spec, "name", "")).startswith(_WORKERS):
+            os.environ[_HIDE_TRACEBACK] = "1"
+        raise
 
 
 def parse_error(text: str) -> KafkaProdError | None:

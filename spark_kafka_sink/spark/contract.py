@@ -28,6 +28,7 @@ _TYPES: dict[str, tuple[tuple[type[types.DataType], ...], str]] = {
     "headers": ((types.ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
     "timestamp": ((types.TimestampType, types.TimestampNTZType), "TIMESTAMP"),
 }
+_HEADER: Final = [("key", types.StringType), ("value", types.BinaryType)]
 _WITHOUT: Final = {
     "key": "records have no key",
     "headers": "records have no headers",
@@ -156,12 +157,32 @@ def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
     if text and isinstance(data_type, (types.StructType, types.ArrayType, types.MapType)):
         return f"write it as JSON: .withColumn('{name}', to_json('{name}'))"
     if name == "headers":
-        return f"build it as {allowed}, or rename it if it is not meant for Kafka"
+        convert = f"convert it: .withColumn('headers', expr({_headers_of(data_type)!r}))"
+        return f"{convert}, or rename it if it is not meant for Kafka"
     cast = "STRING" if text else allowed
     return (
         f"cast it: .withColumn('{name}', col('{name}').cast('{cast}')), or rename it if it is not "
         "meant for Kafka"
     )
+
+
+def _headers_of(data_type: types.DataType) -> str:
+    """Return a SQL expression for the column `headers`, from a column of this type if possible."""
+    text = (types.StringType, types.BinaryType)
+    source, kinds, names = "", [], ["key", "value"]
+    if isinstance(data_type, types.MapType):
+        source, kinds = "map_entries(headers)", [data_type.keyType, data_type.valueType]
+    elif isinstance(data_type, types.ArrayType):
+        element = data_type.elementType
+        fields = element.fields if isinstance(element, types.StructType) else []
+        source, kinds = "headers", [field.dataType for field in fields]
+        if {field.name for field in fields} != set(names):
+            names = [field.name for field in fields]
+    if len(kinds) != len(_HEADER) or not all(isinstance(kind, text) for kind in kinds):
+        return "array(struct('k' as key, cast('v' as binary) as value))"
+    key, value = (f"e.`{name}`" for name in names)
+    entry = f"struct(cast({key} as string) as key, cast({value} as binary) as value)"
+    return f"transform({source}, e -> {entry})"
 
 
 def _is_headers(data_type: types.DataType) -> bool:
@@ -171,8 +192,7 @@ def _is_headers(data_type: types.DataType) -> bool:
     ):
         return False
     fields = data_type.elementType.fields
-    kinds = [(field.name, type(field.dataType)) for field in fields]
-    return kinds == [("key", types.StringType), ("value", types.BinaryType)]
+    return [(field.name, type(field.dataType)) for field in fields] == _HEADER
 
 
 def _timestamp(schema: types.StructType) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
+from spark_kafka_sink.common.error_text import without_traceback
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class KafkaProdDataSource(DataSource):
         """Return the name for ``format(...)``."""
         return "kafkaprod"
 
+    @without_traceback()
     def schema(self) -> StructType:
         """Return the columns of a SQL table that is created without columns.
 
@@ -40,6 +42,7 @@ class KafkaProdDataSource(DataSource):
 
         return table_schema(self.options)
 
+    @without_traceback()
     def reader(self, schema: StructType) -> NoReturn:
         """Raise: reading is not supported.
 
@@ -49,6 +52,7 @@ class KafkaProdDataSource(DataSource):
         del schema
         raise _only_writes()
 
+    @without_traceback()
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         """Raise: reading is not supported.
 
@@ -58,6 +62,7 @@ class KafkaProdDataSource(DataSource):
         del schema
         raise _only_writes()
 
+    @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
         """Return the writer of a batch.
 
@@ -78,6 +83,7 @@ class KafkaProdDataSource(DataSource):
 
         return batch_writer(self.options, schema)
 
+    @without_traceback()
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> KafkaProdStreamWriter:

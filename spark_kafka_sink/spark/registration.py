@@ -12,6 +12,8 @@ update mode can write from `foreachBatch` instead, with `micro_batch_writer`.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ from spark_kafka_sink.spark.worker_context import QUERY_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyspark import SparkContext
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 
@@ -109,8 +112,9 @@ def register(spark: SparkSession | ConnectSession) -> None:
     """Make `format("kafkaprod")` available in a session and in the calling thread.
 
     Required if a write fails with DATA_SOURCE_NOT_FOUND: in every thread except the one that
-    created the session, and if the package was shipped with `--py-files`. It can be called
-    repeatedly::
+    created the session, and if the package was shipped with `--py-files`. In a local session
+    without PYSPARK_PYTHON, Python workers started from now on run this Python, so that
+    `venv/bin/python job.py` needs no activated environment. It can be called repeatedly::
 
         with ThreadPoolExecutor(8, initializer=register, initargs=(spark,)) as pool:
             pool.map(write_one, topics)
@@ -139,6 +143,7 @@ def register(spark: SparkSession | ConnectSession) -> None:
         )
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
+        _use_this_python(spark.sparkContext)
     with _lock:
         if spark in _known:
             return
@@ -148,6 +153,16 @@ def register(spark: SparkSession | ConnectSession) -> None:
             if error.getCondition() != _ALREADY_EXISTS:
                 raise
         _known.add(spark)
+
+
+def _use_this_python(context: SparkContext) -> None:
+    """Run the Python workers of a local session with this Python, unless PYSPARK_PYTHON is set.
+
+    PySpark would use the first `python3` in the PATH, which is another one if the environment of
+    this Python is not activated. In a cluster, executors may not have a Python at this path.
+    """
+    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
 
 
 def _is_stopped(spark: SparkSession | ConnectSession) -> bool:

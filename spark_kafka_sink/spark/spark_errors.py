@@ -13,7 +13,9 @@ import shutil
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
 
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.error_text import parse_error
@@ -21,7 +23,9 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
+_OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python"
 _NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
 _REFUSALS: Final = (
     (
@@ -91,6 +95,35 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
     return found or next((error for text in texts if (error := _refused(text))), None)
 
 
+def show_errors_briefly(shell: Any) -> None:
+    """Make IPython show an error of this package by its text: `%load_ext spark_kafka_sink`.
+
+    `%tb` shows Spark's exception with its traceback. Other exceptions are shown as before.
+
+    Args:
+        shell: an IPython `InteractiveShell`.
+    """
+
+    def show(
+        shell: Any,
+        kind: type[BaseException],
+        exception: BaseException,
+        trace: TracebackType | None,
+        tb_offset: int | None = None,
+    ) -> list[str]:
+        sys.last_type, sys.last_value, sys.last_traceback = kind, exception, trace  # for %tb
+        error = error_of(exception)
+        if error is None:
+            shown = shell.InteractiveTB.structured_traceback(kind, exception, trace, tb_offset)
+            shell._showtraceback(kind, exception, shown)  # noqa: SLF001 - handlers use it
+        else:
+            shown = [f"{type(error).__name__}: {error}", "(%tb shows the traceback)"]
+            shell._showtraceback(type(error), error, shown)  # noqa: SLF001
+        return list(shown)
+
+    shell.set_custom_exc((PySparkException, KafkaProdError), show)
+
+
 def _chain(exception: BaseException | None) -> Iterator[BaseException]:
     """Yield an exception and its causes."""
     seen: set[int] = set()
@@ -115,7 +148,8 @@ def _not_found() -> KafkaProdError:
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(
             f"Spark looks for format('kafkaprod') with {taken}, which may lack the package",
-            hint=f"set {name}={sys.executable} before the driver starts",
+            hint=f"set {name}={sys.executable} before the driver starts"
+            + ("" if os.environ.get("PYSPARK_PYTHON") else _OR_REGISTER),
         )
     return ConfigError(
         "Spark does not know format('kafkaprod') in this thread",

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.error_text import without_traceback
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
@@ -234,14 +235,17 @@ class KafkaProdWriter(DataSourceArrowWriter):
         self.task = task
         self.end = end
 
+    @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """Write one task's rows, given as Arrow batches."""
         return self.task.run(iterator)
 
+    @without_traceback()
     def commit(self, messages: Messages) -> None:
         """Commit the write after all tasks have finished, and publish its report."""
         self.end.commit(messages)
 
+    @without_traceback()
     def abort(self, messages: Messages) -> None:
         """Abort a failed write, and publish the deliveries of finished tasks."""
         self.end.abort(messages)
@@ -258,16 +262,19 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
         self.task = task
         self.end = end
 
+    @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """Write one task's rows of a micro-batch, given as Arrow batches."""
         if self.task is None:
             raise TypeError("this writer can only commit")
         return self.task.run(iterator)
 
+    @without_traceback()
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Commit a micro-batch after all tasks have finished, and publish its report."""
         self.end.commit(messages, batchId)
 
+    @without_traceback()
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Abort a failed micro-batch, which Spark will run again, and publish its report."""
         self.end.abort(messages, batchId)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,9 +11,12 @@ from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import (
     AuthenticationError,
     AuthorizationError,
+    ColumnError,
     KafkaProdError,
     UnknownTopicError,
 )
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.spark_errors import error_of
 from tests.spark.support.sink import Sink
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from tests.spark.support.console import Console
 
 LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
 LOGIN = {
@@ -35,6 +41,46 @@ def kafka() -> Iterator[EmbeddedBroker]:
     """A broker that creates no topics by itself."""
     with EmbeddedBroker(topics={"events": 2}) as broker:
         yield broker
+
+
+def test_an_error_is_the_first_text_of_sparks(
+    spark: SparkSession, kafka: EmbeddedBroker, console: Console
+) -> None:
+    sink, mark = Sink(spark, kafka.bootstrap_servers), console.mark()
+    for options in ({"kafka.lingr.ms": "1"}, {"topic": "event"}):
+        error, _ = sink.jobs_of(lambda o=options: sink.write(rows(sink, "events"), **o))
+        first = str(error).splitlines()[0]
+        assert "Error: " in first
+        assert ("unknown option kafka.lingr.ms" in first) == ("topic" not in options)
+        assert "Traceback" not in str(error)
+    bad = sink.frame("topic string, value string", (None, "v"))
+    error, _ = sink.jobs_of(lambda: sink.write(bad))
+    assert "Traceback" not in str(error).partition("ColumnError: null topic")[0]
+    assert "null topic" in str(error)
+    assert console.text(mark).count("topic event does not exist") == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        ("map('a', 'b', 'c', 'd')", ["a", "c"]),
+        ("array(struct('b' AS value, 'a' AS key))", ["a"]),
+        ("array(struct('a' AS name, cast('b' AS binary) AS content))", ["a"]),
+        ("array('a')", ["k"]),
+        ("'a'", ["k"]),
+    ],
+)
+def test_the_hint_about_headers_works(spark: SparkSession, column: str, keys: list[str]) -> None:
+    frame = spark.range(1).selectExpr("'v' AS value", f"{column} AS headers")
+    config = SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", "topic": "t"})
+    with pytest.raises(ColumnError) as caught:
+        Contract.of(frame.schema, config)
+    expression = re.search(r"expr\((['\"])(.*)\1\)\)", caught.value.hint or "")
+    assert expression is not None
+    converted = frame.selectExpr("value", f"{expression[2]} AS headers")
+    assert Contract.of(converted.schema, config).headers == 1
+    [row] = converted.collect()
+    assert [header.key for header in row["headers"]] == keys
 
 
 def failure(spark: SparkSession, kafka: EmbeddedBroker, **options: str) -> KafkaProdError:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from pyspark.errors import PySparkException
 
 from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
+from spark_kafka_sink.common.error_text import without_traceback
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +39,57 @@ def test_of_a_task() -> None:
     assert (error.topic, error.error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
     assert error.hint == "create the topic"
     assert [(each.topic, each.records) for each in error.statuses] == [("evnets", 1200)]
+
+
+HIDDEN = """[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source writer: \
+spark_kafka_sink.common.errors.ConfigError: unknown option kafka.lingr.ms. Did you mean \
+kafka.linger.ms?
+ SQLSTATE: 38000"""
+
+
+def test_without_a_traceback() -> None:
+    error = error_of(PySparkException(HIDDEN))
+    assert isinstance(error, ConfigError)
+    assert error.message == "unknown option kafka.lingr.ms"
+    assert error.hint == "Did you mean kafka.linger.ms?"
+
+
+@pytest.mark.parametrize(
+    ("module", "error", "hides"),
+    [
+        ("pyspark.daemon", ConfigError("wrong"), True),
+        ("pyspark.sql.worker.write_into_data_source", ConfigError("wrong"), True),
+        ("pyspark.daemon", ValueError("a fault"), False),
+        ("users.job", ConfigError("wrong"), False),
+    ],
+)
+def test_only_errors_of_the_package_lose_their_traceback_and_only_in_workers(
+    module: str, error: Exception, hides: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec(module, None))
+    with pytest.raises(type(error)), without_traceback():
+        raise error
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == ("1" if hides else "")
+
+
+def test_a_notebook_shows_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
+    shell.user_ns["exception"] = PySparkException(HIDDEN)
+    shell.run_cell("%load_ext spark_kafka_sink")
+    assert not shell.run_cell("raise exception").success
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "ConfigError: unknown option kafka.lingr.ms. Did you mean kafka.linger.ms?"
+    assert others == ["(%tb shows the traceback)"]
+    shell.run_cell("%tb")
+    assert "SQLSTATE: 38000" in capsys.readouterr().out
+    shell.user_ns["exception"] = PySparkException("another")
+    shell.run_cell("raise exception")
+    assert "Traceback (most recent call last)" in capsys.readouterr().out
+    shell.run_cell("%unload_ext spark_kafka_sink")
+    shell.user_ns["exception"] = PySparkException(HIDDEN)
+    shell.run_cell("raise exception")
+    assert "Traceback (most recent call last)" in capsys.readouterr().out
 
 
 def test_one_of_ours_is_the_answer_and_so_is_a_cause() -> None:
@@ -89,12 +144,15 @@ NOT_FOUND = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. 
 def test_a_script_hears_which_python_spark_takes(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "/elsewhere/python3")
     error = error_of(PySparkException(NOT_FOUND))
     assert error is not None
     assert "/elsewhere/python3" in str(error)
-    assert error.hint == f"set {variable}={sys.executable} before the driver starts"
+    hint = error.hint or ""
+    assert hint.startswith(f"set {variable}={sys.executable} before the driver starts")
+    assert ("or call register(spark)" in hint) == (variable != "PYSPARK_PYTHON")
 
 
 def test_without_a_name_spark_takes_the_first_python3(

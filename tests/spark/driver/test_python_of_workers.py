@@ -1,0 +1,49 @@
+"""A local job that is started with the Python of an environment that is not activated."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tools.support.spark_session import KRB5_CONFIG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WAIT_S = 300
+_JOB = """
+from pyspark.sql import SparkSession
+from spark_kafka_sink import EmbeddedBroker, register
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
+register(spark)
+with EmbeddedBroker(topics={"t": 1}) as kafka:
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"}
+    rows = spark.range(3).selectExpr("string(id) AS value")
+    rows.write.format("kafkaprod").options(**options).mode("append").save()
+    print("written", sum(kafka.end_offsets("t")))
+spark.stop()
+"""
+
+
+def test_register_uses_the_python_of_the_job(tmp_path: Path) -> None:
+    """The `python3` in the PATH cannot start."""
+    job, other = tmp_path / "job.py", tmp_path / "python3"
+    job.write_text(_JOB)
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    given = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
+    given.pop(KRB5_CONFIG, None)
+    given["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        [sys.executable, str(job)],
+        capture_output=True,
+        text=True,
+        timeout=_WAIT_S,
+        env=given,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert "written 3" in ended.stdout, ended.stderr[-3000:]
