@@ -12,4 +12,6 @@ In reading order:
 - `json`: JSON as Spark's `to_json` writes it, and JSON Schema
 - `avro_schema`: Avro schemas, parsed and derived, and encoded defaults
 - `avro`: Avro's binary encoding
+- `protobuf_schema`: Protobuf descriptors, parsed and derived
+- `protobuf`: Protobuf's binary encoding
 """

@@ -113,7 +113,7 @@ class _Bytes:
 
     def write(self, cells: Cells, out: RowWriter) -> None:
         column = cells.strings() if self.text_path is None else cells.utf8(self.text_path)
-        out.sized(column, zigzag)
+        out.sized(column, is_zigzag=True)
 
 
 @dataclass(frozen=True, slots=True)

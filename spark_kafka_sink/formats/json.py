@@ -19,6 +19,7 @@ import pyarrow as pa
 from spark_kafka_sink.formats import text
 from spark_kafka_sink.formats.fields import (
     Cells,
+    DecimalCells,
     child_path,
     is_bytes,
     is_text,
@@ -93,7 +94,8 @@ class _Decimal:
     is_nested = False
 
     def write(self, cells: Cells, out: RowWriter) -> None:
-        text.write_decimals(out, cells.array, cells.words(16).view(np.int64), self.scale)
+        decimals = DecimalCells.of(cells)
+        text.write_decimals(out, decimals.low, decimals.high, self.scale)
 
 
 @dataclass(frozen=True, slots=True)

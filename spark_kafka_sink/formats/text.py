@@ -359,19 +359,15 @@ _LONG_DIGITS: Final = 18
 """Digits of a decimal up to which its scale allows the fast path."""
 
 
-def write_decimals(out: RowWriter, array: pa.Array[Any], words: Numbers, scale: int) -> None:
+def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
     """Append 128-bit decimals without exponent.
 
     Args:
         out: receives the text.
-        array: the decimals, n values.
-        words: the unscaled values as lower and upper 64 bits, shape (n, 2).
+        low: lower 64 bits of the unscaled values, shape (n,).
+        high: upper 64 bits, shape (n,).
         scale: digits after the point.
     """
-    low, high = words[:, 0], words[:, 1]
-    if array.null_count:
-        valid = np.asarray(array.is_valid())
-        low, high = low * valid, high * valid
     if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
         write_sign(out, low < 0)
         write_scaled(out, magnitudes(low), scale)

@@ -77,6 +77,8 @@ def _hidden(type_: pa.DataType) -> Any:
     """Return a value to store below a null struct, or as the key of a null map."""
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "hidden below a null"
+    if pa.types.is_boolean(type_):
+        return True
     return 77 if pa.types.is_integer(type_) else None
 
 

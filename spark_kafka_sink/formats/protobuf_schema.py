@@ -1,0 +1,414 @@
+"""Protobuf descriptors: parsed, and derived from columns.
+
+Descriptors are messages of google/protobuf/descriptor.proto. The few fields needed are read and
+written here, so that workers do not need Google's runtime.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.formats.fields import (
+    child_path,
+    is_bytes,
+    is_text,
+    item_path,
+    plain_type,
+    refuse_variant,
+    unique_fields,
+    unsupported,
+)
+from spark_kafka_sink.formats.plan import Derived
+from spark_kafka_sink.formats.writer import unsigned_varint
+
+if TYPE_CHECKING:
+    _Parsed: TypeAlias = dict[int, list[Any]]
+    """Values by field number: ints, or bytes."""
+
+
+class Kind(IntEnum):
+    """``FieldDescriptorProto.Type``."""
+
+    DOUBLE = 1
+    FLOAT = 2
+    INT64 = 3
+    UINT64 = 4
+    INT32 = 5
+    FIXED64 = 6
+    FIXED32 = 7
+    BOOL = 8
+    STRING = 9
+    GROUP = 10
+    MESSAGE = 11
+    BYTES = 12
+    UINT32 = 13
+    ENUM = 14
+    SFIXED32 = 15
+    SFIXED64 = 16
+    SINT32 = 17
+    SINT64 = 18
+
+
+_OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
+"""``FieldDescriptorProto.Label``."""
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+DURATION: Final = "google.protobuf.Duration"
+WRAPPERS: Final = {
+    f"google.protobuf.{name}Value": kind
+    for name, kind in (
+        ("Double", Kind.DOUBLE),
+        ("Float", Kind.FLOAT),
+        ("Int64", Kind.INT64),
+        ("UInt64", Kind.UINT64),
+        ("Int32", Kind.INT32),
+        ("UInt32", Kind.UINT32),
+        ("Bool", Kind.BOOL),
+        ("String", Kind.STRING),
+        ("Bytes", Kind.BYTES),
+    )
+}
+"""Messages with one field of a plain type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoField:
+    """A field of a message; `type_name` is the full name of its message or enum."""
+
+    name: str
+    number: int
+    kind: Kind
+    type_name: str
+    is_repeated: bool
+    is_required: bool
+    is_packed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoMessage:
+    """A message; a map's entry has the fields `key` and `value`."""
+
+    name: str
+    fields: tuple[ProtoField, ...]
+    is_map_entry: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoSchema:
+    """The messages and enums of a file and of those that it imports, by full name.
+
+    `main` has the indexes of the messages of the file itself, as the registry's framing states
+    them.
+    """
+
+    messages: dict[str, ProtoMessage]
+    enums: dict[str, dict[str, int]]
+    main: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def parse(cls, text: str, references: tuple[str, ...] = ()) -> ProtoSchema:
+        """Return the schema of a FileDescriptorProto, or FileDescriptorSet, in base64.
+
+        The last file of a set is the file itself, the others are imports.
+
+        Raises:
+            ConfigError: the text is not a descriptor.
+        """
+        schema = cls({}, {}, {})
+        files = [file for each in (*references, text) for file in _files(each)]
+        for file in files:
+            syntax = _text(file, 12)
+            package = _text(file, 2)
+            for number, message in enumerate(_parts(file, 4)):
+                indexes = (number,) if file is files[-1] else None
+                _add(schema, message, package, indexes, packs=syntax not in ("", "proto2"))
+            _add_enums(schema, file, 5, package)
+        return schema
+
+    def message(self, name: str | None) -> ProtoMessage:
+        """Return a message of the file by its full name; the first one if the name is None.
+
+        Raises:
+            ConfigError: there is no such message.
+        """
+        wanted = name or next(iter(self.main), None)
+        if wanted not in self.main:
+            raise ConfigError(
+                f"the Protobuf schema has no message {wanted!r}",
+                hint=f"it has {', '.join(self.main) or 'no messages'}",
+            )
+        return self.messages[wanted]
+
+
+def _add(
+    schema: ProtoSchema,
+    message: _Parsed,
+    package: str,
+    indexes: tuple[int, ...] | None,
+    *,
+    packs: bool,
+) -> None:
+    """Add a message and those nested in it; without indexes it belongs to an import."""
+    name = _within(package, _text(message, 1))
+    if indexes is not None:
+        schema.main[name] = indexes
+    fields = tuple(_field(each, packs=packs) for each in _parts(message, 2))
+    options = _parts(message, 7)
+    is_entry = bool(options and options[0].get(7, [0])[-1])
+    schema.messages[name] = ProtoMessage(name, fields, is_entry)
+    for number, nested in enumerate(_parts(message, 3)):
+        below = None if indexes is None else (*indexes, number)
+        _add(schema, nested, name, below, packs=packs)
+    _add_enums(schema, message, 4, name)
+
+
+def _add_enums(schema: ProtoSchema, owner: _Parsed, field: int, package: str) -> None:
+    for enum in _parts(owner, field):
+        values = _parts(enum, 2)
+        numbers = {_text(each, 1): _signed(each.get(2, [0])[-1]) for each in values}
+        schema.enums[_within(package, _text(enum, 1))] = numbers
+
+
+def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
+    """Return the position of a message in its file, and of each nested one in its message.
+
+    Raises:
+        ConfigError: the schema is not a descriptor, or has no such message.
+    """
+    parsed = ProtoSchema.parse(schema)
+    return parsed.main[parsed.message(message).name]
+
+
+def _within(package: str, name: str) -> str:
+    return f"{package}.{name}" if package else name
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _field(parsed: _Parsed, *, packs: bool) -> ProtoField:
+    options = _parts(parsed, 8)
+    chosen = options[0].get(2) if options else None
+    label = parsed.get(4, [_OPTIONAL])[-1]
+    return ProtoField(
+        name=_text(parsed, 1),
+        number=parsed[3][-1],
+        kind=Kind(parsed[5][-1]),
+        type_name=_text(parsed, 6).removeprefix("."),
+        is_repeated=label == _REPEATED,
+        is_required=label == _REQUIRED,
+        is_packed=bool(chosen[-1]) if chosen else packs,
+    )
+
+
+def _files(text: str) -> list[_Parsed]:
+    try:
+        parsed = _parse(base64.b64decode(text, validate=True))
+        if parsed.keys() == {1}:  # A file has more than its name.
+            return [_parse(each) for each in parsed[1]]
+        _text(parsed, 1)
+    except (binascii.Error, ValueError, IndexError, AttributeError):
+        raise ConfigError(
+            "the Protobuf schema is not a descriptor in base64",
+            hint="create one with `protoc --include_imports --descriptor_set_out=FILE`",
+        ) from None
+    return [parsed]
+
+
+def _text(parsed: _Parsed, field: int) -> str:
+    return bytes(parsed[field][-1]).decode() if field in parsed else ""
+
+
+def _parts(parsed: _Parsed, field: int) -> list[_Parsed]:
+    return [_parse(each) for each in parsed.get(field, [])]
+
+
+def _parse(data: bytes) -> _Parsed:
+    """Return the values of a message by field number."""
+    parsed: _Parsed = {}
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        if tag & 7 == 0:
+            value, position = _varint(data, position)
+            parsed.setdefault(tag >> 3, []).append(value)
+            continue
+        fixed = {1: 8, 5: 4}.get(tag & 7)
+        size, position = (fixed, position) if fixed else _varint(data, position)
+        if tag & 7 not in (1, 2, 5) or position + size > len(data):
+            raise ValueError
+        parsed.setdefault(tag >> 3, []).append(data[position : position + size])
+        position += size
+    return parsed
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[position] & 0x80:
+        value |= (data[position] & 0x7F) << shift
+        shift, position = shift + 7, position + 1
+    return value | data[position] << shift, position + 1
+
+
+def tag(number: int, wire_type: int) -> bytes:
+    """Return what precedes a field's value."""
+    return unsigned_varint(number << 3 | wire_type)
+
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_FILES: Final = {
+    TIMESTAMP: "google/protobuf/timestamp.proto",
+    DURATION: "google/protobuf/duration.proto",
+}
+_KINDS: Final = {
+    pa.int8(): Kind.INT32,
+    pa.int16(): Kind.INT32,
+    pa.int32(): Kind.INT32,
+    pa.int64(): Kind.INT64,
+    pa.float32(): Kind.FLOAT,
+    pa.float64(): Kind.DOUBLE,
+    pa.bool_(): Kind.BOOL,
+    pa.date32(): Kind.INT32,
+    pa.timestamp("us"): Kind.INT64,
+    pa.time64("ns"): Kind.INT64,
+}
+"""Dates are days, timestamps without zone and times of day microseconds."""
+_KEYS: Final = (Kind.INT32, Kind.INT64, Kind.BOOL, Kind.STRING)
+
+
+def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
+    """Return the descriptor of a file with one message; see `plan.derive_schema`.
+
+    Fields are numbered in the order of the columns. A nullable column is `optional`.
+    """
+    for part in (name, *namespace.split(".")) if namespace else (name,):
+        if not _NAME.fullmatch(part):
+            raise ConfigError(
+                f"{part!r} is not a name in Protobuf",
+                hint="use letters, digits and underscores, and a letter at the start",
+            )
+    full_name = _within(namespace, name)
+    message = _message(type_, name, full_name, "")
+    imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
+    file = _bytes(1, f"{full_name.replace('.', '/')}.proto".encode())
+    file += _bytes(2, namespace.encode()) if namespace else b""
+    file += b"".join(_bytes(3, each.encode()) for each in imports)
+    file += _bytes(4, message) + _bytes(12, b"proto3")
+    return Derived(base64.b64encode(file).decode(), full_name, full_name)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return tag(field, 2) + unsigned_varint(len(value)) + value
+
+
+def _number(field: int, value: int) -> bytes:
+    return tag(field, 0) + unsigned_varint(value)
+
+
+def _message(type_: pa.StructType, name: str, full_name: str, path: str) -> bytes:
+    refuse_variant(type_, path)
+    fields, nested = b"", b""
+    choices: list[bytes] = []
+    """The oneof that Protobuf wants for each optional field."""
+    used: set[str] = set()
+    for number, column in enumerate(unique_fields(type_, path), 1):
+        column_path = child_path(path, column.name)
+        if not _NAME.fullmatch(column.name):
+            raise ColumnError(
+                f"column `{column_path}` has a name that Protobuf does not allow",
+                hint="rename it to letters, digits and underscores, with a letter at the start",
+            )
+        below = _unused(_camel(column.name), used)
+        declared = _Declared.of(column.type, full_name, below, column_path)
+        field = _bytes(1, column.name.encode()) + _number(3, number) + declared.field
+        if column.nullable and not declared.is_repeated and declared.kind is not Kind.MESSAGE:
+            field += _number(9, len(choices)) + _number(17, 1)
+            choices.append(_bytes(8, _bytes(1, f"_{column.name}".encode())))
+        fields += _bytes(2, field)
+        nested += declared.nested
+    return _bytes(1, name.encode()) + fields + nested + b"".join(choices)
+
+
+def _camel(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _unused(name: str, used: set[str]) -> str:
+    """Return a name for a nested message that no other one has, and its map's entry neither."""
+    chosen, number = name, 2
+    while {chosen, f"{chosen}Entry"} & used:
+        chosen, number = f"{name}{number}", number + 1
+    used |= {chosen, f"{chosen}Entry"}
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A derived field but for name and number, and the messages nested beside it."""
+
+    kind: Kind
+    type_name: str = ""
+    is_repeated: bool = False
+    nested: bytes = b""
+
+    @property
+    def field(self) -> bytes:
+        label = _REPEATED if self.is_repeated else _OPTIONAL
+        named = _bytes(6, f".{self.type_name}".encode()) if self.type_name else b""
+        return _number(4, label) + _number(5, self.kind) + named
+
+    @classmethod
+    def of(cls, type_: pa.DataType, owner: str, name: str, path: str) -> _Declared:
+        type_ = plain_type(type_)
+        if isinstance(type_, pa.MapType):
+            return cls._map(type_, owner, name, path)
+        if isinstance(type_, pa.ListType | pa.LargeListType):
+            item = cls._single(type_.value_type, owner, name, item_path(path))
+            return cls(item.kind, item.type_name, is_repeated=True, nested=item.nested)
+        return cls._single(type_, owner, name, path)
+
+    @classmethod
+    def _single(cls, type_: pa.DataType, owner: str, name: str, path: str) -> _Declared:
+        """Return a field that is not repeated."""
+        type_ = plain_type(type_)
+        if isinstance(type_, pa.StructType):
+            full_name = f"{owner}.{name}"
+            return cls(
+                Kind.MESSAGE, full_name, nested=_bytes(3, _message(type_, name, full_name, path))
+            )
+        if isinstance(type_, pa.MapType | pa.ListType | pa.LargeListType):
+            raise unsupported(
+                path, type_, "an item or value in Protobuf", "put it into a struct with one field"
+            )
+        if isinstance(type_, pa.TimestampType) and type_.unit == "us" and type_.tz is not None:
+            return cls(Kind.MESSAGE, TIMESTAMP)
+        if type_ == pa.duration("us"):
+            return cls(Kind.MESSAGE, DURATION)
+        if is_bytes(type_):
+            return cls(Kind.BYTES)
+        if is_text(type_) or pa.types.is_decimal128(type_):
+            return cls(Kind.STRING)
+        if type_ not in _KINDS:
+            raise unsupported(path, type_, "Protobuf")
+        return cls(_KINDS[type_])
+
+    @classmethod
+    def _map(cls, type_: pa.MapType[Any, Any, Any], owner: str, name: str, path: str) -> _Declared:
+        key = cls._single(type_.key_type, owner, name, child_path(path, "key"))
+        if key.kind not in _KEYS or pa.types.is_decimal(plain_type(type_.key_type)):
+            raise unsupported(child_path(path, "key"), type_.key_type, "the key of a Protobuf map")
+        value = cls._single(type_.item_type, owner, name, child_path(path, "value"))
+        entry = _bytes(1, f"{name}Entry".encode())
+        for number, part, field in ((1, "key", key.field), (2, "value", value.field)):
+            entry += _bytes(2, _bytes(1, part.encode()) + _number(3, number) + field)
+        entry += _bytes(7, _number(7, 1))
+        nested = _bytes(3, entry) + value.nested
+        return cls(Kind.MESSAGE, f"{owner}.{name}Entry", is_repeated=True, nested=nested)
