@@ -45,7 +45,8 @@ def report(
 ) -> None:
     """Show a delivery report, or compare two delivery reports."""
     try:
-        found = DeliveryReport.read(_path(location))
+        parts = DeliveryReport.read_all(_path(location))
+        found = DeliveryReport.merge_all(parts)
         other_report = None if other is None else DeliveryReport.read(_path(other))
     except KafkaProdError as error:
         fail(error)
@@ -58,7 +59,7 @@ def report(
     elif as_json:
         typer.echo(found.to_json())
     else:
-        print_report(found)
+        print_report(found, parts=parts if len(parts) > 1 else ())
     if advise and not as_json:
         print_advice(found if other_report is None else other_report)
 

@@ -101,6 +101,10 @@ class ProducerMetrics:
     """Number of times that `write()` waited for free buffer memory."""
     buffer_wait: int = 0
     """Total time that `write()` waited for free buffer memory."""
+    append_time: int = 0
+    """Total time of `write()`, including `buffer_wait`, validation, encoding and first metadata."""
+    flush_time: int = 0
+    """Total time that tasks waited for the last acknowledgements, after their last row."""
     buffer_peak: int = 0
     """Maximum bytes in the buffer."""
     brokers: tuple[BrokerMetrics, ...] = ()
@@ -233,5 +237,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields of a part."""
-    return {name: _READERS[type_name](data[name]) for name, type_name in _columns(kind)}
+    """Read the fields of a part; counters that older reports do not have are 0."""
+    return {
+        name: _READERS[type_name](data.get(name, 0) if type_name == "int" else data[name])
+        for name, type_name in _columns(kind)
+    }

@@ -125,6 +125,8 @@ class MetricsRecorder:
         self.buffer_waits = 0
         self.buffer_wait = 0.0
         """Total seconds that `write()` waited for free buffer memory."""
+        self.append_time = self.flush_time = 0.0
+        """Total seconds of `write()`, and of the wait for the last acknowledgements."""
         self.buffer_peak = 0
         self._fill = HistogramBuilder()
         self._compression = HistogramBuilder()
@@ -160,7 +162,9 @@ class MetricsRecorder:
             compression_rate=self._rate.build(),
             request_records=self._request_records.build(),
             buffer_waits=self.buffer_waits,
-            buffer_wait=int(self.buffer_wait * 1_000_000),
+            buffer_wait=int(self.buffer_wait * MILLION),
+            append_time=int(self.append_time * MILLION),
+            flush_time=int(self.flush_time * MILLION),
             buffer_peak=self.buffer_peak,
             brokers=tuple(meter.build() for _, meter in sorted(self.brokers.copy().items())),
             topics=tuple(meter.build() for _, meter in sorted(self.topics.copy().items())),

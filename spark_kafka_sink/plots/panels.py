@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.metrics.histogram import Histogram, step_top
+from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.codec_cost import CodecCost
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.partition_report import PartitionReport
 
 
 GOOD, BAD, PALE, SECOND, INK = "#0072B2", "#D55E00", "#BBC7D0", "#E69F00", "#22303C"
@@ -243,38 +243,69 @@ def plot_closing(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_time(axes: Axes, report: DeliveryReport) -> None:
-    """Plot each step's share of all tasks' time; as steps overlap, the sum may not be 100 %."""
-    busy = max(1, report.duration_sum_ms) * 1000
-    steps = {
-        "compressing": report.metrics.compression_time.total,
-        "waiting for\nbuffer memory": report.metrics.buffer_wait,
-        "throttled": report.throttle_ms * 1000,
-    }
-    shares = [100 * spent / busy for spent in steps.values()]
-    bars = axes.barh(list(steps), shares, color=GOOD)
-    axes.bar_label(bars, [f" {share:,.0f} %" for share in shares])
+    """Plot the shares of all tasks' time: what their writing threads did; the sum is 100 %."""
+    shares = time_shares(report)
+    bars = axes.barh(list(shares), list(shares.values()), color=GOOD)
+    axes.bar_label(bars, [f" {share:,.0f} %" for share in shares.values()])
     axes.invert_yaxis()
-    dress(axes, "Time of the tasks", x="% of all tasks' time, steps overlap")
+    busy = max(1, report.duration_sum_ms) * 1000
+    others = [f"compressing {100 * report.metrics.compression_time.total / busy:,.0f} %"]
+    if report.throttle_ms:
+        others.append(f"throttled {100_000 * report.throttle_ms / busy:,.0f} %")
+    dress(axes, "Time of the tasks", x=f"% of all tasks' time; meanwhile {', '.join(others)}")
     percent(axes.xaxis)
-    axes.set_xlim(0, max(100, *shares) * 1.15)
+    axes.set_xlim(0, 115)
+
+
+def time_shares(report: DeliveryReport) -> dict[str, float]:
+    """Return the shares of all tasks' time in percent, by what the writing threads did.
+
+    The sum is 100, or 0 for a report without times.
+    """
+    metrics, busy = report.metrics, report.duration_sum_ms * 1000
+    full = min(metrics.buffer_wait, busy)
+    last = min(metrics.flush_time, busy - full)
+    encoding = min(max(0, metrics.append_time - metrics.buffer_wait), busy - full - last)
+    spent = {
+        "waiting for rows": busy - full - last - encoding,
+        "encoding": encoding,
+        "waiting for brokers:\nbuffer full": full,
+        "waiting for brokers:\nlast responses": last,
+    }
+    return {name: 100 * time / busy if busy else 0.0 for name, time in spent.items()}
 
 
 def _codec_text(cost: CodecCost) -> str:
-    spent = f", {cost.us_per_record:,.2f} us" if cost.cpu_ns else ""
+    spent = f", {cost.us_per_record:,.2f} µs" if cost.cpu_ns else ""
     return f"{cost.ratio:,.1f} to 1{spent}"
 
 
 def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
-    """Return the largest partitions and their names, sorted, without a topic common to all."""
-    largest = sorted(report.partitions, key=lambda part: -part.records)[:PARTITIONS_SHOWN]
+    """Return the largest partitions and their names, sorted, without a topic common to all.
+
+    Partitions without records are included if the number of the topic's partitions is known.
+    """
+    largest = sorted(_with_empty(report), key=lambda part: -part.records)[:PARTITIONS_SHOWN]
     parts = sorted(largest, key=lambda part: part.key)
     if len({part.topic for part in parts}) == 1:
         return parts, [str(part.partition) for part in parts]
     return parts, [place_name(part.topic, part.partition) for part in parts]
 
 
+def _with_empty(report: DeliveryReport) -> list[PartitionReport]:
+    known = {part.key for part in report.partitions}
+    counts = report.metrics.topic_partitions
+    empty = (
+        PartitionReport(topic=topic, partition=number)
+        for topic in sorted({topic for topic, _ in known})
+        for number in range(counts.get(topic, 0))
+        if (topic, number) not in known
+    )
+    return [*report.partitions, *empty]
+
+
 def _of_how_many(report: DeliveryReport) -> str:
-    count = len(report.partitions)
+    count = len(_with_empty(report))
     return f", {PARTITIONS_SHOWN} largest of {count:,}" if count > PARTITIONS_SHOWN else ""
 
 

@@ -120,12 +120,14 @@ class ProducerSession:
         self.client.check_process()
         if not len(rows):
             return
-        arrived_ms = self.client.clock.wall_ms()
+        clock = self.client.clock
+        started, arrived_ms = clock.monotonic(), clock.wall_ms()
         for chunk in self._validator.validate(rows):
             for part in self._admission.split(chunk):
                 errors = self._write(part, arrived_ms)
                 if errors is not None:
                     self._send_to_dlq(part.rows, errors, arrived_ms)
+        self.context.report.meters.append_time += clock.monotonic() - started
 
     @property
     def wanted_rows(self) -> int:
@@ -135,8 +137,10 @@ class ProducerSession:
     def flush(self) -> None:
         """Wait until every record is acknowledged, or raise the error that ended the session."""
         self.client.check_process()
+        started = self.client.clock.monotonic()
         self._topics.await_expected()
         self._accumulator.flush()
+        self.context.report.meters.flush_time += self.client.clock.monotonic() - started
 
     @property
     def transaction(self) -> OpenTransaction | None:

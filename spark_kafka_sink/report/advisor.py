@@ -160,10 +160,10 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     fewer = now.bytes_compressed / best.bytes_compressed
     more = best.us_per_record - now.us_per_record
     if fewer > MUCH:
-        cost = f"for {more:,.2f} us more CPU per record" if more > 0 else "for less CPU"
+        cost = f"for {more:,.2f} µs more CPU per record" if more > 0 else "for less CPU"
         effect = f"it would send {fewer:,.1f} times fewer bytes {cost}"
     elif fewer > 1 / MUCH and now.cpu_ns > 2 * best.cpu_ns:
-        effect = f"it would send about as many bytes for {-more:,.2f} us less CPU per record"
+        effect = f"it would send about as many bytes for {-more:,.2f} µs less CPU per record"
     else:
         return None
     return Advice(

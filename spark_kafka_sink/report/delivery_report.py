@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_SEQUENCES = ("next_ack_seq", "next_err_seq")
 _HINT = "Use a path that was set as reportPath."
 
 
@@ -61,6 +62,7 @@ class DeliveryReport(DeliveryCounters):
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per topic and partition: the fields of `PartitionReport`, and `records`.
 
+        The sequence numbers of idempotent producers are omitted.
         Sizes are in bytes, times in milliseconds since 1970. Offsets and times that the broker did
         not return are missing values.
 
@@ -71,7 +73,7 @@ class DeliveryReport(DeliveryCounters):
         from spark_kafka_sink.report.partition_report import PartitionReport
 
         pandas = import_extra("plots", "pandas", "DeliveryReport.to_pandas()")
-        names = [field.name for field in fields(PartitionReport)]
+        names = [each.name for each in fields(PartitionReport) if each.name not in _SEQUENCES]
         names.insert(2, "records")
         columns = {name: [getattr(part, name) for part in self.partitions] for name in names}
         # By default, pandas converts columns with missing numbers to floats, which changes large

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rich.console import Console, JustifyMethod
@@ -15,24 +16,40 @@ from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.figures import Comparison
 
+MAX_MICRO_BATCHES = 50
+"""Maximum rows of micro-batches: the last ones."""
 MAX_PARTITIONS = 50
 """Maximum rows of partitions; partitions with failures come first."""
 WIDTH = 160
 
 
-def print_report(report: DeliveryReport, console: Console | None = None) -> None:
-    """Print a report: totals, partitions, errors."""
+def print_report(
+    report: DeliveryReport,
+    console: Console | None = None,
+    parts: Sequence[DeliveryReport] = (),
+) -> None:
+    """Print a report: totals, partitions, slowest tasks, errors.
+
+    Args:
+        report: the report.
+        console: where to print; None for stdout.
+        parts: the reports of the micro-batches that were added up to `report`, if any.
+    """
     out = console or wide_console()
-    out.print(_totals(report))
+    out.print(_totals(report, len(parts)))
+    if parts:
+        out.print(_micro_batches(parts))
     if report.codecs:
         out.print(_codecs(report))
     out.print(_dry_run_partitions(report) if report.dry_run else _partitions(report))
     if report.slowest:
-        out.print(_slowest(report))
+        out.print(_slowest(report, parts))
     if report.errors:
         out.print(_errors(report))
 
@@ -92,15 +109,15 @@ def wide_console() -> Console:
     return console if known else Console(width=WIDTH)
 
 
-def _totals(report: DeliveryReport) -> Table:
-    table = Table(
-        title=text_and_html.dry_run_title(report) if report.dry_run else "Delivery",
-        show_header=False,
-    )
+def _totals(report: DeliveryReport, summed: int) -> Table:
+    """Return the table of totals; `summed` is the number of reports added up, 0 for one report."""
+    title = text_and_html.dry_run_title(report) if report.dry_run else "Delivery"
+    of = f": sum of {plural(summed, 'report')}" if summed else ""
+    table = Table(title=f"{title}{of}", show_header=False)
     rows = (
         ("status", f"{report.status} {report.error}".strip()),
-        ("written at", report.written_at or "unknown"),
-        *_stream(report),
+        ("last written at" if summed else "written at", report.written_at or "unknown"),
+        *([] if summed else _stream(report)),
         ("rows", f"{report.rows:,}"),
         ("dead letters", f"{report.dead_lettered:,}"),
         ("rows dropped", f"{report.dropped:,}"),
@@ -113,7 +130,7 @@ def _totals(report: DeliveryReport) -> Table:
         ("batches sent again", f"{report.retries:,}"),
         ("batches split", f"{report.splits:,}"),
         ("throttled", f"{report.throttle_ms:,} ms"),
-        ("whole write", _seconds(report.duration_ms)),
+        ("all writes, added up" if summed else "whole write", _seconds(report.duration_ms)),
         ("slowest task", _seconds(report.duration_max_ms)),
         *_latencies(report),
     )
@@ -153,7 +170,7 @@ def _codecs(report: DeliveryReport) -> Table:
         "measured",
     )
     table.add_column("codec")
-    for name in ("ratio", "bytes to be sent", "CPU us per record", "CPU ns per byte"):
+    for name in ("ratio", "bytes to be sent", "CPU µs per record", "CPU ns per byte"):
         table.add_column(name, justify="right")
     for each in report.codecs:
         table.add_row(
@@ -229,13 +246,49 @@ def _dry_run_partitions(report: DeliveryReport) -> Table:
     return table
 
 
-def _slowest(report: DeliveryReport) -> Table:
+def _micro_batches(parts: Sequence[DeliveryReport]) -> Table:
+    left_out = len(parts) - MAX_MICRO_BATCHES
+    caption = f"and {plural(left_out, 'earlier report')}" if left_out > 0 else None
+    table = Table(title="Micro-batches", caption=caption)
+    for name in ("micro-batch", "started at", "status"):
+        table.add_column(name, overflow="fold")
+    numbers = ("records", "persisted", "seconds", "slowest task", "retries", "request p99")
+    for name in numbers:
+        table.add_column(name, justify="right", overflow="fold")
+    for each in parts[-MAX_MICRO_BATCHES:]:
+        latency = each.request_latency
+        table.add_row(
+            _batch_name(each),
+            each.started_at[:19],
+            each.status.value,
+            f"{each.records:,}",
+            f"{each.persisted:,}",
+            f"{each.duration_ms / 1000:,.1f}",
+            f"{each.duration_max_ms / 1000:,.1f}",
+            f"{each.retries:,}",
+            f"{latency.percentile(99) / 1000:,.1f} ms" if latency.count else "",
+        )
+    return table
+
+
+def _batch_name(report: DeliveryReport) -> str:
+    number = "" if report.batch_id is None else str(report.batch_id)
+    return f"{number} {report.query_name}".strip()
+
+
+def _slowest(report: DeliveryReport, parts: Sequence[DeliveryReport]) -> Table:
+    """Return the table of the slowest tasks, with their micro-batches if these are known."""
     table = Table(title="Slowest tasks")
     size = _sent(report)
+    if parts:
+        table.add_column("micro-batch", overflow="fold")
     for name in ("partition", "attempt", "seconds", "records", size, "retries", "poison"):
         table.add_column(name, justify="right", overflow="fold")
-    for each in report.slowest:
+    tasks = [(_batch_name(part), task) for part in parts or (report,) for task in part.slowest]
+    tasks.sort(key=itemgetter(1), reverse=True)
+    for name, each in tasks[: len(report.slowest)]:
         table.add_row(
+            *([name] if parts else []),
             f"{each.task.partition_id:,}",
             f"{each.task.attempt:,}",
             f"{each.duration_ms / 1000:,.1f}",

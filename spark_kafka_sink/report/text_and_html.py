@@ -73,7 +73,7 @@ def codec_text(cost: CodecCost) -> str:
     if not cost.cpu_ns:
         return f"{cost.ratio:,.1f} to 1"
     return (
-        f"{cost.ratio:,.1f} to 1, {cost.us_per_record:,.2f} us of CPU per record, "
+        f"{cost.ratio:,.1f} to 1, {cost.us_per_record:,.2f} µs of CPU per record, "
         f"{KB / cost.ns_per_byte:,.0f} MB/s"
     )
 

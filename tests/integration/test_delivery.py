@@ -15,6 +15,7 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, produce, rows, session
 from tools.support.admin import Admin
@@ -175,3 +176,14 @@ def test_a_name_that_no_topic_can_have_fails_at_once(topic: str, any_kafka: AnyK
         produce(any_kafka.bootstrap_servers, rows(topic, [b"a"]), max_block_ms=20_000)
     assert caught.value.error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
     assert caught.value.topic == topic
+
+
+def test_what_the_writing_thread_did_is_measured(any_kafka: AnyKafka, unique_topic: str) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic)
+    many = rows(unique_topic, [b"x" * 1000] * 5000)
+    report = produce(any_kafka.bootstrap_servers, many, buffer_memory=300_000, batch_size=50_000)
+    metrics = report.metrics
+    assert 0 < metrics.buffer_wait < metrics.append_time
+    assert metrics.flush_time > 0
+    assert metrics.append_time + metrics.flush_time <= (report.duration_sum_ms + 1) * 1000
+    assert DeliveryReport.from_json(report.to_json()).metrics == metrics

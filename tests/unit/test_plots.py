@@ -13,9 +13,9 @@ from matplotlib.patches import Rectangle
 
 from spark_kafka_sink import plots
 from spark_kafka_sink.metrics.histogram import Histogram, bucket_of
-from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics, TopicMetrics
 from spark_kafka_sink.plots.figures import DIVIDED, MULTIPLIED
-from spark_kafka_sink.plots.panels import PARTITIONS_SHOWN
+from spark_kafka_sink.plots.panels import PARTITIONS_SHOWN, time_shares
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -85,7 +85,7 @@ def test_a_dry_run_shows_codecs_in_place_of_latencies() -> None:
     assert "Latency, p99 dotted" not in _titles(figure)
     codecs = figure.axes[_titles(figure).index("Codecs, measured on a sample")]
     assert [bar.get_width() for bar in codecs.patches if isinstance(bar, Rectangle)] == [100, 25]
-    assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 us"]
+    assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 µs"]
 
 
 def test_the_bars_of_partitions() -> None:
@@ -147,3 +147,20 @@ def test_a_micro_batch_without_requests_has_no_latency() -> None:
     figure = plots.show_stream([empty, replace(REPORT, batch_id=1)])
     (line,) = figure.axes[3].lines
     assert np.isnan(line.get_ydata()).tolist() == [True, False]
+
+
+def test_shares_of_time_add_up() -> None:
+    metrics = ProducerMetrics(buffer_wait=2_000_000, append_time=3_000_000, flush_time=5_000_000)
+    shares = time_shares(DeliveryReport(duration_sum_ms=10_000, metrics=metrics))
+    assert list(shares.values()) == [20, 10, 20, 50]
+    short = time_shares(DeliveryReport(duration_sum_ms=4_000, metrics=metrics))
+    assert sum(short.values()) == 100
+    assert min(short.values()) >= 0
+    assert sum(time_shares(DeliveryReport()).values()) == 0
+
+
+def test_empty_partitions_stay_on_the_axis() -> None:
+    topics = (TopicMetrics(topic="events", partitions=6),)
+    report = replace(REPORT, metrics=replace(REPORT.metrics, topics=topics))
+    records = plots.show(report).axes[0]
+    assert [label.get_text() for label in records.get_xticklabels()] == list("012345")

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,24 @@ def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
         for name, value in next(c for c in changes if c["name"] == "whole write").items()
         if name != "percent"
     } == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
+
+
+def test_a_folder_lists_its_micro_batches(tmp_path: Path) -> None:
+    for number, seconds in enumerate((3, 9, 1)):
+        task = TaskReport(duration_ms=seconds * 1000, task=TaskInfo(partition_id=number + 70))
+        made = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))
+        (tmp_path / f"batch-{number}.json").write_text(made.to_json())
+    text = _run(str(tmp_path))
+    assert "Delivery: sum of 3 reports" in text
+    assert "all writes, added up" in text
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
+    listed = [row[0] for row in cells if len(row) == 9 and row[0].endswith("ticks")]
+    assert listed == ["0 ticks", "1 ticks", "2 ticks"]
+    slowest = [row[:2] for row in cells if len(row) == 8 and row[0].endswith("ticks")]
+    assert slowest == [["1 ticks", "71"], ["0 ticks", "70"], ["2 ticks", "72"]]
+    one = _run(str(tmp_path / "batch-1.json"))
+    assert "sum of" not in one
+    assert "Micro-batches" not in one
 
 
 def test_eighty_columns_hold_the_partitions_of_a_good_write(

@@ -72,15 +72,15 @@ def test_the_block() -> None:
         "2 of them are empty\n"
         "  codecs          measured on 2 of the batches, 1.0 MB\n"
         "    none          1.0 to 1\n"
-        "    gzip          3.6 to 1, 3.00 us of CPU per record, 33 MB/s\n"
-        "    snappy        1.9 to 1, 0.20 us of CPU per record, 500 MB/s\n"
-        "    lz4           2.0 to 1, 0.15 us of CPU per record, 667 MB/s\n"
-        "    zstd          3.5 to 1, 0.40 us of CPU per record, 250 MB/s\n"
+        "    gzip          3.6 to 1, 3.00 µs of CPU per record, 33 MB/s\n"
+        "    snappy        1.9 to 1, 0.20 µs of CPU per record, 500 MB/s\n"
+        "    lz4           2.0 to 1, 0.15 µs of CPU per record, 667 MB/s\n"
+        "    zstd          3.5 to 1, 0.40 µs of CPU per record, 250 MB/s\n"
         "  problems        0 retries, 0 split batches, throttled 0 ms, "
         "0 tasks on a later attempt\n"
         "  topic           t: 40,000 records in 4 partitions\n"
         "  advice          set kafka.compression.type=zstd: it would send 3.5 "
-        "times fewer bytes for 0.40 us more CPU per record (zstd compresses 3.5 to 1, none 1.0 to "
+        "times fewer bytes for 0.40 µs more CPU per record (zstd compresses 3.5 to 1, none 1.0 to "
         "1, measured on 2 batches)"
     )
 
@@ -131,9 +131,9 @@ def test_a_dry_run_of_no_rows() -> None:
 @pytest.mark.parametrize(
     ("configured", "codecs", "advice"),
     [
-        ("none", ALL, "zstd would send 3.5 times fewer bytes for 0.40 us more CPU per record"),
-        ("lz4", ALL, "zstd would send 1.8 times fewer bytes for 0.25 us more CPU per record"),
-        ("gzip", ALL, "zstd would send about as many bytes for 2.60 us less CPU per record"),
+        ("none", ALL, "zstd would send 3.5 times fewer bytes for 0.40 µs more CPU per record"),
+        ("lz4", ALL, "zstd would send 1.8 times fewer bytes for 0.25 µs more CPU per record"),
+        ("gzip", ALL, "zstd would send about as many bytes for 2.60 µs less CPU per record"),
         ("zstd", ALL, None),
         ("none", (NONE, cost("lz4", 1.01, 0.1), cost("zstd", 1.05, 0.3)), None),
         ("zstd", (NONE, cost("zstd", 1.05, 0.3)), "none would send about as many bytes for 0.30"),

@@ -120,6 +120,7 @@ def test_pandas() -> None:
     frame = REPORT.to_pandas()
     assert list(frame["topic"]) == ["<b>t", "dlq"]
     assert frame["records"].sum() == 97
+    assert not [name for name in frame.columns if "seq" in name]
     assert frame["first_offset"].isna().tolist() == [False, True]
     assert frame["first_offset"][0] == 5
     assert DeliveryReport().to_pandas().empty
