@@ -29,6 +29,10 @@ class Ledger:
             return []
         return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
 
+    def next_seed(self) -> int:
+        """Return a seed above those of all runs."""
+        return 1 + max((line["seed"] for line in self.lines()), default=0)
+
     def new_seeds(self, wanted: int, **labels: object) -> list[int]:
         """Return the first `wanted` seeds that no run with these labels has used."""
         done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
