@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.docs.options import (
-    render_extras,
-    render_main_options,
-    render_options,
-    render_other_names,
-    render_profiles,
-    render_security_options,
-    render_sink_options,
-)
 from tools.docs.pages import write_block
 from tools.docs.reference import (
     render_apis,
     render_broker_errors,
     render_broker_options,
     render_error_classes,
+    render_extras,
     render_fault_effects,
     render_fields,
+    render_main_options,
     render_metric_fields,
     render_metric_names,
+    render_options,
+    render_other_names,
+    render_profiles,
     render_row_errors,
+    render_security_options,
+    render_sink_options,
     render_unclear_errors,
 )
 from tools.docs.runs import render_brokers, render_planted_bugs, render_runs, render_searches

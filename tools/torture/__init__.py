@@ -1,6 +1,6 @@
 """Inject faults, drawn from seeds, between clients and real Kafka nodes, and check the output.
 
-- `proxy`, `tls_relay`: proxies that inject faults into requests and responses
+- `proxy`: proxies that inject faults into requests and responses
 - `cluster`: the clusters behind the proxies
 - `ledger`: the results of all runs
 - `producer`: scenarios of producer sessions (`make torture`)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tools.support.certificates import CertificateAuthority
-from tools.torture.tls_relay import TlsRelay
+from tools.torture.proxy import TlsRelay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,14 +12,14 @@ from spark_kafka_sink.config.security.names import (
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from tools.docs.__main__ import GENERATED
-from tools.docs.options import (
+from tools.docs.pages import attribute_docs, table
+from tools.docs.reference import (
+    api_name,
     render_options,
     render_other_names,
     render_security_options,
     render_sink_options,
 )
-from tools.docs.pages import attribute_docs, table
-from tools.docs.reference import api_name
 
 
 class Sample:
