@@ -137,8 +137,14 @@ def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
         found: tasks, bytes, seconds, and the bytes and seconds of the estimate.
     """
     rows = (
-        (f"{tasks:,}", shown(size), shown(told_size), f"{seconds:.2f}", f"{told_seconds:.2f}")
-        for tasks, size, seconds, told_size, told_seconds in found
+        (
+            f"{tasks:,}",
+            shown(size),
+            shown(estimated_size),
+            f"{seconds:.2f}",
+            f"{estimated_seconds:.2f}",
+        )
+        for tasks, size, seconds, estimated_size, estimated_seconds in found
     )
     return table(("tasks", "bytes", "estimate", "CPU seconds", "estimate"), rows)
 
@@ -219,8 +225,8 @@ def main() -> None:
 
 def _merge(tasks: int, costs: Costs) -> tuple[int, int, float, float, float]:
     size, seconds = merged(tasks, _PARTITIONS, _BROKERS)
-    told = tasks * costs.message_bytes.at(_PARTITIONS, _BROKERS)
-    return tasks, size, seconds, told, tasks * costs.merge_seconds.at(_PARTITIONS, _BROKERS)
+    estimated = tasks * costs.message_bytes.at(_PARTITIONS, _BROKERS)
+    return tasks, size, seconds, estimated, tasks * costs.merge_seconds.at(_PARTITIONS, _BROKERS)
 
 
 def _cluster() -> str:

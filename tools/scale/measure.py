@@ -214,7 +214,7 @@ def _describing() -> tuple[Linear, Linear]:
     handler = DescribeTransactionsHandler()
 
     def cost(partitions: int, _: int) -> tuple[float, float]:
-        told = {
+        described = {
             "transactional_id": "",
             "transaction_state": "Ongoing",
             "transaction_timeout": timedelta(minutes=15),
@@ -224,12 +224,12 @@ def _describing() -> tuple[Linear, Linear]:
             "topics": [{"topic": TOPIC, "partitions": list(range(partitions))}],
         }
         names = [f"orders/stream/6b0c1d4e/17/0123456789abcdef/{task}/1" for task in range(_TASKS)]
-        values = {"transaction_states": [{**told, "transactional_id": name} for name in names]}
+        values = {"transaction_states": [{**described, "transactional_id": name} for name in names]}
         size, seconds = _decoding(
             ApiKey.DESCRIBE_TRANSACTIONS,
             0,
             values,
-            lambda response: handler.results(names, _Told(response)),  # type: ignore[arg-type]
+            lambda response: handler.results(names, _Response(response)),  # type: ignore[arg-type]
         )
         return size / _TASKS, seconds / _TASKS
 
@@ -294,7 +294,7 @@ def _decoding(
     return len(data), _seconds(work)
 
 
-class _Told:
+class _Response:
     """A response, as far as a handler uses it."""
 
     def __init__(self, response: Any) -> None:

@@ -22,7 +22,7 @@ def main() -> None:
     # SIGTERM's default action would not unmount the disk or delete the cluster's files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with small_disk(arguments.disk) as disk:
-        bad = _repeat(arguments, disk) if arguments.seed is not None else _go_on(arguments, disk)
+        bad = _repeat(arguments, disk) if arguments.seed is not None else _run_new(arguments, disk)
     sys.exit(1 if bad else 0)
 
 
@@ -49,7 +49,7 @@ def _repeat(arguments: argparse.Namespace, disk: Path | None) -> bool:
     return bool(result.wrong)
 
 
-def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
+def _run_new(arguments: argparse.Namespace, disk: Path | None) -> bool:
     """Run the plans on one cluster, which is replaced if a run breaks it."""
     first = PRODUCER.next_seed()
     seeds = deque(range(first, first + arguments.runs))

@@ -36,17 +36,19 @@ def violations(
 ) -> list[str]:
     """Return all violations; `log` is None if the topic no longer exists."""
     found = None if log is None else [_parse(record) for record in log]
-    said = [f"session {one.session}: {text}" for one in sessions for text in _told(plan, one)]
+    texts = [
+        f"session {one.session}: {text}" for one in sessions for text in _check_report(plan, one)
+    ]
     if found is None:
-        return said
+        return texts
     by_session: defaultdict[int, list[Found]] = defaultdict(list)
     for record in found:
         by_session[record.session].append(record)
     for one in sessions:
         mine = by_session.pop(one.session, [])
-        said += [f"session {one.session}: {text}" for text in _read(plan, one, mine)]
-    said += [f"records of session {number}, which never was" for number in by_session]
-    return said
+        texts += [f"session {one.session}: {text}" for text in _check_log(plan, one, mine)]
+    texts += [f"records of session {number}, which never was" for number in by_session]
+    return texts
 
 
 def _parse(record: ForeignRecord) -> Found:
@@ -57,7 +59,7 @@ def _parse(record: ForeignRecord) -> Found:
 # Check the session's report on its own.
 
 
-def _told(plan: Plan, one: SessionResult) -> Iterator[str]:
+def _check_report(plan: Plan, one: SessionResult) -> Iterator[str]:
     total = one.report.records
     if not one.accepted <= total <= one.attempted:
         yield f"{one.accepted} to {one.attempted} rows were appended, the report counts {total}"
@@ -98,7 +100,7 @@ def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
 # Check the log.
 
 
-def _read(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[str]:
+def _check_log(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[str]:
     parts = {part.partition: part for part in one.report.partitions}
     for partition in range(plan.partitions):
         part = parts.get(partition) or PartitionReport(topic="", partition=partition)
