@@ -3,6 +3,7 @@ SHELL := /bin/bash
 VENV := .venv
 VENV41 := .venv-pyspark41
 LOWEST := .venv-lowest
+SITE := .venv-site
 PY := $(VENV)/bin/python
 WORKERS ?= 3
 PYTEST = -m pytest -p no:cacheprovider -rfEs -n $(WORKERS) --no-loadscope-reorder --durations=30
@@ -20,7 +21,7 @@ PIP = -m pip --quiet --disable-pip-version-check --no-input install
 # Each worker of Spark's would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-quick test-deep test-install test-python test-lowest torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -113,6 +114,12 @@ clean: ## remove everything that make made
 	rm -rf $(VENV) $(VENV)-* .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	rm -rf .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find spark_kafka_sink tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+site: install ## build the documentation as a site in build/site, with an API reference
+	@test -x $(SITE)/bin/mkdocs || { $(PY) -m venv $(SITE) && \
+	$(SITE)/bin/python $(PIP) 'mkdocs-material>=9.5' 'mkdocstrings[python]>=0.26'; }
+	@$(PY) -m tools.docs.site
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict && echo 'open build/site/index.html'
 
 java:
 	@python=$$($(FIND_PYTHON)) && $$python tools/checks/needs.py java

@@ -37,6 +37,7 @@ DEEP = (
     "tests/broker/security/test_under_load.py",
     "tests/broker/storage/test_foreign_data.py",
     "tests/broker/storage/test_kill.py",
+    "tests/e2e/test_examples.py",
     "tests/e2e/test_notebooks.py",
     "tests/integration/admin/test_compaction.py",
     "tests/integration/admin/test_rights.py",

@@ -35,7 +35,8 @@ from spark_kafka_sink.spark.exactly_once_task import (
     results_of,
     transactions_of,
 )
-from spark_kafka_sink.spark.worker_context import with_shipped_files
+from spark_kafka_sink.spark.log_lines import log_success
+from spark_kafka_sink.spark.worker_context import is_watched, with_shipped_files
 from spark_kafka_sink.spark.writer import KafkaProdWriter, WriteEnd
 
 if TYPE_CHECKING:
@@ -73,13 +74,10 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
     plan = _plan(config, scope)
     if not plan.must_write(None, scope.name):
-        _LOG.warning(
-            "batchId %s was already written %s under transactionalIdPrefix %s: nothing will be "
-            "written",
-            batch_id,
-            target,
-            prefix,
+        text = (
+            f"batchId {batch_id} was already written {target} under transactionalIdPrefix {prefix}"
         )
+        log_success(f"{text}: nothing will be written", watched=is_watched())
     end = ExactlyOnceEnd(config, origin, scope, Planned(nonce=plan.nonce, shared=plan.shared))
     return KafkaProdWriter(TransactionalTaskWriter(config, contract, plan, origin), end)
 

@@ -1,0 +1,65 @@
+"""The jobs in examples/ run unchanged, and the compose file starts the Kafka that they need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from spark_kafka_sink import EmbeddedBroker, read_records
+from tests.e2e.test_readme_code import SETTINGS
+from tools.docs.pages import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(example: Path, servers: str, folder: Path) -> str:
+    environment = {**os.environ, **SETTINGS, "KAFKA": servers, "SECONDS_TO_RUN": "8"}
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+        cwd=folder,
+        env={**environment, "TMPDIR": str(folder)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARN spark_kafka_sink" not in done.stderr
+    return done.stdout
+
+
+PRINTED = {
+    "batch": "b'customer-99'",
+    "exactly_once": "1,000 records, each once",
+    "foreach_batch": "b'be' b'2'",
+    "secured": "1000 records were written with TLS",
+    "stream": "kafkaprod report",
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_as_it_is(example: Path, tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        text = run(example, broker.bootstrap_servers, tmp_path)
+        assert PRINTED[example.stem] in text
+        if example.stem == "stream":
+            kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+            assert read_records("example-stream", limit=1, **kafka)  # type: ignore[arg-type]
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES} == PRINTED.keys()
+
+
+def test_the_compose_file_has_the_address_of_the_examples() -> None:
+    (kafka,) = yaml.safe_load((ROOT / "examples" / "compose.yaml").read_text())["services"].values()
+    assert kafka["ports"] == ["9092:9092"]
+    assert "HOST://localhost:9092" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"]

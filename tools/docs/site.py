@@ -1,0 +1,49 @@
+"""Copy the pages for mkdocs, with an API reference of all public names: `make site`.
+
+The copy has the folders of the repository, so that the links of the pages work unchanged. README.md
+becomes the first page.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import spark_kafka_sink
+from tools.docs.pages import ROOT, pages
+
+TARGET = ROOT / "build" / "site-pages"
+FOLDERS = ("docs", "conf", "notebooks", "examples")
+FILES = ("CHANGELOG.md", "LICENSE", "tests/broker/transactions/transactions.txt")
+_INTRODUCTION = """# Python API
+
+Import these names from `spark_kafka_sink`. The options of `format("kafkaprod")` are on
+[their own page](docs/options.md).
+"""
+
+
+def reference() -> str:
+    """Return the page of the API: one section for each public name, functions first."""
+    names = [name for name in spark_kafka_sink.__all__ if not name.startswith("_")]
+    names.sort(key=lambda name: (name[0].isupper(), name.endswith("Error"), name))
+    return "\n".join([_INTRODUCTION, *(f"::: {_place(name)}\n" for name in names)])
+
+
+def _place(name: str) -> str:
+    return f"{getattr(spark_kafka_sink, name).__module__}.{name}"
+
+
+def main() -> None:
+    """Replace the copy."""
+    shutil.rmtree(TARGET, ignore_errors=True)
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, TARGET / folder)
+    sources = [page for page in pages() if page.parent == ROOT]
+    for source in [*sources, *(ROOT / name for name in FILES)]:
+        copy = TARGET / source.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, copy)
+    (TARGET / "reference.md").write_text(reference(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
