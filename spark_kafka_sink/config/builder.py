@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import parse_contexts, warn_once
@@ -25,8 +26,6 @@ from spark_kafka_sink.config.options import BATCH_WRITE_LINGER_MS, PRODUCER_OPTI
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, largest_request
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
-from spark_kafka_sink.config.security.sasl import sasl_config
-from spark_kafka_sink.config.security.tls import tls_config
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.config.topic_creation import TopicCreation
@@ -65,11 +64,16 @@ def build_security(given: NamedOptions) -> SecurityConfig:
                 values.name(option),
                 protocol.value,
             )
-    return SecurityConfig(
-        protocol=protocol,
-        tls=tls_config(values) if protocol.uses_tls else None,
-        sasl=sasl_config(values) if protocol.uses_sasl else None,
-    )
+    config = SecurityConfig(protocol=protocol)
+    if protocol.uses_tls:
+        from spark_kafka_sink.config.security.tls import tls_config
+
+        config = replace(config, tls=tls_config(values))
+    if protocol.uses_sasl:
+        from spark_kafka_sink.config.security.sasl import sasl_config
+
+        config = replace(config, sasl=sasl_config(values))
+    return config
 
 
 BOOTSTRAP = "bootstrap.servers"

@@ -12,8 +12,6 @@ from math import sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -235,6 +233,8 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
     """Return the histogram of numbers and their counts, with the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()
+    import numpy as np  # The process that commits a write only merges histograms.
+
     values = np.maximum(np.array(numbers, np.int64), 0)
     exponents = np.frexp(values)[1].astype(np.int64) - 1
     steps = (values >> np.maximum(exponents - _FINE, 0)) % PER_OCTAVE

@@ -1,6 +1,7 @@
 """The five codecs of a RecordBatch, each in the framing that Java's client writes and reads.
 
-Every function processes whole batches and releases the GIL. Source: Kafka's package
+Every function processes whole batches and releases the GIL. The library of a codec is imported by
+its first batch, because tasks start faster without it. Source: Kafka's package
 ``org.apache.kafka.common.compress``; KIP-390 (levels), KIP-110 (zstd).
 """
 
@@ -12,16 +13,13 @@ from functools import cache
 from threading import local
 from typing import TYPE_CHECKING, Any, cast
 
-import cramjam
-import lz4.frame
-import zstandard
-
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import zstandard
     from typing_extensions import Buffer
 
     Compressor = Callable[[Buffer, int | None], bytes]
@@ -41,16 +39,6 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
 
-_INVALID_DATA = (
-    ValueError,
-    RuntimeError,
-    EOFError,
-    struct.error,
-    zlib.error,
-    zstandard.ZstdError,
-    cramjam.DecompressionError,
-)
-
 _per_thread = local()
 
 
@@ -68,11 +56,21 @@ def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
     """
     try:
         plain = _DECOMPRESSORS[codec](memoryview(data), limit)
-    except _INVALID_DATA as error:
+    except _invalid_data() as error:
         raise ProtocolError(f"{codec.name} records cannot be decompressed") from error
     if len(plain) > limit:
         raise ProtocolError(f"{codec.name} records decompress to more than {limit} bytes")
     return plain
+
+
+@cache
+def _invalid_data() -> tuple[type[Exception], ...]:
+    """Return the errors with which the libraries reject data."""
+    import cramjam
+    import zstandard
+
+    of_libraries = (zstandard.ZstdError, cramjam.DecompressionError)
+    return (ValueError, RuntimeError, EOFError, struct.error, zlib.error, *of_libraries)
 
 
 def _gzip(data: Buffer, level: int | None) -> bytes:
@@ -98,6 +96,8 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
 
 def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy has no levels
     """Compress with xerial framing, the only framing that Java reads."""
+    import cramjam
+
     view = memoryview(data)
     framed = bytearray(_XERIAL_HEADER)
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -123,6 +123,8 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
 
 
 def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+    import cramjam
+
     if cramjam.snappy.decompress_raw_len(block) > limit:
         raise ValueError("a snappy block exceeds the size limit")
     return bytes(cramjam.snappy.decompress_raw(block))
@@ -133,6 +135,8 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
     Level 9, Java's default, is its fast compressor, not the high-compression one.
     """
+    import lz4.frame
+
     fast = level is None or level == JAVA_LZ4_DEFAULT_LEVEL
     compressed = lz4.frame.compress(
         data,
@@ -146,6 +150,8 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
     """Decompress the first frame; like Java, reject linked blocks and ignore trailing data."""
+    import lz4.frame
+
     if len(data) > _LZ4_FLAGS_OFFSET and not data[_LZ4_FLAGS_OFFSET] & _LZ4_INDEPENDENT:
         raise ValueError("lz4 frames with linked blocks are not supported")
     decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -157,6 +163,8 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
 
 @cache
 def _zstd_parameters(level: int) -> zstandard.ZstdCompressionParameters:
+    import zstandard
+
     return zstandard.ZstdCompressionParameters.from_level(level, write_content_size=True)
 
 
@@ -165,6 +173,8 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
     contexts: dict[str, Any] = _per_thread.__dict__
     key = f"zstd{chosen}"
     if key not in contexts:
+        import zstandard
+
         # A context serves one thread at a time, and creating one costs more than a small batch.
         contexts[key] = zstandard.ZstdCompressor(compression_params=_zstd_parameters(chosen))
     return cast("bytes", contexts[key].compress(data))
@@ -172,6 +182,8 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
     """Decompress all frames."""
+    import zstandard
+
     plain = bytearray()
     while data and len(plain) <= limit:
         frame = zstandard.ZstdDecompressor().decompressobj()

@@ -12,7 +12,6 @@ from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.metrics.histogram import PER_OCTAVE, Histogram, read_buckets
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
+    from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
 
 
 EXAMPLES_KEPT = 5
@@ -258,11 +258,19 @@ class DeliveryCounters:
 
     def split(self) -> ReportParts[Self]:
         """Return the report as parts."""
+        from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
+
         return ReportParts(
             PartitionColumns.of(self.partitions),
             BrokerColumns.of(self.metrics.brokers),
             replace(self, partitions=(), metrics=replace(self.metrics, brokers=())),
         )
+
+    @classmethod
+    def merge_few(cls, reports: Sequence[DeliveryCounters]) -> Self:
+        """Merge reports with few partitions, without NumPy, which takes 0.1 s to import."""
+        partitions = PartitionReport.merge_all(part for one in reports for part in one.partitions)
+        return replace(cls.merge_others(reports), partitions=partitions)
 
     @classmethod
     def merge_others(cls, reports: Sequence[DeliveryCounters]) -> Self:
@@ -402,6 +410,8 @@ class ReportParts(Generic[R_co]):
 
     def merge(self, more: Sequence[ReportParts[DeliveryCounters]]) -> Self:
         """Add up reports; the result has the class of this one."""
+        from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns
+
         return type(self)(
             PartitionColumns.merge_all((self.partitions, *(each.partitions for each in more))),
             BrokerColumns.merge_all((self.brokers, *(each.brokers for each in more))),

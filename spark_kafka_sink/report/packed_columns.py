@@ -9,7 +9,13 @@ import numpy as np
 
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
-from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.partition_report import (
+    HIGHEST,
+    LOWEST,
+    SAME,
+    SUMS,
+    PartitionReport,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -215,21 +221,6 @@ UNKNOWN: Final = int(np.iinfo(np.int64).min)
 _TOPIC_SHIFT: Final = 32
 _FIRST_PARTITION: Final = 1 << 31
 """Added to the number of a partition, which may be -1."""
-
-SUMS: Final = (
-    "batches",
-    "bytes_uncompressed",
-    "bytes_sent",
-    "persisted",
-    "possibly_persisted",
-    "not_persisted",
-    "sent",
-    "would_be_written",
-)
-LOWEST: Final = ("first_offset", "first_append_time")
-HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
-SAME: Final = ("leader",)
-"""The value that all partitions share; None if the values differ."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

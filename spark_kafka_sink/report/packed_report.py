@@ -3,6 +3,9 @@
 With 1,000 partitions and 100 brokers, a packed report has a fifth of the size of a pickled one.
 Spark's driver keeps the reports of all tasks until the commit, within spark.driver.maxResultSize;
 as objects, they would take many times that space in the Python process that commits.
+
+Reports with few partitions and brokers are packed and merged as objects, without NumPy: its import
+takes longer than everything else that the commit of a small write imports.
 """
 
 from __future__ import annotations
@@ -10,20 +13,23 @@ from __future__ import annotations
 import pickle
 import zlib
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.report.delivery_counters import ReportParts
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.packed_columns import BrokerColumns, PartitionColumns, Planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from spark_kafka_sink.report.packed_columns import PartitionColumns, Planes
 
 
 _LEVEL: Final = 1
 _TOGETHER: Final = 64
 """Number of reports that are unpacked at the same time."""
+_FEW: Final = 32
+"""Number of partitions and brokers up to which a report is packed as an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +37,38 @@ class PackedReport:
     """One report, as compressed pickles."""
 
     partitions: bytes
+    """The partitions as planes; empty if `others` is the whole report."""
     others: bytes
 
     @classmethod
     def of(cls, report: DeliveryReport) -> PackedReport:
         """Pack a report."""
+        if _is_small(report):
+            return cls(b"", _pack(report))
         parts = report.split()
         others = parts.brokers.to_planes(), parts.others
         return cls(_pack(parts.partitions.to_planes()), _pack(others))
 
     def columns(self) -> PartitionColumns:
         """Unpack only the partitions."""
+        from spark_kafka_sink.report.packed_columns import PartitionColumns
+
+        if not self.partitions:
+            return PartitionColumns.of(self.whole().partitions)
         planes: Planes = _unpack(self.partitions)
         return PartitionColumns.from_planes(planes)
 
+    def whole(self) -> DeliveryReport:
+        """Unpack a report that was packed as an object."""
+        report: DeliveryReport = _unpack(self.others)
+        return report
+
     def parts(self) -> ReportParts[DeliveryReport]:
         """Unpack all parts."""
+        from spark_kafka_sink.report.packed_columns import BrokerColumns
+
+        if not self.partitions:
+            return self.whole().split()
         planes, others = _unpack(self.others)
         return ReportParts(self.columns(), BrokerColumns.from_planes(planes), others)
 
@@ -56,6 +78,8 @@ AnyReport = DeliveryReport | PackedReport
 
 def columns_of(report: AnyReport) -> PartitionColumns:
     """Return the partitions of a packed or unpacked report."""
+    from spark_kafka_sink.report.packed_columns import PartitionColumns
+
     if isinstance(report, PackedReport):
         return report.columns()
     return PartitionColumns.of(report.partitions)
@@ -69,14 +93,25 @@ def merge_reports(
 
     Args:
         reports: packed or unpacked reports.
-        prepare: applied to each report without its partitions and brokers.
+        prepare: applied to each report; may not use its partitions and brokers.
     """
-    total = DeliveryReport().split()
     remaining = iter(reports)
+    first = list(islice(remaining, _TOGETHER + 1))
+    if len(first) <= _TOGETHER and all(map(_is_small, first)):
+        whole = [each.whole() if isinstance(each, PackedReport) else each for each in first]
+        return DeliveryReport.merge_few([DeliveryReport(), *map(prepare, whole)])
+    total = DeliveryReport().split()
+    remaining = chain(first, remaining)
     while group := list(islice(remaining, _TOGETHER)):
         parts = [_parts_of(each) for each in group]
         total = total.merge([replace(each, others=prepare(each.others)) for each in parts])
     return total.join()
+
+
+def _is_small(report: AnyReport) -> bool:
+    if isinstance(report, PackedReport):
+        return not report.partitions
+    return len(report.partitions) + len(report.metrics.brokers) <= _FEW
 
 
 def _parts_of(report: AnyReport) -> ReportParts[DeliveryReport]:

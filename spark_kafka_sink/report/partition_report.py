@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+SUMS: Final = (
+    "batches",
+    "bytes_uncompressed",
+    "bytes_sent",
+    "persisted",
+    "possibly_persisted",
+    "not_persisted",
+    "sent",
+    "would_be_written",
+)
+LOWEST: Final = ("first_offset", "first_append_time")
+HIGHEST: Final = ("last_offset", "next_ack_seq", "next_err_seq", "last_append_time")
+SAME: Final = ("leader",)
+"""The value that all partitions share; None if the values differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +77,29 @@ class PartitionReport:
     last_append_time: int | None = None
     """When the broker appended the last batch, in milliseconds since 1970; only with LogAppendTime.
     """
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[Self]) -> tuple[Self, ...]:
+        """Add up reports of the same partition; return one for each, in ascending order."""
+        groups: defaultdict[tuple[str, int], list[Self]] = defaultdict(list)
+        for part in parts:
+            groups[part.key].append(part)
+        return tuple(cls._added(groups[key]) for key in sorted(groups))
+
+    @classmethod
+    def _added(cls, parts: list[Self]) -> Self:
+        def known(name: str) -> list[int]:
+            return [value for part in parts if (value := getattr(part, name)) is not None]
+
+        leaders = {part.leader for part in parts}
+        return cls(
+            topic=parts[0].topic,
+            partition=parts[0].partition,
+            **{name: sum(known(name)) for name in SUMS},
+            **{name: min(known(name), default=None) for name in LOWEST},
+            **{name: max(known(name), default=None) for name in HIGHEST},
+            leader=leaders.pop() if len(leaders) == 1 else None,
+        )
 
     @property
     def key(self) -> tuple[str, int]:

@@ -26,7 +26,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE, Secret
 from spark_kafka_sink.common.text import shown_file
 from spark_kafka_sink.config.security.model import JaasLogin, KerberosLogin, SaslConfig
-from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -139,6 +138,8 @@ def resolved_login(config: SaslConfig) -> Login:
     Raises:
         ConfigError: a reference cannot be resolved on this host, or its text is not a valid login.
     """
+    from spark_kafka_sink.config.security.sasl import resolve  # needed only for logins
+
     login = resolve(config)
     if not isinstance(config.login, JaasLogin):
         return login

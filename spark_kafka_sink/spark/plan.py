@@ -37,8 +37,6 @@ from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.names import SINK_NAMES, GivenOptions, split_options
 from spark_kafka_sink.config.option import PREFIX
-from spark_kafka_sink.config.security.jaas import parse_jaas
-from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
@@ -278,6 +276,9 @@ def _stores_secret(name: str, value: Secret) -> bool:
     """Return True if a value is itself a secret, not a reference to a secret."""
     if not is_secret(name) or value.is_reference:
         return False
+    from spark_kafka_sink.config.security.jaas import parse_jaas
+    from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
+
     if name != JAAS:
         return True
     try:

@@ -89,8 +89,11 @@ def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
     """Return every address of a name; blocks. Raise OSError if it has no address."""
     if not 0 < port < 65536:
         raise OSError(f"{port} is not a valid port")
+    name: str | bytes = host.strip("[]")
+    if host.isascii() and host.isprintable():  # Python would encode text with IDNA's tables.
+        name = host.strip("[]").encode("ascii")
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=flags)
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
     # The host is a label that is too long or contains a NUL: brokers may return any name.
     except ValueError as error:
         raise OSError(f"{host!r} is not a valid host name: {error}") from error

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import fields, replace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
+from spark_kafka_sink.report import packed_report
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_columns import (
     COUNTERS,
@@ -33,16 +35,26 @@ def test_every_field_of_a_broker_has_its_column() -> None:
     assert {"node_id", "name", *named} == {each.name for each in fields(BrokerMetrics)}
 
 
-@given(reports())
-def test_packed_and_unpacked(report: DeliveryReport) -> None:
-    assert pickle.loads(pickle.dumps(PackedReport.of(report))).parts().join() == report
+AS_COLUMNS, AS_OBJECTS = -1, 32
+"""The number of partitions up to which a report is packed as an object."""
 
 
-@given(st.lists(reports(), max_size=4), st.booleans())
-@settings(max_examples=60)
-def test_columns_add_up_as_objects_do(found: list[DeliveryReport], packed: bool) -> None:
-    given_reports = [PackedReport.of(each) if packed else each for each in found]
-    assert merge_reports(given_reports) == DeliveryReport.merge_all(found)
+@given(reports(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
+def test_packed_and_unpacked(report: DeliveryReport, few: int) -> None:
+    with patch.object(packed_report, "_FEW", few):
+        packed = PackedReport.of(report)
+    assert bool(packed.partitions) is (few == AS_COLUMNS)
+    assert packed.columns().to_reports() == report.partitions
+    assert pickle.loads(pickle.dumps(packed)).parts().join() == report
+
+
+@given(st.lists(reports(), max_size=4), st.booleans(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
+@settings(max_examples=100)
+def test_columns_add_up_as_objects_do(found: list[DeliveryReport], packed: bool, few: int) -> None:
+    with patch.object(packed_report, "_FEW", few):
+        given_reports = [PackedReport.of(each) if packed else each for each in found]
+        merged = merge_reports(given_reports)
+    assert merged == DeliveryReport.merge_all(found)
 
 
 def test_more_reports_than_are_unpacked_at_a_time() -> None:
