@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.last_report import last_report
     from spark_kafka_sink.spark.registration import micro_batch_writer, register
     from spark_kafka_sink.spark.spark_errors import error_of
+    from spark_kafka_sink.spark.warm_up import warm_up
     from spark_kafka_sink.spark.write_progress import WriteProgress, progress
     from spark_kafka_sink.testing import assert_written
 
@@ -117,6 +118,7 @@ __all__ = [
     "register",
     "repartition_by_kafka_partition",
     "summarize",
+    "warm_up",
 ]
 
 _MODULES = {
@@ -137,6 +139,7 @@ _MODULES = {
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.text_and_html",
+    "warm_up": "spark_kafka_sink.spark.warm_up",
 }
 """Modules of the names in `__all__`; all other names are errors."""
 

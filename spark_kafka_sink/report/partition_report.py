@@ -92,13 +92,14 @@ class PartitionReport:
             return [value for part in parts if (value := getattr(part, name)) is not None]
 
         leaders = {part.leader for part in parts}
+        counts: dict[str, Any] = {name: sum(known(name)) for name in SUMS}
+        counts |= {name: min(known(name), default=None) for name in LOWEST}
+        counts |= {name: max(known(name), default=None) for name in HIGHEST}
         return cls(
             topic=parts[0].topic,
             partition=parts[0].partition,
-            **{name: sum(known(name)) for name in SUMS},
-            **{name: min(known(name), default=None) for name in LOWEST},
-            **{name: max(known(name), default=None) for name in HIGHEST},
             leader=leaders.pop() if len(leaders) == 1 else None,
+            **counts,
         )
 
     @property

@@ -128,19 +128,8 @@ def register(spark: SparkSession | ConnectSession) -> None:
             as a wheel.
         PySparkException: Spark rejects the data source.
     """
-    check_argument(
-        "register(spark)",
-        spark,
-        SESSION,
-        ("dataSource",),
-        "Pass the session: SparkSession.builder.getOrCreate() returns it.",
-    )
+    check_session("register(spark)", spark)
     refuse_wheel(__file__)
-    if _is_stopped(spark):
-        raise ConfigError(
-            "the Spark session is stopped",
-            hint="Create a new session with SparkSession.builder.getOrCreate(), and register it.",
-        )
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
         _use_this_python(spark.sparkContext)
@@ -153,6 +142,26 @@ def register(spark: SparkSession | ConnectSession) -> None:
             if error.getCondition() != _ALREADY_EXISTS:
                 raise
         _known.add(spark)
+
+
+def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
+    """Raise if the argument of a call is not a session, or a stopped one.
+
+    Raises:
+        ConfigError: as above.
+    """
+    check_argument(
+        call,
+        spark,
+        SESSION,
+        ("dataSource",),
+        "Pass the session: SparkSession.builder.getOrCreate() returns it.",
+    )
+    if _is_stopped(spark):
+        raise ConfigError(
+            "the Spark session is stopped",
+            hint="Create another with SparkSession.builder.getOrCreate(), and pass that one.",
+        )
 
 
 def _use_this_python(context: SparkContext) -> None:

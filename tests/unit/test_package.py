@@ -214,6 +214,7 @@ CALLS: dict[str, list[Callable[[Any], object]]] = {
         lambda other: SINK.repartition_by_kafka_partition(other, other),
     ],
     "summarize": [SINK.summarize],
+    "warm_up": [SINK.warm_up],
 }
 
 

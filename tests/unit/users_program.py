@@ -41,6 +41,7 @@ from spark_kafka_sink import (
     register,
     repartition_by_kafka_partition,
     summarize,
+    warm_up,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 def write(spark: SparkSession, rows: DataFrame, options: dict[str, str]) -> DeliveryReport:
     spark.dataSource.register(KafkaProdDataSource)
     register(spark)
+    warm_up(spark).join()
     frame = repartition_by_kafka_partition(rows, options, partitions={"events": 4})
     assert_type(frame, "DataFrame")
     try:

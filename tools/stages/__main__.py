@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 from rich.console import Console
 
+from spark_kafka_sink.spark import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.payload import events_file
 from tools.benchmarks.results import Table, describe, one_line
@@ -29,9 +30,18 @@ from tools.docs.pages import write_block
 from tools.stages.child import STAGES
 from tools.support.jars import ROOT
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _ROUNDS = 5
 _WORKER = "pyspark.sql.worker."
 _SINK = "spark_kafka_sink."
+
+
+def _sink(modules: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{_SINK}{module}" for module in modules)
+
+
 _STEPS = ("Python", "pyspark.daemon", "the worker's module", "pyarrow", "this sink", "pandas")
 
 
@@ -59,20 +69,20 @@ WORKERS = (
     Worker(
         "plan",
         f"{_WORKER}write_into_data_source",
-        (f"{_SINK}spark.plan", f"{_SINK}config.builder", f"{_SINK}diagnostics.preflight"),
+        _sink(warm_up.PLANNING),
         arrow=True,
     ),
     Worker(
         "task",
         "pyspark.worker",
-        (f"{_SINK}spark.writer", f"{_SINK}spark.columns", f"{_SINK}producer.session"),
+        _sink(warm_up.TASK),
         arrow=True,
         pandas=True,
     ),
     Worker(
         "commit",
         f"{_WORKER}commit_data_source_write",
-        (f"{_SINK}spark.writer", f"{_SINK}config.model", f"{_SINK}spark.reports.publication"),
+        _sink(warm_up.COMMIT),
     ),
 )
 

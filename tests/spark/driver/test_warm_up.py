@@ -1,0 +1,85 @@
+"""`warm_up` starts workers without a write, and never disturbs the session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from spark_kafka_sink import ConfigError, warm_up
+from spark_kafka_sink.spark import warm_up as module
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KINDS = {
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.write_into_data_source",
+    "pyspark.worker",
+    "pyspark.sql.worker.commit_data_source_write",
+}
+STOPPED_MEANWHILE = """
+import time
+from pyspark.sql import SparkSession
+from spark_kafka_sink import ConfigError, warm_up
+
+settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+thread = warm_up(spark)
+time.sleep(1)
+spark.stop()
+thread.join(60)
+assert not thread.is_alive()
+try:
+    warm_up(spark)
+except ConfigError as error:
+    print(error)
+"""
+
+
+def daemons() -> set[str]:
+    """The kinds of Python workers of this process's Spark."""
+    found = psutil.Process().children(recursive=True)
+    lines = [each.cmdline() for each in found if each.is_running()]
+    return {line[-1] for line in lines if "pyspark.daemon" in line}
+
+
+def test_it_starts_every_kind_of_worker(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", module.__name__)
+    thread = warm_up(spark)
+    assert warm_up(spark) is thread
+    thread.join(120)
+    assert not thread.is_alive()
+    assert daemons() >= KINDS
+    again = warm_up(spark)
+    again.join(120)
+    assert again is not thread
+    assert not caplog.records
+
+
+def test_a_failure_is_only_logged(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.WarmUpDataSource, "name", lambda: "no such source")
+    monkeypatch.setattr(spark.dataSource, "register", lambda _: None)
+    caplog.set_level("DEBUG", module.__name__)
+    warm_up(spark).join(60)
+    assert "not started in advance" in caplog.text
+
+
+def test_a_session_that_stops_meanwhile() -> None:
+    child = [sys.executable, "-c", STOPPED_MEANWHILE]
+    done = subprocess.run(child, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "the Spark session is stopped" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_another_argument_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"warm_up\(spark\)"):
+        warm_up("session")  # type: ignore[arg-type]
