@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,12 +17,13 @@ from spark_kafka_sink.config.enums import Codec
 from tests.integration.support.producing import produce, rows
 from tests.integration.support.transactions import end, transaction
 from tools.support.admin import Admin
-from tools.support.readers import by_confluent, in_order
+from tools.support.readers import by_confluent, in_order, ranges
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink import DeliveryReport
+    from spark_kafka_sink.producer.session import ProducerSession
     from tools.support.kafka_cluster import KafkaCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker
@@ -40,7 +42,17 @@ def transact(kafka: AnyKafka, topic: str, value: bytes, *, commit: bool | None) 
         producer.append(rows(topic, [value]))
         producer.flush()
         if commit is not None:
-            end(kafka.bootstrap_servers, producer.transaction, commit=commit)
+            finish(kafka, topic, producer, commit=commit)
+
+
+def finish(kafka: AnyKafka, topic: str, producer: ProducerSession, *, commit: bool = True) -> None:
+    """End the transaction, and wait for its marker: EndTxn is answered before it is written."""
+    before = ranges(kafka.bootstrap_servers, topic)[0][1]
+    end(kafka.bootstrap_servers, producer.transaction, commit=commit)
+    deadline = time.monotonic() + 60
+    while ranges(kafka.bootstrap_servers, topic)[0][1] == before:
+        assert time.monotonic() < deadline, "no marker was written"
+        time.sleep(0.05)
 
 
 def test_records_are_those_of_another_consumer(any_kafka: AnyKafka, unique_topic: str) -> None:
@@ -99,8 +111,8 @@ def test_transactions(any_kafka: AnyKafka, unique_topic: str) -> None:
         produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"behind"]))
         assert values_of(any_kafka, unique_topic) == [b"committed", b"plain"]
         assert values_of(any_kafka, unique_topic, uncommitted=True)[-2:] == [b"open", b"behind"]
-        end(any_kafka.bootstrap_servers, producer.transaction)
-    assert values_of(any_kafka, unique_topic, offset=-4) == [b"plain", b"open", b"behind"][-3:]
+        finish(any_kafka, unique_topic, producer)
+    assert values_of(any_kafka, unique_topic, offset=-4) == [b"plain", b"open", b"behind"]
 
 
 def test_wrong_arguments(any_kafka: AnyKafka, unique_topic: str) -> None:
@@ -189,5 +201,5 @@ def test_transactions_are_respected(any_kafka: AnyKafka, unique_topic: str, tmp_
             producer.flush()
             report = producer.report(TaskInfo())
             assert verified(any_kafka, report, tmp_path) == (1, ["open transaction"])
-            end(any_kafka.bootstrap_servers, producer.transaction, commit=commit)
+            finish(any_kafka, unique_topic, producer, commit=commit)
         assert verified(any_kafka, report, tmp_path) == (int(not commit), [verdict])
