@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - of a timestamp without zone
 NAMES = ("a", "b_2", "Camel", "x1")
+_EXACT = Context(prec=38)
 PLAIN_TYPES = (
     pa.int8(),
     pa.int16(),
@@ -79,6 +80,8 @@ def _hidden(type_: pa.DataType) -> Any:
         return "hidden below a null"
     if pa.types.is_boolean(type_):
         return True
+    if pa.types.is_date(type_):
+        return dt.date(2020, 1, 1)
     return 77 if pa.types.is_integer(type_) else None
 
 
@@ -112,7 +115,7 @@ def plain_values(type_: pa.DataType) -> st.SearchStrategy[Any]:
         return st.floats(width=32 if type_ == pa.float32() else 64) | money
     if isinstance(type_, pa.Decimal128Type):
         digits = st.integers(-(10**type_.precision) + 1, 10**type_.precision - 1)
-        return digits.map(lambda n: Decimal(n).scaleb(-type_.scale))
+        return digits.map(lambda n: Decimal(n).scaleb(-type_.scale, _EXACT))
     if isinstance(type_, pa.TimestampType):
         zone = None if type_.tz is None else dt.UTC
         times = st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29))  # noqa: DTZ001

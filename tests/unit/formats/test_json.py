@@ -10,12 +10,15 @@ from typing import Any
 import jsonschema
 import pyarrow as pa
 import pytest
+from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Format, Framing, compile_encoder, derive_schema
+from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
+from tests.unit.formats.json_reference import ZONE, expected, read
 
-PLAN = FieldPlan(format=Format.JSON, zone="Europe/Berlin")
+PLAN = FieldPlan(format=Format.JSON, zone=ZONE)
 
 
 def encode(array: pa.Array[Any], plan: FieldPlan = PLAN) -> list[str | None]:
@@ -35,7 +38,7 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
 
 
 @pytest.mark.parametrize(
-    ("type_", "values", "expected"),
+    ("type_", "values", "texts"),
     [
         (pa.int8(), [-128, 0, 127, None], ["-128", "0", "127", None]),
         (pa.int64(), [-(2**63), 2**63 - 1, 10**8], [str(-(2**63)), str(2**63 - 1), "100000000"]),
@@ -71,8 +74,8 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
         ),
     ],
 )
-def test_a_column(type_: pa.DataType, values: list[Any], expected: list[str | None]) -> None:
-    assert column(type_, values) == expected
+def test_a_column(type_: pa.DataType, values: list[Any], texts: list[str | None]) -> None:
+    assert column(type_, values) == texts
 
 
 def test_timestamps_have_the_offset_of_the_zone() -> None:
@@ -101,9 +104,9 @@ def test_null_structs_fields_and_values_below_them() -> None:
         {},
     ]
     array = pa.array(rows, pa.struct([("a", pa.string()), ("s", inner)]))
-    expected = ['{"s":{"x":1,"y":["p",null]}}', None, '{"a":"b"}', '{"s":{}}', "{}"]
-    assert encode(array) == expected
-    assert encode(array.slice(1, 3)) == expected[1:4]
+    texts = ['{"s":{"x":1,"y":["p",null]}}', None, '{"a":"b"}', '{"s":{}}', "{}"]
+    assert encode(array) == texts
+    assert encode(array.slice(1, 3)) == texts[1:4]
     assert encode(array.slice(5)) == []
     with_nulls = FieldPlan(format=Format.JSON, writes_nulls=True)
     assert encode(array.slice(2, 1), with_nulls) == ['{"a":"b","s":null}']
@@ -162,3 +165,15 @@ def test_a_derived_schema_validates_the_rows() -> None:
             jsonschema.validate(json.loads(text or ""), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"points": None}, schema)
+
+
+TYPES = types(
+    PLAIN_TYPES + OTHER_TYPES,
+    (pa.string(), pa.large_string(), pa.int64(), pa.bool_(), pa.date32()),
+)
+
+
+@given(rows(TYPES))
+def test_generated_rows_are_as_the_reference_writes_them(generated: Generated) -> None:
+    found = [read(text) for text in encode(generated.array())]
+    assert found == [expected(generated.type, row) for row in generated.rows]

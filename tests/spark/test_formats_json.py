@@ -1,0 +1,96 @@
+"""The sink's JSON beside Spark's own `to_json`: equal after parsing, for generated rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql import functions as sf
+
+from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.plan import FieldPlan, Format, compile_encoder
+from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
+from tests.unit.formats.json_reference import ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {"spark.sql.session.timeZone": ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
+"""With the second one Spark takes an Arrow timestamp without time zone for one without."""
+
+
+@pytest.fixture
+def in_berlin(spark: SparkSession) -> Iterator[SparkSession]:
+    before = {name: str(spark.conf.get(name)) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def _encoded(array: pa.StructArray) -> list[str | None]:
+    plan = FieldPlan(format=Format.JSON, zone=ZONE)
+    encoded = compile_encoder(plan, array.type).encode(array, RowFaults(len(array)))
+    return [None if each is None else each.decode() for each in encoded.to_pylist()]
+
+
+def _by_spark(spark: SparkSession, array: pa.StructArray) -> list[str | None]:
+    """Return `to_json` of each struct, in order."""
+    numbers = pa.array(range(len(array)))
+    frame = spark.createDataFrame(pa.table({"number": numbers, "value": array}))
+    found = frame.select("number", sf.to_json("value").alias("text")).collect()
+    return [row.text for row in sorted(found, key=lambda row: row.number)]
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text, parse_float=_number)
+
+
+def _number(text: str) -> Decimal:
+    """Return a number; 1.0E7 and 10000000.0 are equal, but -0.0 and 0.0 are not."""
+    number = Decimal(text)
+    return number if number or not text.startswith("-") else Decimal("-1e-999")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows(types((*PLAIN_TYPES, pa.duration("us")), (pa.string(), pa.int64(), pa.bool_()))))
+def test_generated_rows_are_as_to_json_writes_them(
+    in_berlin: SparkSession, generated: Generated
+) -> None:
+    array = pa.array(generated.rows, generated.type)
+    assert isinstance(array, pa.StructArray)
+    found, expected = _encoded(array), _by_spark(in_berlin, array)
+    assert [_parsed(text) for text in found] == [_parsed(text) for text in expected]
+
+
+def test_spelling_of_the_common_types_is_that_of_to_json(in_berlin: SparkSession) -> None:
+    rows = [
+        {
+            "whole": 7,
+            "price": 12.25,
+            "even": 100.0,
+            "minus": -0.0,
+            "nan": math.nan,
+            "amount": Decimal("12.00"),
+            "text": 'a "quoted" \\ line\n\u0001 é 😀',
+            "raw": b"\0\xff\x10",
+            "day": dt.date(2020, 2, 29),
+            "summer": dt.datetime(2020, 7, 1, 12, 34, 56, 123_456, dt.UTC),
+            "winter": dt.datetime(1850, 1, 1, tzinfo=dt.UTC),
+            "nothing": None,
+            "flags": [True, None, False],
+            "nested": {"x": None, "y": [{"z": 1}, {"z": None}]},
+        }
+    ]
+    array = pa.array(rows)
+    assert isinstance(array, pa.StructArray)
+    assert _encoded(array) == _by_spark(in_berlin, array)
