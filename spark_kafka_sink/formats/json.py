@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats import text
 from spark_kafka_sink.formats.fields import (
     Cells,
@@ -59,6 +61,13 @@ class JsonEncoder:
 
 def compile_plan(plan: FieldPlan, type_: pa.StructType) -> JsonEncoder:
     """See `plan.compile_encoder`."""
+    try:
+        text.utc_offsets(np.zeros(1, np.int64), plan.zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigError(
+            f"the session time zone {plan.zone!r} is unknown on this host",
+            hint="set spark.sql.session.timeZone to a name such as Europe/Berlin",
+        ) from None
     root = _Compiler(plan.zone, plan.writes_nulls).node(type_, "")
     return JsonEncoder(root, plan.framing.prefix)
 

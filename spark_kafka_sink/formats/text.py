@@ -6,8 +6,10 @@ texts. Text of more than eight bytes is written as several words.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -309,50 +311,83 @@ def _offset_text(seconds: int) -> bytes:
     return f"{text}:{rest:02d}".encode() if rest else text.encode()
 
 
-_MOST_DAYS: Final = 4000
-"""Days of a batch's timestamps up to which the changes of a zone's offset are looked up."""
+_DAY: Final = 86_400
+_FIRST_YEAR: Final = 1800
+"""No zone has changed its offset before."""
+_CYCLE_YEAR: Final = 2100
+_CYCLE: Final = 146_097 * _DAY
+"""From 2100 on each zone's changes repeat after 400 years, in seconds."""
 
 
 def utc_offsets(micros: Numbers, zone: str) -> Numbers:
     """Return the zone's UTC offset in seconds at each instant, shape (1,) if all are the same.
 
+    Arrow's own conversion knows no summer time after 2037, so the changes come from `zoneinfo`.
+
     Raises:
-        ValueError: the zone is unknown on this host.
+        ZoneInfoNotFoundError: the zone is unknown on this host.
     """
     fixed = fixed_offset(zone)
     if fixed is not None:
         return np.array([fixed // 1_000_000], np.int64)
     if not len(micros):
         return np.zeros(1, np.int64)
-    first, last = int(micros.min()) // DAY_US, int(micros.max()) // DAY_US + 1
-    if last - first > _MOST_DAYS:
-        return _offsets_at(micros, zone)
-    days = np.arange(first, last + 1)
-    offsets = _offsets_at(days * DAY_US, zone)
-    changes = np.flatnonzero(np.diff(offsets))
-    if not len(changes):
-        return offsets[:1]
-    instants = [_change(zone, int(days[each])) for each in changes]
-    kinds: Numbers = offsets[np.append(changes, len(days) - 1)]
-    return kinds[np.searchsorted(instants, micros, "right")]
+    seconds = np.maximum(micros // 1_000_000, _year_start(_FIRST_YEAR))
+    if int(seconds.max()) >= (limit := _year_start(_CYCLE_YEAR) + _CYCLE):
+        seconds -= np.maximum((seconds - limit) // _CYCLE + 1, 0) * _CYCLE
+    first, last = int(seconds.min()), int(seconds.max())
+    changes = [
+        change
+        for year in range(_year_of(first), _year_of(last) + 1)
+        for change in _changes(zone, year)
+    ]
+    starts = np.array([start for start, _ in changes])
+    offsets = np.array([offset for _, offset in changes])
+    low, high = np.searchsorted(starts, (first, last), "right")
+    if (offsets[low - 1 : high] == offsets[low - 1]).all():
+        return offsets[low - 1 : low]
+    found: Numbers = offsets[np.searchsorted(starts, seconds, "right") - 1]
+    return found
 
 
-def _offsets_at(micros: Numbers, zone: str) -> Numbers:
-    instants: Any = pa.array(micros).cast(pa.timestamp("us", zone))
-    local = pc.local_timestamp(instants).cast(pa.int64())
-    return (np.asarray(local) - micros) // 1_000_000
+def _year_of(seconds: int) -> int:
+    return int(np.datetime64(seconds, "s").astype("datetime64[Y]").astype(int)) + 1970
 
 
-@lru_cache(maxsize=1024)
-def _change(zone: str, day: int) -> int:
-    """Return the microsecond at which the zone's offset changes during a day."""
-    low, high = day * 86_400, (day + 1) * 86_400
-    before = _offsets_at(np.array([low * 1_000_000]), zone)
+@cache
+def _year_start(year: int) -> int:
+    return int(np.datetime64(f"{year}-01-01", "s").astype(int))
+
+
+@lru_cache(maxsize=4096)
+def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
+    """Return when a zone's offset changes in a year, and the new offset, both in seconds.
+
+    The first entry is the start of the year.
+    """
+    start, end = _year_start(year), _year_start(year + 1)
+    changes = [(start, _offset_at(zone, start))]
+    for day in range(start, end, _DAY):
+        offset = _offset_at(zone, day + _DAY)
+        if offset != changes[-1][1]:
+            changes.append((_change(zone, day, changes[-1][1]), offset))
+    return tuple(changes)
+
+
+def _change(zone: str, low: int, before: int) -> int:
+    """Return the second of a day, which starts at `low`, at which the offset changes."""
+    high = low + _DAY
     while high - low > 1:
         middle = (low + high) // 2
-        same = _offsets_at(np.array([middle * 1_000_000]), zone) == before
-        low, high = (middle, high) if same else (low, middle)
-    return high * 1_000_000
+        low, high = (middle, high) if _offset_at(zone, middle) == before else (low, middle)
+    return high
+
+
+def _offset_at(zone: str, seconds: int) -> int:
+    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    offset = instant.astimezone(ZoneInfo(zone)).utcoffset()
+    assert offset is not None
+    return offset // timedelta(seconds=1)
 
 
 _LONG_DIGITS: Final = 18

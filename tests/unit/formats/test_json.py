@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import jsonschema
 import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Format, Framing, compile_encoder, derive_schema
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
@@ -92,6 +94,28 @@ def test_timestamps_have_the_offset_of_the_zone() -> None:
     assert column(pa.timestamp("us"), [times[1].replace(tzinfo=None)]) == [
         '"2020-03-29T01:00:00.000"'
     ]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Africa/Casablanca", "Australia/Lord_Howe"])
+def test_offsets_of_any_year_are_those_of_zoneinfo(zone: str) -> None:
+    years = (1, 1799, 1883, 1916, 1970, 2024, 2038, 2101, 2499, 2501, 9998)
+    days = [
+        dt.datetime(year, month, 15, 3, tzinfo=dt.UTC) for year in years for month in (1, 7, 11)
+    ]
+    plan = FieldPlan(format=Format.JSON, zone=zone)
+    for instants in (days, days[12:15], days[-3:]):
+        array = pa.array(
+            [{"a": each} for each in instants], pa.struct([("a", pa.timestamp("us", "UTC"))])
+        )
+        found = [json.loads(text or "")["a"] for text in encode(array, plan)]
+        local = [each.astimezone(ZoneInfo(zone)) for each in instants]
+        texts = [each.isoformat(timespec="milliseconds") for each in local]
+        assert found == [re.sub(r"\+00:00$", "Z", each) for each in texts]
+
+
+def test_a_zone_that_is_unknown_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"time zone 'Mars/Base' is unknown"):
+        compile_encoder(FieldPlan(format=Format.JSON, zone="Mars/Base"), pa.struct([]))
 
 
 def test_null_structs_fields_and_values_below_them() -> None:
