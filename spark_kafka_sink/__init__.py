@@ -159,7 +159,7 @@ def unload_ipython_extension(shell: Any) -> None:
 if not TYPE_CHECKING:  # a type checker reads the imports above
 
     def __getattr__(name: str) -> object:
-        """Load a name when it is first used: Spark's workers import this package often."""
+        """Load a name at its first use, because Spark's workers import this package often."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_MODULES.get(name, f"{__name__}.common.errors")), name)
@@ -167,7 +167,7 @@ if not TYPE_CHECKING:  # a type checker reads the imports above
         return value
 
     def __dir__() -> list[str]:
-        """Return all names; without PySpark omit those that need it, so that `help` works."""
+        """Return all names; without PySpark, omit names that need it, so that `help` works."""
         from importlib.util import find_spec
 
         spark = f"{__name__}.spark."

@@ -1,6 +1,6 @@
 """A pytest plugin with the fixture `kafka_broker`: an embedded broker for each test.
 
-The broker creates topics when they are first written to. A marker sets other options:
+The broker creates a topic at the first write. A marker sets other options:
 `@pytest.mark.kafka_broker(nodes=3, topics={"events": 4})`. Options of the test override those of
 its class, which override those of its module.
 """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Place = tuple[str | None, bytes | None]
 """Topic and key of a row."""
 COMPARED: Final = ("key", "value", "topic", "headers")
-"""Columns that are compared if the frame has them."""
+"""Columns that are compared if they are in the frame."""
 _SHOWN: Final = 10
 """Maximum number of rows of each kind in a message."""
 _LONGEST: Final = 200
@@ -42,7 +42,7 @@ def assert_written(frame: DataFrame, broker: EmbeddedBroker, topic: str | None =
 
     Args:
         frame: the expected rows, with the sink's column names.
-        broker: the broker that they were written to.
+        broker: the broker to which they were written.
         topic: the topic to read; None for the topics in the column `topic`.
 
     Raises:

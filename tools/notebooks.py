@@ -1,7 +1,7 @@
 """Run every notebook and save its outputs: `python -m tools.notebooks`.
 
-A test checks the saved outputs: their kinds and their texts without numbers must equal those of a
-new run, and they must not contain machine-specific values.
+A test checks the saved outputs: their kinds and their texts without numbers must equal the outputs
+of a new run, and they must not contain machine-specific values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLURAL = re.compile(r"# (\w+?)(?:y|ies|es|s)?\b")
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """One output of the cell `cell`: its kind, its MIME types, and its masked texts."""
+    """One output of cell number `cell`: its kind, its MIME types, and its masked texts."""
 
     cell: str
     kind: str
@@ -132,7 +132,7 @@ def _joined(outputs: list[Any]) -> Iterator[Any]:
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""Java option to compile less, which otherwise dominates a JVM's first minute."""
+"""Java options to reduce compilation, which otherwise dominates a JVM's first minute."""
 
 
 def execute(path: Path) -> NotebookNode:

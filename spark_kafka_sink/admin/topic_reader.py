@@ -155,7 +155,7 @@ class TopicReader:
         Raises:
             UnknownTopicError: the topic does not exist.
             AuthorizationError: an ACL is missing, which the error names.
-            ProtocolError: a batch is corrupt, or the topic was recreated or truncated meanwhile.
+            ProtocolError: a batch is corrupt, or the topic was recreated or truncated.
             BrokerUnavailableError: the brokers have not responded in time.
         """
         place, deadline = offsets.start, self._deadline()

@@ -38,7 +38,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
         if not (name and equals and password.startswith((ENVIRONMENT, FILE))):
             raise ConfigError(
                 f"--sasl-user {name} has no password reference",
-                hint="Use alice=env:VARIABLE or alice=file:PATH: every process of the machine can "
+                hint="Use alice=env:VARIABLE or alice=file:PATH: every process on the machine can "
                 "read command lines",
             )
         found[name] = password
@@ -48,7 +48,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
 def certificate(
     *, tls: bool, certificate: str | None, key: str | None, ca: str | None, password: str | None
 ) -> bool | TlsFiles:
-    """Return the broker's option `tls`: a certificate from files, its own one (True), or no TLS.
+    """Return the broker's option `tls`: files of a certificate, True to create one, or no TLS.
 
     Raises:
         ConfigError: only some of the files are given.
@@ -65,7 +65,7 @@ def certificate(
 
 
 def token_validator(jwks: str | None) -> TokenValidator:
-    """Return the validator for an issuer's keys in a file, or one that accepts unsigned tokens.
+    """Return the validator for an issuer's key file; by default, unsigned tokens are accepted.
 
     Raises:
         ConfigError: the file cannot be read, or contains no keys.
@@ -175,7 +175,11 @@ class BrokerArguments:
         int, typer.Option(help="Maximum time that a follower may lag and remain in the ISR.")
     ] = DEFAULTS.replica_lag_time_max_ms
     session_timeout_ms: Annotated[
-        int, typer.Option(help="Time after which an unresponsive broker loses its leaderships.")
+        int,
+        typer.Option(
+            help="Time after which other brokers take over the partitions that an "
+            "unresponsive broker leads."
+        ),
     ] = DEFAULTS.session_timeout_ms
     group_min_session_timeout_ms: Annotated[
         int, typer.Option(help="Minimum session.timeout.ms of a consumer group's members.")
@@ -217,7 +221,8 @@ class BrokerArguments:
         ),
     ] = None
     tls_certificate: Annotated[
-        str | None, typer.Option(help="PEM file of a certificate chain to use instead.")
+        str | None,
+        typer.Option(help="PEM file of a certificate chain, instead of a generated certificate."),
     ] = None
     tls_key: Annotated[
         str | None, typer.Option(help="PEM file of the certificate's private key.")
@@ -254,7 +259,7 @@ class BrokerArguments:
     connections_max_reauth_ms: Annotated[
         int,
         typer.Option(
-            help="Session lifetime, after which clients must reauthenticate; 0: unlimited."
+            help="Session lifetime after which clients must reauthenticate; 0: unlimited."
         ),
     ] = DEFAULTS.connections_max_reauth_ms
     failed_authentication_delay_ms: Annotated[
@@ -354,7 +359,8 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
 
     Args:
         options: options of `EmbeddedBroker`.
-        ca_file: file to write the certificate to that clients trust; a temporary file by default.
+        ca_file: file for the authority's certificate, which clients need; a temporary file by
+            default.
 
     Raises:
         KafkaProdError: the broker cannot be started.

@@ -40,8 +40,8 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
     """Wait until a broker has returned the cluster's metadata.
 
     Raises:
-        KafkaProdError: no broker did so within `timeout` seconds; the message gives the reason, and
-            the hint says what to check.
+        KafkaProdError: no broker has returned metadata within `timeout` seconds; the message gives
+            the reason, and the hint explains what to check.
     """
     with quiet_log("spark_kafka_sink.client"), BlockingClient(config) as client:
         failure = connect(client, timeout)
@@ -78,7 +78,7 @@ def doctor(
         typer.Option(
             "--produce/--no-produce",
             help="Write one record, which remains in the topic, or skip the last step. By default, "
-            "the leader is asked whether it would accept a record, and nothing is written.",
+            "check that the leader would accept a record, without writing one.",
         ),
     ] = None,
     timeout: Annotated[

@@ -79,13 +79,13 @@ OptionsFile = Annotated[
 def kafka_options(
     config: Path | None, given: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:
-    """Return the options of a write; those of the command line override those of the file.
+    """Return the options of a write; the command line overrides the file.
 
-    Names may have the prefix `kafka.` or not, in both places.
+    In both places, names may have the prefix `kafka.` or not.
 
     Args:
-        config: a file of Java properties, such as one for --command-config of Kafka's tools; a
-            producer's serializers in it are ignored.
+        config: a file of Java properties, as for --command-config of Kafka's tools; a producer's
+            serializers in it are ignored.
         given: options as name=value.
         allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
@@ -104,7 +104,7 @@ def connection_options(
     *,
     allow_sink_options: bool = False,
 ) -> dict[str, str]:
-    """Return the options like `kafka_options`, with the brokers of --bootstrap-servers.
+    """Return the options like `kafka_options`, with the brokers from --bootstrap-servers.
 
     Raises:
         ConfigError: see `kafka_options`; or no brokers are given.
@@ -143,7 +143,7 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
         suggestion = nearest(name, [*KNOWN_NAMES, *known.values()])
         if known and suggestion is None:
-            return name  # parsing the options warns about it, as in a write
+            return name  # as in a write, parsing the options warns about the name
         raise ConfigError(
             f"unknown option {shown_name(name)}",
             hint=f"Did you mean {suggestion}?"

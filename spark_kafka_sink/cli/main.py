@@ -69,7 +69,7 @@ def _path(location: str) -> str:
 
 
 def _names(before: str, after: str) -> tuple[str, str]:
-    """Return the names of the columns: the file names, or the full paths if these are the same."""
+    """Return the column names: the file names, or the full paths if these names are equal."""
     names = Path(before).name, Path(after).name
     return names if names[0] != names[1] else (before, after)
 

@@ -180,7 +180,7 @@ transactions = typer.Typer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionArguments:
-    """The options of all commands in this group."""
+    """The common options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
     bootstrap_servers: Annotated[
@@ -197,14 +197,14 @@ class TransactionArguments:
 @transactions.command("list")
 @command
 def list_open(arguments: TransactionArguments) -> None:
-    """Show the open transactions, and the partitions where they block readers."""
+    """Show the open transactions, and the partitions in which they block readers."""
     with _operator(arguments) as operator:
         overview = operator.overview()
         known = overview.transactions or operator.records()
     if not known:
         typer.echo(
             f"No transactions found for the prefix {arguments.prefix}: none is open, and the "
-            f"decision log {arguments.decision_log_topic} has no record of it."
+            f"decision log {arguments.decision_log_topic} has no record with this prefix."
         )
         return
     out = wide_console()

@@ -42,7 +42,7 @@ def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
     held = {number: size for number, size in sizes.items() if size}
     if said == held:
         return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
-    return Finding(False, f"the delivery report has {said}, the partitions hold {held}")
+    return Finding(False, f"the delivery report counts {said}, but the partitions contain {held}")
 
 
 def _count(
@@ -66,7 +66,7 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
         return Finding(
             False,
             f"{plural(missing, 'flight')} missing; {plural(strange, 'record')} "
-            f"{'is' if strange == 1 else 'are'} no flight of the source",
+            f"{'is' if strange == 1 else 'are'} not a flight of the source",
         )
     return Finding(True, "every JSON document equals its flight and has the right key")
 

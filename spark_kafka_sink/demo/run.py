@@ -46,7 +46,7 @@ NEEDED = (
 
 
 def find_java() -> str | None:
-    """Return the path of `java` as Spark finds it: in JAVA_HOME if set, else on the PATH."""
+    """Return the path of `java` as Spark finds it: in JAVA_HOME if set, otherwise on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
@@ -111,14 +111,14 @@ def check_options(options: DemoOptions) -> SecurityConfig:
 
     Raises:
         ConfigError: an option is wrong, or security is set for the embedded broker, which does not
-            use it.
+            support it here.
     """
     servers = {BOOTSTRAP: options.bootstrap_servers or "localhost:9092"}
     security = ProducerConfig.parse({**options.kafka, **servers}).security
     if options.bootstrap_servers is None and security.protocol is not SecurityProtocol.PLAINTEXT:
         raise ConfigError(
             f"security options require a Kafka to write to: {BOOTSTRAP} is missing",
-            hint="Give --bootstrap-servers; the demo's own broker only has a PLAINTEXT listener.",
+            hint="Give --bootstrap-servers; the demo's own broker has only a PLAINTEXT listener.",
         )
     return security
 
@@ -185,7 +185,7 @@ class _Demo:
         return records
 
     def _write(self, records: DataFrame, topic: DemoTopic, servers: str, total: int) -> None:
-        """Write the records, and show the growth of the topic in the meantime."""
+        """Write the records, and show the growth of the topic during the write."""
         from pyspark.errors import PySparkException
 
         from spark_kafka_sink.demo.spark_job import write_records
@@ -216,7 +216,7 @@ class _Demo:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Print a line with the result and the duration when a step is done."""
+        """Print a line with the result and the duration after a step."""
         started = time.monotonic()
         said: list[str] = []
         yield said.append
@@ -226,7 +226,7 @@ class _Demo:
 
     @contextmanager
     def _bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar and remove it at the end; without a terminal, show none."""
+        """Show a progress bar and remove it at the end; do nothing without a terminal."""
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())
@@ -240,7 +240,7 @@ class _Demo:
             mark = "[green]ok[/]   " if finding.good else "[red]WRONG[/]"
             self._console.print(f"  {mark} {finding.text}")
         good = all(finding.good for finding in findings)
-        word = "all is well" if good else "the check failed"
+        word = "all checks passed" if good else "the check failed"
         self._console.print(f"demo: {word}, {seconds:.1f} s")
         if good:
             self._console.print(_suggestions(), soft_wrap=True)

@@ -56,7 +56,7 @@ class Flights:
         return self.table.num_rows
 
     def by_key(self) -> dict[str | None, list[Row]]:
-        """Return the rows by tail number, in the source's order; None for flights without one."""
+        """Return the rows by tail number (None for a missing number), in the source's order."""
         groups: defaultdict[str | None, list[Row]] = defaultdict(list)
         keys = self.table.column(KEY).to_pylist()
         values = zip(*(column.to_pylist() for column in self.table.itercolumns()), strict=True)
@@ -121,7 +121,7 @@ def _stderr_in(log: Path) -> Iterator[None]:
 
 
 def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame:
-    """Return the saved flights as `key` and `value`; one key is in one task, in order."""
+    """Return the saved flights as `key` and `value`; one task has all rows of a key, in order."""
     from pyspark.sql import functions as sf
 
     flights = spark.read.parquet(str(path))

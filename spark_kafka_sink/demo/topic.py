@@ -118,7 +118,7 @@ BATCH = 10_000
 
 @dataclass(slots=True)
 class Received:
-    """The records read: the documents of each key in the order read, and their partitions."""
+    """The received records: the documents of each key in the order read, and their partitions."""
 
     fields: tuple[str, ...]
     rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
@@ -189,7 +189,7 @@ class DemoTopic:
         """Create the topic unless it exists; return its number of partitions.
 
         Raises:
-            BrokerUnavailableError: no broker answers, or the broker refuses the request.
+            BrokerUnavailableError: no broker answers, or the broker rejects the request.
         """
         admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
         try:

@@ -1,7 +1,7 @@
-"""Checks whether a write with a given configuration would work, step by step.
+"""Check step by step that a write with a given configuration would work.
 
-The command `kafkaprod doctor` runs them for a user, and the driver runs them before a write.
-`finding` and `topics` are pure; the other modules query the brokers.
+The command `kafkaprod doctor` runs these checks for a user, and the driver runs them before a
+write. `finding` and `topics` are pure; the other modules query the brokers.
 
 In reading order:
 
@@ -9,7 +9,7 @@ In reading order:
 - `topics`: check a topic's existence, settings and permissions against the write
 - `transactional_ids`: check that transactional ids under the prefix may be used
 - `examination`: query the brokers for what these checks need, with a deadline for each query
-- `produce_check`: check that a leader accepts records, without writing one or with one record
+- `produce_check`: check that a leader accepts records, with a probe or with one record
 - `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`
 """

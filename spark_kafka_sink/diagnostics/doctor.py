@@ -41,7 +41,7 @@ class Produce(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """Checks everything that a write needs.
+    """Checks all requirements of a write.
 
     Args:
         intent: the planned write.

@@ -1,4 +1,4 @@
-"""Query brokers for what the checks need, with a deadline for each query."""
+"""Query brokers for the data of the checks, with a deadline for each query."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _is_refused(diagnosis: Diagnosis) -> bool:
 def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     """Return one finding for all bootstrap servers if none of them could be reached.
 
-    It is `local` if any server has not answered at all, or if none was tried.
+    The finding is `local` if any server has not answered at all, or if none was tried.
 
     Args:
         findings: one for each server that was tried.
@@ -180,7 +180,7 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
     details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
     error = BrokerUnavailableError(
         f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the address that "
-        f"{'it announces' if len(failures) == 1 else 'they announce'}. {details}",
+        f"{'it advertises' if len(failures) == 1 else 'they announce'}. {details}",
         hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
         "make these names and ports reachable from here and from the executors",
     )
@@ -196,7 +196,7 @@ _PROPAGATION_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """The planned write; `has_key`: whether there is a column `key`, None if unknown."""
+    """The planned write; `has_key` is True with a column `key`, None if unknown."""
 
     config: SinkConfig
     has_key: bool | None = None
@@ -215,8 +215,8 @@ def connect(
 
     Args:
         client: a client that has not been used before.
-        seconds: how long to try.
-        refused_s: how long to try if all servers have refused the connection; None for `seconds`.
+        seconds: time limit.
+        refused_s: time limit if all servers have refused the connection; None for `seconds`.
     """
     deadline = client.deadline(seconds)
     early = deadline if refused_s is None else client.deadline(min(refused_s, seconds))

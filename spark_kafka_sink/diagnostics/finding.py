@@ -32,7 +32,7 @@ class Severity(StrEnum):
 
     OK = "ok"
     NOTE = "note"
-    """Useful information; not a problem."""
+    """Useful information, not a problem."""
     WARNING = "warning"
     """Some tasks or rows may fail, or the write may be slower than necessary."""
     ERROR = "error"

@@ -40,7 +40,7 @@ MAX_KEPT: Final = 64
 _LEAST_S: Final = 1.0
 _OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off"
 _NEVERTHELESS: Final = (
-    "The tasks try nevertheless; with preflight=fail such a write fails immediately"
+    "The tasks will try anyway; with preflight=fail, such a write fails immediately"
 )
 _LOG = logging.getLogger("spark_kafka_sink")
 
@@ -98,7 +98,7 @@ def examine(intent: examination.Intent) -> list[Finding]:
 
 
 def _with_way_out(failure: Finding) -> Finding:
-    """Add to a connection failure what to do if only the executors can reach the brokers."""
+    """Add a hint to a connection failure for brokers that only the executors can reach."""
     error = copy(failure.error)
     if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
         return failure
@@ -138,7 +138,7 @@ class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
     A stream is checked once per process: Spark plans each micro-batch separately, but in a process
-    that lives as long as the query. A batch write is checked again after `KEPT_S`, or
+    that runs as long as the query. A batch write is checked again after `KEPT_S`, or
     `FAILED_KEPT_S`.
     """
 
@@ -156,8 +156,8 @@ class PreflightCheck:
 
         Args:
             intent: the planned write.
-            of_stream: whether the write is a micro-batch of a stream.
-            only_errors: log errors only, no warnings.
+            of_stream: True if the write is a micro-batch of a stream.
+            only_errors: True to log only errors, no warnings.
 
         Raises:
             KafkaProdError: a finding fails the write, see `stopping`; or a topic cannot be created.

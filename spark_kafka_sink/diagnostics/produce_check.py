@@ -96,13 +96,13 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     guide = guide_of(config)
     if code not in AUTHORIZATION_FAILED:
-        refused = ProtocolError("the brokers give no producer id", error=error_name(code))
+        refused = ProtocolError("the brokers do not assign a producer id", error=error_name(code))
         return Finding.failure(Step.PRODUCE, refused)
     denied = AuthorizationError(
-        f"the brokers give {guide.principal} no producer id",
+        f"the brokers do not assign a producer id to {guide.principal}",
         error=error_name(code),
         hint=f"{guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic))} (enough since Kafka "
-        "2.8); before, also "
+        f"2.8); earlier brokers also need: "
         f"{guide.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
     return Finding.failure(Step.PERMISSIONS, denied)
@@ -111,7 +111,9 @@ def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
 def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
     """Return the finding for the leader's response to the batch."""
     if code == ErrorCode.invalid_required_acks:
-        text = f"the leader of {topic}-0 at {node} lets this client write; nothing was written"
+        text = (
+            f"the leader of {topic}-0 at {node} accepts writes of this client; nothing was written"
+        )
         return Finding.ok(Step.PRODUCE, text)
     guide = guide_of(config)
     if code == ErrorCode.topic_authorization_failed:
@@ -125,7 +127,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
         return Finding.failure(Step.PERMISSIONS, denied)
     if not code:
         return Finding.note(
-            Step.PRODUCE, f"the server at {node} took a record that Kafka's brokers refuse"
+            Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"
         )
     refused = ProtocolError(
         f"the leader of {topic}-0 accepts no batches",

@@ -40,8 +40,8 @@ _IDEMPOTENT_WRITE: Final = 1 << 12
 def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     """Check that this client may write to an existing topic.
 
-    Since Kafka 2.8, Write on any topic is sufficient for an idempotent producer (KIP-679). Before
-    that, brokers report the authorized operations on the cluster in Metadata; later ones do not.
+    Since Kafka 2.8, Write on any topic is sufficient for an idempotent producer (KIP-679). Earlier
+    brokers report the authorized operations on the cluster in Metadata; later brokers do not.
     """
     assert facts.description is not None
     name, guide = facts.name, guide_of(config)
@@ -63,7 +63,7 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
         right = Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         error = AuthorizationError(
             f"IdempotentWrite on the cluster is denied to {guide.principal}, and these brokers "
-            "(before Kafka 2.8) give nobody else a producer id",
+            f"(before Kafka 2.8) assign producer ids only with this permission",
             error=error_name(ErrorCode.cluster_authorization_failed),
             hint=f"{guide.grant(right)}, or set kafka.enable.idempotence=false",
         )
@@ -92,7 +92,7 @@ _CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
     codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
 }
 _LIKELY_RATIO: Final = 4
-"""Compression ratio assumed when checking whether compressed batches fit; higher ones are rare."""
+"""Compression ratio assumed in the check that compressed batches fit; higher ratios are rare."""
 _NO_LIMIT: Final = 2**62
 _STEP: Final = Step.SETTINGS
 
@@ -103,7 +103,7 @@ def judge_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     Args:
         facts: facts of an existing topic.
         config: the sink's config.
-        has_key: whether the rows have a column `key`; None if unknown.
+        has_key: True if the rows have a column `key`; None if unknown.
 
     Returns:
         The problems; without problems, one finding that lists the checked settings.
@@ -135,11 +135,11 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         yield Finding.warning(
             _STEP,
             ConfigError(
-                f"{MIN_IN_SYNC}={least}, and {have}: most brokers refuse every batch of such a "
-                "topic with acks=all, newer ones require only all replicas",
+                f"{MIN_IN_SYNC}={least}, and {have}: most brokers reject every batch of such a "
+                f"topic with acks=all; newer brokers require only all replicas",
                 topic=name,
                 error=code,
-                hint=f"Lower {MIN_IN_SYNC} of the topic, or add replicas to it",
+                hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic",
             ),
         )
     elif facts.in_sync < least:
@@ -148,8 +148,8 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
                 f"{plural(facts.replicas, 'replica')} in sync, and "
-                f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until "
-                "more have caught up",
+                f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until more "
+                f"replicas have caught up",
                 topic=name,
                 error=code,
                 hint="Check which brokers are down or lagging",
@@ -170,7 +170,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         refused.append(f"larger rows (kafka.max.request.size={largest})")
     if not refused:
         return
-    hint = f"Raise {MAX_MESSAGE} of the topic, or set kafka.batch.size={limit}: refused batches "
+    hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: refused batches "
     yield Finding.warning(
         _STEP,
         RecordTooLargeError(
@@ -218,7 +218,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
                 "are rejected",
                 topic=facts.name,
                 error=error_name(ErrorCode.invalid_timestamp),
-                hint=f"Raise {TIMESTAMP_BEFORE} of the topic, or leave useTimestampColumn out",
+                hint=f"Raise the topic's {TIMESTAMP_BEFORE}, or remove useTimestampColumn",
             ),
         )
 
@@ -261,9 +261,8 @@ SMALL_BATCH = 32 * 1024
 class Creation:
     """The expected result of creating a topic.
 
-    `by_sink`: whether the driver creates it before any task (topic.create=true).
-    `auto_create`: the brokers' auto.create.topics.enable; None if this client is not allowed to
-        read it.
+    `by_sink`: True if the driver creates it before any task (topic.create=true). `auto_create`: the
+    brokers' auto.create.topics.enable; None if this client is not allowed to read it.
     `code` and `message`: the response to a CreateTopics request with validate_only.
     """
 
@@ -278,8 +277,8 @@ class TopicFacts:
     """The facts known about one topic.
 
     `description` is set if `code` is 0, `settings` if this client is allowed to read them, and
-    `creation` if the topic does not exist and may be created. `of_dead_letters`: whether it is the
-    dead letter topic. `similar`: existing topics with similar names, if it is missing.
+    `creation` if the topic does not exist and may be created. `of_dead_letters`: True for the dead
+    letter topic. `similar`: existing topics with similar names, if it is missing.
     """
 
     name: str
@@ -292,12 +291,12 @@ class TopicFacts:
 
     @property
     def title(self) -> str:
-        """The topic, as words for a sentence."""
+        """The topic, as text for a sentence."""
         return f"dead letter topic {self.name}" if self.of_dead_letters else f"topic {self.name}"
 
     @property
     def exists(self) -> bool:
-        """Whether the topic exists, and this client may see it."""
+        """True if the topic exists and this client may describe it."""
         return not self.code and self.description is not None
 
     @property
@@ -345,7 +344,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
         f"the brokers do not describe topic {name}",
         topic=name,
         error=error_name(code),
-        hint="Check whether the cluster is healthy",
+        hint="Check that the cluster is healthy",
     )
     if code == ErrorCode.invalid_topic_exception:
         return Finding.failure(Step.TOPIC, refused)
@@ -375,7 +374,7 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
     Args:
         facts: facts of an existing topic.
         config: the producer's config.
-        has_key: whether the rows have a column `key`; None if unknown.
+        has_key: True if the rows have a column `key`; None if unknown.
     """
     count = 0 if facts.description is None else len(facts.description.partitions)
     wanted, memory = count * config.batch_size, config.buffer_memory
@@ -383,7 +382,8 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
         return []
     text = (
         f"{facts.name}: a full batch.size of each of {count:,} partitions is {wanted:,} bytes, and "
-        f"kafka.buffer.memory={memory}: if keys distribute the rows over all of them, batches are "
+        f"kafka.buffer.memory={memory}: if keys distribute the rows over all partitions, batches "
+        f"are "
         f"sent at about {memory // count:,} bytes"
     )
     if memory // count >= SMALL_BATCH:
@@ -393,7 +393,7 @@ def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
 
 
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
-    """Return the failure for a topic that does not exist and that a dry run does not create."""
+    """Return the failure for a missing topic, which a dry run does not create."""
     why = "a dry run needs the number of its partitions"
     how = "topic.create=true and topic.partitions, which a dry run uses"
     hint = f"correct the name, create the topic, or set {how}"

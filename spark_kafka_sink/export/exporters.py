@@ -1,9 +1,9 @@
 """Export the metrics of a finished write to Prometheus and OpenTelemetry.
 
-The driver exports them once per write or micro-batch, from the merged report. Python workers do
-not: several run on one machine and would compete for a fixed port, most live for seconds, which is
-less than a scrape interval, and their metrics are in the report anyway. There is no port to scrape
-for the same reason: Prometheus is served by a file for node_exporter, or by a Pushgateway.
+The driver exports them once per write or micro-batch, from the merged report. Python workers do not
+export metrics: several workers run on one machine and would compete for a fixed port, most run for
+seconds, which is less than a scrape interval, and the report contains their metrics anyway. For the
+same reason, Prometheus cannot scrape a port: it reads a file for node_exporter, or a Pushgateway.
 """
 
 from __future__ import annotations

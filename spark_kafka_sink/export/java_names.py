@@ -32,7 +32,7 @@ class MetricKind(Enum):
     """The type of a metric."""
 
     COUNTER = auto()
-    """Counts for this write only; exporters add up the values of several writes."""
+    """A count for this write only; exporters add up the values of several writes."""
     GAUGE = auto()
 
 

@@ -1,4 +1,4 @@
-"""Export metrics with OpenTelemetry's API; the user's meter provider decides where they go."""
+"""Export metrics with OpenTelemetry's API; the user's meter provider forwards them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OpenTelemetryExporter:
         self._instruments: dict[str, Any] = {}
 
     def export(self, report: DeliveryReport) -> None:
-        """Add to the counters and set the gauges, then flush: the process may exit soon."""
+        """Add to the counters and set the gauges, then flush, because the process may exit soon."""
         for metric in java_metrics(report, report.duration_max_ms / 1000):
             attributes = {**self._common, **dict(metric.labels)}
             instrument = self._instrument(metric.name, metric.kind, tuple(dict(metric.labels)))

@@ -27,7 +27,7 @@ _PREFIXES = {(): "kafka_producer", ("topic",): "kafka_producer_topic"}
 
 
 class _Writes(Collector):
-    """Metrics of this process: counters and histograms of all writes, gauges of the last one."""
+    """Metrics of this process: counters and histograms of all writes, gauges of the last write."""
 
     def __init__(self, client_id: str) -> None:
         self._common = {"client_id": client_id} if client_id else {}
@@ -94,7 +94,7 @@ class TextfileExporter:
         self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
-        """Add the metrics of a write and replace the file; raise OSError if that fails."""
+        """Add the metrics of a write and replace the file; raise OSError on failure."""
         self._writes.add(report)
         write_to_textfile(self._target, self._registry)
 
@@ -117,6 +117,6 @@ class PushgatewayExporter:
         self._registry.register(self._writes)
 
     def export(self, report: DeliveryReport) -> None:
-        """Add the metrics of a write and push all of them; raise OSError if that fails."""
+        """Add the metrics of a write and push all metrics; raise OSError on failure."""
         self._writes.add(report)
         push_to_gateway(self._target, JOB, self._registry, grouping_key=self._group, timeout=10)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _FINE = 7
 """Base-2 logarithm of the buckets per doubling: a bucket's width is under 1 % of its numbers."""
 _COARSE = 2
-"""Base-2 logarithm of the steps per doubling; charts and time series databases need few."""
+"""Base-2 logarithm of the steps per doubling; charts and time series databases need few steps."""
 PER_OCTAVE = 1 << _FINE
-"""Number of buckets between a number and its double; smaller numbers have a bucket each."""
+"""Number of buckets between a number and its double; smaller numbers have their own buckets."""
 _MANY = 1024
-"""Count of numbers that are sorted into buckets at once."""
+"""Number of values that are sorted into buckets at once."""
 
 
 def bucket_of(value: int, bits: int = _FINE) -> int:
@@ -61,7 +61,7 @@ class Histogram:
     high: int = 0
 
     def __reduce__(self) -> tuple[Callable[..., Histogram], tuple[object, ...]]:
-        """Pickle faster than a frozen dataclass does, because a report has hundreds of them."""
+        """Pickle faster than a frozen dataclass, because a report has hundreds of histograms."""
         return _histogram, (self.buckets, self.total, self.low, self.high)
 
     @property
@@ -181,7 +181,7 @@ class HistogramBuilder:
         self._lock = Lock()
         self._new: list[int] = []
         self._times: list[int] = []
-        """The count of each number in `_new`, to which a number is appended first."""
+        """The count of each number in `_new`; a number is appended to `_new` first."""
         self._window = Histogram()
         self._past = Histogram()
 

@@ -1,7 +1,7 @@
-"""Metrics of a producer, which correspond to those of Java's producer and of librdkafka.
+"""Metrics of a producer, which correspond to the metrics of Java's producer and of librdkafka.
 
-They are part of the delivery report and, like it, are merged over tasks. Times are in microseconds
-unless a docstring names another unit; sizes are in bytes.
+They are part of the delivery report and, like the report, are merged over tasks. Times are in
+microseconds unless a docstring names another unit; sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class BrokerMetrics:
     tx_errors: int = 0
     """Requests that were never answered."""
     timeouts: int = 0
-    """Requests in `tx_errors` that were in flight when the oldest exceeded request.timeout.ms."""
+    """Requests in `tx_errors` that were in flight when the oldest request exceeded
+    request.timeout.ms.
+    """
     connects: int = 0
     """Connection attempts."""
     disconnects: int = 0
@@ -51,7 +53,7 @@ class BrokerMetrics:
     rtt: Histogram = field(default_factory=Histogram)
     """Time from the complete write of a request to its response."""
     throttle: Histogram = field(default_factory=Histogram)
-    """Pause demanded by each Produce response, in milliseconds."""
+    """Pause requested by each Produce response, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class TopicMetrics:
     keyed_records: int = 0
     """Rows whose partition was chosen by the hash of the key."""
     assigned_records: int = 0
-    """Rows whose partition was given in the column `partition`."""
+    """Rows whose partition comes from the column `partition`."""
     retried_records: int = 0
     """Records of retried batches, counted at each retry."""
     batch_size: Histogram = field(default_factory=Histogram)
@@ -86,7 +88,7 @@ class ProducerMetrics:
     compression_time: Histogram = field(default_factory=Histogram)
     """Compression time of a batch."""
     compression_rate: Histogram = field(default_factory=Histogram)
-    """Compressed size over uncompressed size in millionths, of compressed batches only."""
+    """Compressed size divided by uncompressed size, in millionths; compressed batches only."""
     request_records: Histogram = field(default_factory=Histogram)
     """Records per Produce request."""
     closed_full: int = 0
@@ -136,7 +138,7 @@ class ProducerMetrics:
 
     @property
     def throttle(self) -> Histogram:
-        """Pauses demanded by Produce responses of all brokers, in milliseconds."""
+        """Pauses requested by Produce responses of all brokers, in milliseconds."""
         return Histogram.merge_all(broker.throttle for broker in self.brokers)
 
     @property

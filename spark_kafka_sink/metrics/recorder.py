@@ -116,7 +116,7 @@ class BrokerMeters(dict[int, BrokerMeter]):
 
 
 class MetricsRecorder:
-    """The meters of one session; `settings` are the options that the advisor checks, by name."""
+    """The meters of one session; `settings` are the options for the advisor, by name."""
 
     def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.brokers = BrokerMeters()

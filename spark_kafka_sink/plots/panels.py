@@ -38,14 +38,14 @@ def number(value: float) -> str:
 
 
 def dress(axes: Axes, title: str, *, x: str = "", y: str = "") -> None:
-    """Set the title and the axis labels, and hide the frame at the top and on the right."""
+    """Set the title and the axis labels, and hide the top and right edges of the frame."""
     axes.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     axes.set(xlabel=x, ylabel=y)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def plain_numbers(axis: Axis, *, whole: bool = False) -> None:
-    """Format tick labels with commas and without powers of ten; `whole` for integers only."""
+    """Format tick labels with commas and without powers of ten; with `whole`, only integers."""
     steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
     axis.set_major_locator(MaxNLocator(nbins=6, steps=steps, integer=whole, min_n_ticks=2))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -58,7 +58,7 @@ def percent(axis: Axis) -> None:
 
 
 def from_zero(axes: Axes, heights: Iterable[float]) -> None:
-    """Start the y axis at 0, even if there are no bars or all are 0."""
+    """Start the y axis at 0, even without bars or if all bars are 0."""
     axes.set_ylim(0, 1.05 * max((each for each in heights if isfinite(each)), default=0) or 1)
 
 
@@ -73,7 +73,7 @@ def log_numbers(axes: Axes, low: float, high: float) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Add a legend above the data, extending the y axis for it, if anything has a label."""
+    """If any element has a label, add a legend above the data and extend the y axis for it."""
     names = axes.get_legend_handles_labels()[1]
     if names:
         low, high = axes.get_ylim()
@@ -116,9 +116,9 @@ def done(figure: Figure, title: str = "") -> Figure:
 
 
 PARTITIONS_SHOWN = 32
-"""Maximum number of partitions shown; the largest ones are selected."""
+"""Maximum number of partitions shown; the largest partitions are selected."""
 _LABELLED = 8
-"""Maximum number of bars for which each bar is labelled."""
+"""Maximum number of bars that are labelled individually."""
 _ROOM = 48
 """Number of characters that fit below the bars, including one space per name."""
 
@@ -183,7 +183,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
 
 
 def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
-    """Plot the compression ratio and CPU cost of each codec in a dry run; the one set is dark."""
+    """Plot the compression ratio and CPU cost of each codec in a dry run; the current is dark."""
     configured = dict(report.metrics.settings).get("compression.type")
     names = [
         f"{cost.codec}\n(as set)" if cost.codec == configured else cost.codec
@@ -281,7 +281,7 @@ def _codec_text(cost: CodecCost) -> str:
 
 
 def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
-    """Return the largest partitions and their names, sorted, without a topic common to all.
+    """Return the largest partitions and their names, sorted; omit a topic that all share.
 
     Partitions without records are included if the number of the topic's partitions is known.
     """

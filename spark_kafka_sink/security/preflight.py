@@ -112,7 +112,11 @@ class StreamPreflight:
                 raise
             # The text of a library's error may contain secrets.
             text = error if isinstance(error, ConfigError) else type(error).__name__
-            _LOG.warning("The stream continues with the files read earlier: %s", text)
+            _LOG.warning(
+                "Cannot reload the security files; the stream continues with those read earlier: "
+                "%s",
+                text,
+            )
         self._passed[security] = None
         while len(self._passed) > MAX_KEPT:
             del self._passed[next(iter(self._passed))]

@@ -42,7 +42,7 @@ def test_all_flights_come_back() -> None:
     assert re.search(r"records +│ 336,776 ", done.stdout)
     assert re.search(r"persisted +│ 336,776 ", done.stdout)
     assert len(re.findall(r"^  ok ", done.stdout, re.MULTILINE)) == 5
-    assert "all is well" in done.stdout
+    assert "all checks passed" in done.stdout
     assert "WRONG" not in done.stdout
     assert done.stderr == "", "Spark's log should stay out of sight"
     assert "\x1b" not in done.stdout, "escape sequences, though there is no terminal"
@@ -61,7 +61,7 @@ def test_a_secured_kafka_by_the_options_that_kafkas_tools_take(tmp_path: Path) -
         refused = demo(*given, "--config", str(config), "--option", "kafka.ssl.protocol=SSLv3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "300 records read back, of 300 flights" in done.stdout
-    assert "all is well" in done.stdout
+    assert "all checks passed" in done.stdout
     assert "Sentinel-7f3a9" not in done.stdout + done.stderr
     assert refused.returncode == 1
     assert "option kafka.ssl.protocol is 'SSLv3'; allowed: TLS, TLSv1.2, TLSv1.3" in refused.stderr
@@ -84,7 +84,7 @@ def test_a_record_too_many_is_noticed() -> None:
         )
     assert done.returncode == 1
     assert "301 records read back, of 300 flights" in done.stdout
-    assert "1 record is no flight of the source" in done.stdout
+    assert "1 record is not a flight of the source" in done.stdout
     assert "the check failed" in done.stdout
 
 

@@ -50,6 +50,6 @@ def test_speculation_and_a_lost_executor_or_worker(
         for topic in TOPICS:
             found = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
             assert set(found) == set(range(ROWS)), topic
-            assert not options or len(found) == ROWS, f"{topic}: rows are there twice"
+            assert not options or len(found) == ROWS, f"{topic}: rows exist twice"
             report = DeliveryReport.from_json(read_report(str(tmp_path / f"{topic}.json")))
             assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, ROWS)

@@ -69,22 +69,22 @@ PLANTED = [
     Planted(
         planted.sequence_reused_after_a_timeout,
         _plan(Fault.LOSE_RESPONSE),
-        ("OUT_OF_ORDER", "LOST", "do not hold", "told twice"),
+        ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
         planted.duplicate_is_a_failure,
         _plan(Fault.DUPLICATE),
-        ("rows are there, persisted", "DUPLICATE_SEQUENCE_NUMBER"),
+        ("rows, persisted", "DUPLICATE_SEQUENCE_NUMBER"),
     ),
     Planted(
         planted.split_without_drain,
         _plan(Fault.DELAY_RESPONSE, cluster_fault=ClusterFault.SMALL_MESSAGES, rate=0.5),
-        ("OUT_OF_ORDER", "LOST", "do not hold", "told twice"),
+        ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
         planted.answers_matched_to_the_wrong_request,
         _plan(Fault.DELAY_RESPONSE),
-        ("do not hold", "told twice"),
+        ("do not contain", "reported twice"),
     ),
     Planted(
         planted.epoch_bumped_while_batches_are_under_way,

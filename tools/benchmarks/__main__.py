@@ -1,10 +1,10 @@
 """Benchmark this sink against comparable ones: `python -m tools.benchmarks [--quick]`.
 
 The parts (`--only` takes their names) are the encoder alone, the producer core compared with
-librdkafka and Java, and whole Spark writes compared with Spark's own sink and others; all but the
-first run against a real Kafka that is started for them. If a part fails, the failure is reported
-and the other parts run. All samples, tables and charts are written to a folder. Absolute figures
-depend on the machine and its load: compare the ratios, and use an idle machine.
+librdkafka and Java, and whole Spark writes compared with Spark's own sink and others; all parts
+except the first run against a real Kafka that the benchmark starts. If a part fails, the failure is
+reported and the other parts run. All samples, tables and charts are written to a folder. Absolute
+figures depend on the machine and its load: compare the ratios, and use an idle machine.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ PARTS = tuple(part.name for part in suite(FULL))
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
-    parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="use small sizes and one round")
+    parser.add_argument(
+        "--only", action="append", choices=PARTS, help="run only this part; may be repeated"
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=DRAFT, help=f"{DRAFT}")
-    parser.add_argument("--docs", action="store_true", help="write them into docs/benchmarks.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the tables into docs/benchmarks.md"
+    )
     arguments = parser.parse_args()
     if arguments.docs and (arguments.only or arguments.quick):
-        parser.error("--docs takes the whole measurement, without --only and --quick")
+        parser.error("--docs requires the whole measurement, without --only and --quick")
     return arguments
 
 
@@ -59,7 +63,7 @@ def main() -> None:
     for table in results.tables():
         shown.print(table.rich())
     write_draft(results, arguments.out)
-    shown.print(f"every sample, the tables and charts: {arguments.out}", soft_wrap=True)
+    shown.print(f"all samples, tables and charts: {arguments.out}", soft_wrap=True)
     if arguments.docs:
         publish(arguments.out)
     progress.log(f"done in {(time.monotonic() - started) / 60:.1f} minutes")

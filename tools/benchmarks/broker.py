@@ -137,14 +137,16 @@ def broker(folder: str) -> Iterator[tuple[psutil.Process, str]]:
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line.startswith(READY):
-                raise RuntimeError(f"the broker said {line!r}")
+                raise RuntimeError(f"the broker printed {line!r}")
             yield psutil.Process(process.pid), line.split()[-1]
         finally:
             process.kill()
 
 
 def contestants() -> list[Contestant]:
-    """Return the producers to compare: pre-built requests, ours, and librdkafka (1 MiB batches)."""
+    """Return the producers to compare: pre-built requests, this sink's, and librdkafka (1 MiB
+    batches).
+    """
     chosen = [one for one in CONTESTANTS if one.name in {OURS, LIBRDKAFKA}]
     raw = Contestant(
         name=RAW, command=lambda job: python("tools.benchmarks.broker", "--raw", job.to_json())

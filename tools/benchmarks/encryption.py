@@ -1,8 +1,9 @@
-"""What encryption costs: the same records, codec and broker by PLAINTEXT and by SSL, in turns.
+"""The cost of encryption: the same records, codec and broker, alternating between PLAINTEXT and
+SSL.
 
 The producer core is compared with librdkafka, and whole Spark writes with Spark's own sink. Both
-listeners belong to one broker, which decrypts on the same machine; CPU figures are those of the
-client only.
+listeners belong to one broker, which decrypts on the same machine; CPU figures are for the client
+only.
 """
 
 from __future__ import annotations
@@ -224,7 +225,7 @@ def encryption_table(costs: Sequence[Cost]) -> Table:
         for cost in costs
         for each, one in cost.series.items()
     ]
-    about = "TLS 1.3 with certificate verification. CPU is that of the client only."
+    about = "TLS 1.3 with certificate verification. CPU is for the client only."
     return Table(
         "Encryption: 131-byte JSON events, PLAINTEXT and SSL, acks=all, idempotent",
         ("producer", "codec", "protocol", "M rec/s", "min - max", "CPU us/rec"),
@@ -243,4 +244,4 @@ def _rows(cost: Cost) -> Iterator[tuple[str, ...]]:
     if plain.samples and encrypted.samples:
         rate, cpu_us = encrypted.rate / plain.rate, encrypted.cpu_us - plain.cpu_us
         figures = (f"{rate:.2f}x", "", f"{cpu_us:+.3f} ({encrypted.cpu_us / plain.cpu_us:.2f}x)")
-        yield ("what encryption costs", cost.codec, "", *figures)
+        yield ("cost of encryption", cost.codec, "", *figures)

@@ -1,4 +1,4 @@
-"""The cost of exactly-once delivery: the same jobs and streams with and without it, in turns.
+"""The cost of exactly-once delivery: the same jobs and streams with and without it, alternating.
 
 Also measures how long the driver takes to end many open transactions of tasks.
 """
@@ -158,7 +158,7 @@ WANTED_ENDING_S = 3.0
 
 
 def exactly_once_tables(figures: ExactlyOnceFigures) -> list[Table]:
-    """Return one table for batch jobs and one for streams, with notes below the second."""
+    """Return one table for batch jobs and one for streams, with notes below the second table."""
     ended = []
     if figures.ending_s is not None:
         many, seconds = figures.endings.transactions, figures.ending_s
@@ -168,7 +168,7 @@ def exactly_once_tables(figures: ExactlyOnceFigures) -> list[Table]:
             "Exactly once: a batch job of 8 tasks, 131-byte JSON events from Parquet, local[2]",
             ("deliveryGuarantee", "M rec/s", "min - max", "CPU us/rec"),
             list(_jobs(figures)),
-            "CPU is that of the driver, the JVM and the Python workers together.",
+            "CPU is the total of the driver, the JVM and the Python workers.",
         ),
         Table(
             "Exactly once: micro-batches of 8 small tasks, ms, local[2]",
@@ -188,7 +188,7 @@ def _jobs(figures: ExactlyOnceFigures) -> Iterator[tuple[str, ...]]:
     if figures.ratio is not None:
         without, with_it = (figures.jobs[each] for each in DeliveryGuarantee)
         cpu = f"{with_it.cpu_us - without.cpu_us:+.3f} ({with_it.cpu_us / without.cpu_us:.2f}x)"
-        yield ("what exactly-once costs", f"{figures.ratio:.2f}x", "", cpu)
+        yield ("cost of exactly-once", f"{figures.ratio:.2f}x", "", cpu)
 
 
 def _streams(figures: ExactlyOnceFigures) -> Iterator[tuple[str, ...]]:
@@ -202,7 +202,7 @@ def _streams(figures: ExactlyOnceFigures) -> Iterator[tuple[str, ...]]:
         without, with_it = (figures.streams[each] for each in DeliveryGuarantee)
         added = (figures.added_ms, with_it.p95 - without.p95)
         phases = (figures.added(phase) or 0.0 for phase in PHASES)
-        yield ("what exactly-once adds", *(f"{each:+.0f}" for each in (*added, *phases)))
+        yield ("added by exactly-once", *(f"{each:+.0f}" for each in (*added, *phases)))
 
 
 def exactly_once_targets(figures: ExactlyOnceFigures) -> Iterator[Target]:
@@ -260,7 +260,7 @@ def end_all(bootstrap_servers: str, transactions: int) -> float:
 def check_ended(codes: Iterable[int]) -> None:
     """Raise EndingError unless all codes are 0."""
     if refused := sorted({code for code in codes if code}):
-        raise EndingError(f"EndTxn was answered with {refused}")
+        raise EndingError(f"EndTxn returned {refused}")
 
 
 _K = TypeVar("_K")
@@ -269,7 +269,7 @@ _FIRST_WARM_UP = 400_000
 _WARM_UP_JOBS = 2
 """Warm-up jobs per guarantee."""
 _WARM_UP_BATCHES = 3
-"""Warm-up micro-batches per stream; the first one starts the Python processes."""
+"""Warm-up micro-batches per stream; the first micro-batch starts the Python processes."""
 _ROWS = 100
 """Rows of a task in a micro-batch."""
 _MARKERS = TASKS * PARTITIONS
@@ -281,7 +281,7 @@ def measure(
 ) -> ExactlyOnceFigures:
     """Run all measurements of this part."""
     figures = ExactlyOnceFigures.of(plan.transactions)
-    log(f"exactly-once: making {plan.records:,} events")
+    log(f"exactly-once: generating {plan.records:,} events")
     micro_batches = plan.micro_batches + _WARM_UP_BATCHES
     for records, files in (
         (_FIRST_WARM_UP, TASKS),

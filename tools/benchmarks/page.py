@@ -107,7 +107,7 @@ def _partitions(series: Sequence[Found]) -> Figure:
 
 CHARTS = (
     Chart("spark.svg", "Spark writes: rates, and CPU of the JVM and of Python", "spark", _spark),
-    Chart("core.svg", "The core: rates and CPU beside librdkafka and Java", "core", _core),
+    Chart("core.svg", "The core: rates and CPU compared with librdkafka and Java", "core", _core),
     Chart("sizes.svg", "MB/s of values from 10 B to 1 MB", "sizes", _sizes),
     Chart("partitions.svg", "Rates with 8, 100 and 1,000 partitions", "partitions", _partitions),
 )
@@ -122,7 +122,7 @@ def _name(one: Found) -> str:
 
 
 def _colors(names: Sequence[str]) -> list[str]:
-    """Return bar colors; this project has its own color."""
+    """Return bar colors; this project's producer has a separate color."""
     return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
 
 
@@ -180,7 +180,7 @@ def write_draft(results: Results, folder: Path) -> None:
 
 
 def publish(folder: Path) -> None:
-    """Copy a draft's tables into the page, and its samples and charts next to it."""
+    """Copy a draft's tables into the page, and its samples and charts next to the page."""
     _PUBLISHED.mkdir(exist_ok=True)
     for earlier in _PUBLISHED.glob("*.svg"):
         earlier.unlink()

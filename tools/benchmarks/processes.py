@@ -35,7 +35,7 @@ def python(module: str, *arguments: str) -> list[str]:
 def run_contestant(command: Sequence[str]) -> Sample:
     """Run a process whose last line is a JSON object with the fields of a `Sample`.
 
-    Start-up is the CPU time that the process and its children used outside the measured phase.
+    Start-up is the CPU time of the process and its children outside the measured phase.
 
     Raises:
         ContestantError: the process failed, or took over five minutes.

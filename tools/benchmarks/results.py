@@ -31,7 +31,7 @@ _NOT_MEASURED = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One target; `met` is None if there is no measurement to compare with."""
+    """One target; `met` is None without a measurement to compare with."""
 
     what: str
     wanted: str
@@ -47,7 +47,7 @@ class Target:
 def at_least(
     what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
-    """Return a target with a lower bound; `figure` replaces the number, `unit` follows it."""
+    """Return a target with a lower bound; `unit` follows the number, which `figure` can replace."""
     return Target(
         what=what,
         wanted=f">= {wanted:g}{unit}",
@@ -74,7 +74,9 @@ def _figure(measured: float | None, unit: str, figure: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text: the first column is left-aligned, the others are numbers. `notes` go below."""
+    """Rows of text: the first column is left-aligned, the others are numbers. `notes` follow the
+    table.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -153,11 +155,11 @@ _T = TypeVar("_T")
 
 
 class BenchmarkError(RuntimeError):
-    """A run failed or left an unexpected number of records; the other runs continue."""
+    """A run failed or wrote an unexpected number of records; the other runs continue."""
 
 
 def attempt(run: Callable[[], _T], failures: list[str], log: Callable[[str], None]) -> _T | None:
-    """Return the result of `run`; if it fails, log and keep the reason and return None."""
+    """Return the result of `run`; if it fails, log and store the reason and return None."""
     try:
         return run()
     except BenchmarkError as error:
@@ -181,7 +183,8 @@ class Sample:
 
     `cpu_s` is the user and system time of all processes and threads of the contestant; `peak_mib`
     the peak memory of its process; `startup_cpu_s` the CPU seconds outside the measured phase. In
-    Spark `peak_mib` is that of the largest Python worker, `workers_peak_mib` the sum of all.
+    Spark, `peak_mib` is the peak of the largest Python worker, `workers_peak_mib` the sum of all
+    workers.
     """
 
     records: int

@@ -51,9 +51,9 @@ class Workbench:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Address of the Kafka, which is restarted if it has exited."""
+        """Address of Kafka, which is restarted if it has exited."""
         if self._bootstrap_servers and not Admin(self._bootstrap_servers).broker_ids():
-            self.log("Kafka does not answer any more")
+            self.log("Kafka no longer responds")
             self.stop()
         if not self._bootstrap_servers:
             self.log("starting Kafka")

@@ -1,4 +1,4 @@
-"""A topic per run: created before it, counted after it, then deleted to free disk space."""
+"""A topic per run: created before the run, counted after it, then deleted to free space."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TopicError(BenchmarkError):
 
 
 class CountError(BenchmarkError):
-    """The topic does not hold the number of records that the contestant reported."""
+    """The topic does not contain the number of records that the contestant reported."""
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def fresh_topic(
 ) -> Iterator[str]:
     """Create a topic (default: 8 partitions); on exit, check that it holds `expected` records.
 
-    With transactions, up to `markers` transaction markers are counted as well.
+    With transactions, up to `markers` transaction markers are also counted.
 
     Raises:
         CountError: it contains a different number of records.
@@ -67,12 +67,12 @@ def fresh_topic(
         yield name
         found = _records(bootstrap_servers, [name], partitions)
         if not expected <= found <= expected + markers:
-            raise CountError(f"{name} holds {found:,} records, {expected:,} were expected")
+            raise CountError(f"{name} contains {found:,} records, expected {expected:,}")
 
 
 @contextmanager
 def fresh_topics(bootstrap_servers: str, expected: int, count: int) -> Iterator[list[str]]:
-    """Create one-partition topics, numbered from 0; on exit, check for `expected` records in all.
+    """Create one-partition topics, numbered from 0; on exit, check for `expected` records in total.
 
     Raises:
         CountError: they contain a different number of records.
@@ -84,7 +84,7 @@ def fresh_topics(bootstrap_servers: str, expected: int, count: int) -> Iterator[
         yield names
         found = _records(bootstrap_servers, names, 1)
         if found != expected:
-            raise CountError(f"{prefix} hold {found:,} records, {expected:,} were expected")
+            raise CountError(f"{prefix} contain {found:,} records, expected {expected:,}")
 
 
 @contextmanager

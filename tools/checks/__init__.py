@@ -1,1 +1,1 @@
-"""Checks of `make`: `needs` of the machine, and `sizes` of functions and package docstrings."""
+"""Checks of `make`: `needs` checks the machine, `sizes` checks functions and package docstrings."""

@@ -28,7 +28,7 @@ DEBIAN_PACKAGES = {
 
 
 def find_java() -> str | None:
-    """Return the path of `java` as Spark finds it: JAVA_HOME if set, else the path."""
+    """Return the path of `java` as Spark finds it: in JAVA_HOME if set, otherwise on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
@@ -36,9 +36,9 @@ def find_java() -> str | None:
 def java_problem() -> str | None:
     """Return a sentence if Java is missing or too old."""
     java = find_java()
-    needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the path"
+    needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the PATH"
     if java is None:
-        return f"{needed} (there is none)."
+        return f"{needed} (none was found)."
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     matched = re.search(r'version "(?:1\.)?(\d+)', printed)
     if matched is None or int(matched.group(1)) < LEAST_JAVA:
@@ -59,7 +59,7 @@ def debian_problem() -> str | None:
 
 
 def _missing() -> list[str]:
-    # Debian's folder for service programs might be missing from users' paths.
+    # Debian's folder for service programs may be missing from users' PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
     packages = DEBIAN_PACKAGES.items()
     return [package for command, package in packages if not shutil.which(command, path=path)]

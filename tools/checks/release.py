@@ -31,7 +31,7 @@ print(f"release check: {report['records']:,} records acknowledged")
 
 
 def main() -> None:
-    """Run the check; the first step that fails ends it with that step's exit status."""
+    """Run the check; exit with the status of the first step that fails."""
     with tempfile.TemporaryDirectory(prefix="kafkaprod-release-") as name:
         folder = Path(name)
         python = install(build_wheel(folder), folder / "environment")
@@ -81,7 +81,7 @@ def run_example(python: Path, folder: Path, address: str) -> None:
 
 
 def run(command: list[str], folder: Path, **variables: str) -> None:
-    """Print and run a command; end with its exit status if it fails."""
+    """Print and run a command; exit with its status if it fails."""
     print("$", *command, flush=True)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=folder, env={**environment, **variables}, check=False)

@@ -41,7 +41,8 @@ def offenders(source: str, name: str) -> Iterator[str]:
 def unlisted(init: Path) -> Iterator[str]:
     """Return how a package's docstring differs from its modules and subpackages.
 
-    A docstring lists each of them once, in reading order, as "- `module`: what it is".
+    A docstring lists each module and subpackage once, in reading order, as "- `module`:
+    description".
     """
     listed = _LISTED.findall(ast.get_docstring(ast.parse(init.read_text())) or "")
     there = {

@@ -1,7 +1,8 @@
 """Run third-party clients against the embedded broker: `python -m tools.compat.client_matrix`.
 
-Writes a table into docs/compatibility.md unless `--dry` is given. Words as arguments select
-clients by name; then nothing is written. The exit status is 1 if a check fails.
+Writes a table into docs/compatibility.md unless `--dry` is given. Arguments select the clients
+whose names contain any of them; in that case the page is not updated. The exit status is 1 if a
+check fails.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Task(StrEnum):
 
 
 Check: TypeAlias = Callable[[str], None]
-"""Function that does a task with the broker at these addresses; raises if it fails."""
+"""Function that performs a task with the broker at these addresses; raises on failure."""
 Send: TypeAlias = Callable[[str, str, str], None]
 """Function that sends the values to (addresses, topic) with a codec."""
 Read: TypeAlias = Callable[..., list[str]]
@@ -77,7 +77,7 @@ def expect(found: object, wanted: object) -> None:
         AssertionError: the values differ.
     """
     if found != wanted:
-        raise AssertionError(f"found {str(found)[:200]}, not {str(wanted)[:200]}")
+        raise AssertionError(f"found {str(found)[:200]}, expected {str(wanted)[:200]}")
 
 
 def fill(servers: str) -> str:
@@ -111,7 +111,7 @@ def consumes(read: Read) -> Check:
 
 
 def joins(read: Read, then: Use = lambda *_: None) -> Check:
-    """Return a check that reads as a group, and finds the committed offsets."""
+    """Return a check that reads as a group, and then finds the committed offsets."""
 
     def check(servers: str) -> None:
         topic = fill(servers)
@@ -126,7 +126,7 @@ def joins(read: Read, then: Use = lambda *_: None) -> Check:
 
 
 def commits(transact: Use, read: Read) -> Check:
-    """Return a check that aborts a transaction, commits another, and reads the committed one."""
+    """Return a check that aborts a transaction, commits another, and reads its records."""
 
     def check(servers: str) -> None:
         topic = Admin(servers).create_topic(new_topic(), 2, 3)

@@ -190,7 +190,7 @@ _TASKS = {Task.PRODUCE: produces(_spark_send, ("none",)), Task.CONSUME: _spark_c
 
 
 def main() -> None:
-    """Do one task in this process: `python -m tools.compat.command_clients [TASK SERVERS]`.
+    """Perform one task in this process: `python -m tools.compat.command_clients [TASK SERVERS]`.
 
     Without arguments, print the version of pyspark.
     """
@@ -201,7 +201,7 @@ def main() -> None:
 
 
 def _elsewhere(*arguments: str) -> str:
-    """Run `main` in the environment whose Spark fits the connector's archives."""
+    """Run `main` in the environment whose Spark matches the connector's archives."""
     line = [str(PYTHON), "-m", "tools.compat.command_clients", *arguments]
     return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
 
@@ -214,7 +214,9 @@ def _spark_check(task: Task) -> Check:
 
 
 def spark() -> ClientRow:
-    """Return the row; its version is that of the other environment."""
+    """Return Spark's row of the client matrix, with the PySpark version installed in the separate
+    environment.
+    """
     return ClientRow(
         name='Spark: format("kafka"), batch and stream, source and sink',
         version=_elsewhere(),

@@ -1,7 +1,8 @@
 """Compare the embedded broker with a real Kafka: `python -m tools.compat.compare_brokers`.
 
 Lists every difference, and writes the list into docs/compatibility.md unless `--dry` is given.
-Words as arguments select scenarios whose names contain one of them; then nothing is written.
+Arguments select the scenarios whose names contain any of them; in that case the page is not
+updated.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def compare(name: str, kafka: dict[str, Any], ours: dict[str, Any]) -> Iterator[
 
 
 def _short(value: Any) -> str:
-    """Return a value as text; logs as the offsets and counts of their batches."""
+    """Return a value as text; a log is shown as the offsets and counts of its batches."""
     if isinstance(value, list) and value and isinstance(value[0], dict) and "crc" in value[0]:
         return "batches " + ", ".join(f"{b['base_offset']}+{b['count']}" for b in value)
     return str(value)

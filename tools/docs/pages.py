@@ -41,7 +41,7 @@ def block(text: str, name: str) -> str:
     """
     begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->\n"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"a page must hold {begin.strip()} and {end.strip()} once")
+        raise ValueError(f"a page must contain {begin.strip()} and {end.strip()} exactly once")
     return text.split(begin)[1].split(end, maxsplit=1)[0]
 
 
@@ -63,7 +63,7 @@ def page_of(name: str) -> Path:
     """
     found = [page for page in pages() if name in blocks(page.read_text(encoding="utf-8"))]
     if len(found) != 1:
-        raise ValueError(f"{len(found)} pages hold a block {name}")
+        raise ValueError(f"{len(found)} pages contain the block {name}")
     return found[0]
 
 
@@ -112,5 +112,5 @@ def _attribute(node: ast.stmt) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks, with double backticks replaced by single ones."""
+    """Return a text without line breaks, with double backticks replaced by single backticks."""
     return " ".join(text.split()).replace("``", "`")

@@ -256,7 +256,7 @@ def _class_name(flaw: RowError) -> str:
 
 
 def render_broker_errors() -> str:
-    """Return what the producer does for each Produce error; errors not listed fail the batch."""
+    """Return the producer's reaction to each Produce error; errors not listed fail the batch."""
     found: dict[Action, list[str]] = {action: [] for action in _DOES}
     for code in ErrorCode:
         action = decide(code.value, _USUAL).action
@@ -357,7 +357,7 @@ def render_fields() -> str:
     """Return a table of the JSON document's fields, with nested fields below their parents."""
     whole = json.loads(_REPORT.to_json())
     docs = attribute_docs(DeliveryCounters)
-    docs["task_columns"] = "Names of what a row of `task_rows` holds."
+    docs["task_columns"] = "Names of the values in a row of `task_rows`."
     docs["task_rows"] = docs["task_reports"]
     parts = {
         "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),

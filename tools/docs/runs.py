@@ -106,7 +106,7 @@ def render_searches() -> str:
         (scenario.name, str(scenario.batches), "; ".join(_faults(scenario)) or "none")
         for scenario in (*SCENARIOS, FULL)
     )
-    return table(("search", "batches", "faults in a run, each at most once, at any step"), rows)
+    return table(("search", "batches", "faults in a run (each at most once, at any step)"), rows)
 
 
 def render_planted_bugs() -> str:

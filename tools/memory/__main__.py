@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 MB = 1_000_000
 OVERHEAD = 200 * MB
-"""Bytes that a worker may use besides buffer.memory."""
+"""Bytes that a worker may use in addition to buffer.memory."""
 ARROW_BATCH = 4 * MIB
 """Value of `ARROW_BYTES` in conf/spark-defaults.conf."""
 SPARKS_ARROW_BATCH = 64 * MIB
@@ -42,7 +42,8 @@ SPARKS_ARROW_BATCH = 64 * MIB
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ARROW_BATCHES = 2
-"""Number of batches that PySpark holds: it reads the next one while one is written."""
+"""Number of batches that PySpark holds: it reads the next batch while the current one is written.
+"""
 
 
 class Broker(StrEnum):
@@ -68,8 +69,8 @@ class Rows(StrEnum):
 class Case:
     """One write of `size` bytes in rows of `row` bytes, by one task.
 
-    `buffer` is buffer.memory and `arrow` the bytes at most of Spark's Arrow batches; `options` are
-    the sink's, `conf` the Spark session's.
+    `buffer` is buffer.memory, `arrow` the maximum bytes of Spark's Arrow batches; `options` are
+    options of the sink, `conf` settings of the Spark session.
     """
 
     size: int
@@ -89,7 +90,9 @@ class Case:
 
     @property
     def bound(self) -> int:
-        """Limit of the worker's memory in bytes; includes Spark's Arrow batches if larger."""
+        """Limit of the worker's memory in bytes; it includes Spark's Arrow batches if they are
+        larger.
+        """
         return OVERHEAD + self.buffer + _ARROW_BATCHES * max(0, self.arrow - ARROW_BATCH)
 
     @property
@@ -260,10 +263,10 @@ HEADING = (
     "written, MB",
     "broker",
     "`buffer.memory`, MiB",
-    "Arrow batch at most, MiB",
+    "maximum Arrow batch, MiB",
     "idle, MB",
     "peak, MB",
-    "at most, MB",
+    "limit, MB",
     "",
 )
 

@@ -1,8 +1,8 @@
 """Measure one write in its own Spark: `python -m tools.memory.spark_write ORDER`.
 
 ORDER is a JSON object with `columns`, `count`, `options` and `conf`. Prints one line of JSON, the
-fields of a `Reading`. The first write is of one row, so that the worker has imported all modules
-that it needs; Spark reuses the worker for the second write, whose peak is then read from /proc.
+fields of a `Reading`. The first write has one row, so that the worker imports all modules that it
+needs; Spark reuses the worker for the second write, whose peak is then read from /proc.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
 
 
 def _largest_worker(field: str) -> int:
-    """Return the memory in bytes of the largest Python process below this one's JVM."""
+    """Return the memory in bytes of the largest Python process started by this process's JVM."""
     return max(
         _status(process.pid, field)
         for process in psutil.Process().children(recursive=True)

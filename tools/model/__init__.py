@@ -1,6 +1,6 @@
 """A model of exactly-once: all interleavings of its actors' steps, with faults between them.
 
-The decisions are the product's own (`spark_kafka_sink/exactly_once`). The model covers the order of
+The decisions come from the product (`spark_kafka_sink/exactly_once`). The model covers the order of
 their callers: drivers, tasks and their lost attempts, Kafka's coordinator, the decision log, and
 Spark's commit log. Read in this order:
 

@@ -34,7 +34,7 @@ def _show(name: str) -> int:
     bug = next((bug for bug in PLANTED if bug.name == name), None)
     if bug is None:
         names = "\n".join(bug.name for bug in PLANTED)
-        sys.stdout.write(f"no such bug; there are\n{names}\n")
+        sys.stdout.write(f"unknown bug; known bugs:\n{names}\n")
         return 1
     counterexample = search(bug.scenario, bug.rules).counterexample
     if counterexample is None:

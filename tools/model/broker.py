@@ -1,4 +1,4 @@
-"""Kafka's side of the protocol: transactions at their coordinators."""
+"""Model of the broker's part of the protocol: the state that transaction coordinators keep."""
 
 from __future__ import annotations
 

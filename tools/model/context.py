@@ -66,7 +66,7 @@ class Rules:
     minds_unclear: bool = True
     """A fenced commit() aborts nothing if one of its appends had no response."""
     deciding: tuple[Pc, ...] = (Pc.APPEND, Pc.END, Pc.DONE)
-    """The order of a commit's steps once it has checked the transactions."""
+    """The order of a commit's steps after it has checked the transactions."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Turn(NamedTuple):
 
     @property
     def caller(self) -> Caller:
-        """The caller that the driver is in the product's decisions."""
+        """The driver as a caller of the product's decisions."""
         driver, scenario = self.driver, self.context.scenario
         caller = scenario.caller(self.number, driver.batch)
         if scenario.function:
@@ -117,7 +117,7 @@ class Turn(NamedTuple):
 
     @property
     def may_append(self) -> bool:
-        """True if the log accepts a record of the driver: it has the newest epoch."""
+        """True if the log accepts a record of the driver, which has the newest epoch."""
         return self.world.holder == self.number or not self.context.rules.new_epoch
 
     @property
@@ -155,7 +155,7 @@ class Turn(NamedTuple):
         found = [("", world.log, self)]
         if world.budget.stale and world.before not in {None, world.log}:
             assert world.before is not None
-            found.append((" to an old end", world.before, self.spend(stale=1)))
+            found.append((" to an outdated end", world.before, self.spend(stale=1)))
         return found
 
     def on(self, world: World) -> Turn:
@@ -197,7 +197,7 @@ class Turn(NamedTuple):
         return self.on(broker.abort(self.world, transactions))
 
     def roll_forward(self) -> tuple[Turn, str | None]:
-        """Commit all transactions of a decision; return what is torn, if anything.
+        """Commit all transactions of a decision; return the torn batch, if any.
 
         This is one step: partial progress is modelled only for a driver's own transactions.
         """
@@ -210,7 +210,7 @@ class Turn(NamedTuple):
 
 
 def candidate_of(each: Transaction) -> Candidate:
-    """Return a transaction as its ID describes it."""
+    """Return a transaction as described by its ID."""
     return Candidate(
         transactional_id=each.name,
         query=each.query,

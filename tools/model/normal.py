@@ -36,8 +36,8 @@ _IN_EPOCH = frozenset(
 def normalised(world: World) -> World:
     """Return the world without unused epochs and marks, and without unreferenced transactions.
 
-    A transaction in no message and no decision can no longer be decided. It only blocks readers
-    until it is aborted.
+    A transaction in no message and no decision can no longer be decided. Such a transaction only
+    blocks readers until it is aborted.
     """
     if world.holder is not None and world.drivers[world.holder].pc not in _IN_EPOCH:
         world = world._replace(holder=None)
@@ -52,7 +52,7 @@ def normalised(world: World) -> World:
 
 
 def _without_dead_marks(world: World) -> World:
-    """Drop marks whose nonce no driver has."""
+    """Drop marks with a nonce that no driver has."""
     states = (world.log, world.before, *_known(world))
     if all(state is None or isinstance(state, Decided) or not state.given_up for state in states):
         return world
@@ -77,7 +77,7 @@ def plannings_of(world: World) -> set[Planning]:
 
 
 def _without_dead_plannings(world: World) -> World:
-    """Drop plannings if no driver belongs to their run of the query."""
+    """Drop plannings of runs to which no driver belongs."""
     runs = {each.run for each in world.drivers}
     if all(each.run in runs for each in plannings_of(world)):
         return world

@@ -1,4 +1,4 @@
-"""Bugs that the search must find: protocols with one decision or step replaced."""
+"""Bugs that the search must find: protocols with one replaced decision or step."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Version(StrEnum):
 
 
 class Goal(StrEnum):
-    """Condition that must stay reachable from every state in which nothing is torn."""
+    """Condition that must stay reachable from every state without a torn batch."""
 
     ALL = "every checkpoint has all of its batches"
     ANY = "some checkpoint has all of its batches"
@@ -107,7 +107,7 @@ ONE = (Runner(),)
 _JOB = Runner(query=None, checkpoint=0)
 QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
 GHOST = (Runner(), Runner(starts=False))
-"""The second driver is a commit() that goes on although it has raised."""
+"""The second driver is a commit() that continues although it has raised."""
 RESETTING = Scenario(
     name="two queries that both reset",
     runners=tuple(replace(runner, reset=True) for runner in QUERIES),
@@ -163,14 +163,14 @@ SCENARIOS = (
     RESETTING,
     Scenario(name="two drivers and a former leader of the log", batches=1, stale=1, unclear=1),
     Scenario(
-        name="a former leader of the log, and commit() goes on while abort() runs",
+        name="a former leader of the log, and commit() continues while abort() runs",
         runners=GHOST,
         batches=1,
         stale=1,
         interrupts=1,
     ),
     Scenario(
-        name="commit() goes on while abort() runs",
+        name="commit() continues while abort() runs",
         runners=GHOST,
         crashes=1,
         timeouts=1,

@@ -34,7 +34,7 @@ def violation(scenario: Scenario, world: World) -> str | None:
             if scenario.has_rows(batch, partition) and rows not in world.visible:
                 return f"LOST: batch {name} counts as done without the rows of task {partition}"
     if any(driver.pc is Pc.TORN for driver in world.drivers) and not is_torn(world):
-        return "FALSE ALARM: a batch is called torn, and no transaction has timed out"
+        return "FALSE ALARM: a batch is reported as torn, but no transaction has timed out"
     return _harmed(world)
 
 
@@ -46,7 +46,7 @@ def is_torn(world: World) -> bool:
 
 
 def reached(scenario: Scenario, world: World) -> bool:
-    """Return True if all is written, or if a torn batch has stopped a query."""
+    """Return True if everything is written, or if a torn batch has stopped a query."""
     if is_torn(world):
         return any(driver.pc is Pc.TORN for driver in world.drivers)
     if scenario.goal is Goal.FIRST:
@@ -61,7 +61,9 @@ def _is_visible(scenario: Scenario, world: World, partition: int) -> bool:
 
 
 def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, str, int]]:
-    """Return (query, batch name, batch) of all that Spark's or the decision log report as done."""
+    """Return (query, batch name, batch) of every batch that Spark's log or the decision log reports
+    as done.
+    """
     for index, runner in enumerate(scenario.runners):
         for batch in range(world.spark[runner.checkpoint]):
             yield runner.query, scenario.rows_name(index, batch), batch
@@ -75,7 +77,7 @@ def _harmed(world: World) -> str | None:
         for each in world.log.transactions:
             status = status_of(world, each)
             if status not in _ALIVE:
-                return f"HARMED: {each.name} is decided, and it is {status.value}"
+                return f"HARMED: {each.name} is decided, but it is {status.value}"
     return None
 
 
@@ -178,7 +180,7 @@ def _stuck(scenario: Scenario, graph: _Graph) -> Counterexample | None:
     stuck = graph.without_a_way_to(goals)
     if stuck is None:
         return None
-    return Counterexample("STUCK: from here nothing leads to the goal", graph.run_to(stuck))
+    return Counterexample("STUCK: the goal is unreachable from here", graph.run_to(stuck))
 
 
 def describe(start: World, counterexample: Counterexample) -> str:

@@ -1,8 +1,8 @@
 """Steps of each actor: a driver's planning, its tasks, commit() and abort(); and the faults.
 
 Each task has at most two attempts, of which one returns. Both tasks take one step together, because
-the order of their writes is not observable. An attempt that is lost represents one that failed,
-lost a race, or belongs to a retried stage; it continues, and writes, at any later time.
+the order of their writes is not observable. A lost attempt represents an attempt that failed, lost
+a race, or belongs to a retried stage; it continues and writes at any later time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Successors = list[tuple[str, Turn]]
 """(description of the step, state after it)."""
-_STALE = "the log has another end than before"
+_STALE = "the end of the log has changed"
 
 
 # Planning, at the start of a micro-batch.
@@ -76,7 +76,7 @@ def plan_end(turn: Turn) -> Successors:
     if torn is not None and not turn.context.scenario.runners[turn.number].reset:
         return [(f"planning stops at {torn}", turn.put(Driver(Pc.TORN)))]
     started = _start_tasks(turn.now(seen=finished(decided)))
-    return [("planning commits what is decided", started)]
+    return [("planning commits the decided transactions", started)]
 
 
 def _start_tasks(turn: Turn) -> Turn:
@@ -112,7 +112,7 @@ def run_tasks(turn: Turn) -> Successors:
         attempt = turn.attempt(0, 0)
         after = after.on(broker.begin(after.world, attempt, Status.OPEN))
         after = after.now(pc=Pc.RAISED, complete=False, seen=None, messages=(attempt,))
-        found.append(("task 0 writes, task 1 fails for good", after))
+        found.append(("task 0 writes, task 1 fails permanently", after))
     return found
 
 
@@ -160,7 +160,7 @@ def append(turn: Turn) -> Successors:
     if not turn.may_append:
         return [("the append is fenced", _fenced(turn))]
     if turn.context.rules.check and not _all_open(turn):
-        return [("a transaction is not open any more", _fenced(turn))]
+        return [("a transaction is no longer open", _fenced(turn))]
     if turn.is_stale:
         return [(_STALE, _again(turn))]
     return [
@@ -172,11 +172,11 @@ def append(turn: Turn) -> Successors:
 def found(turn: Turn) -> Successors:
     """Append a record that this run has found the batch already written."""
     if not turn.may_append:
-        return [("the append of what was found is fenced", _fenced(turn))]
+        return [("the append of the found record is fenced", _fenced(turn))]
     if turn.is_stale:
         return [(_STALE, _again(turn))]
     listing = turn.append(turn.seen).now(pc=Pc.LIST, first=None)
-    return [("what was found is appended", listing), *_unclear(turn, "what was found", turn.seen)]
+    return [("the found record is appended", listing), *_unclear(turn, "what was found", turn.seen)]
 
 
 def _unclear(turn: Turn, what: str, record: State) -> Successors:
@@ -185,8 +185,11 @@ def _unclear(turn: Turn, what: str, record: State) -> Successors:
         return []
     after = turn.spend(unclear=1)
     return [
-        (f"{what} is appended, without an answer", _again(turn.append(record).spend(unclear=1))),
-        (f"{what} is lost, without an answer", _again(after)),
+        (
+            f"{what} is appended, but the response is lost",
+            _again(turn.append(record).spend(unclear=1)),
+        ),
+        (f"{what} is lost, without a response", _again(after)),
     ]
 
 
@@ -196,13 +199,13 @@ def roll_forward(turn: Turn) -> Successors:
     turn, torn = turn.roll_forward()
     if torn is not None and not taken_over:
         return [(f"commit() stops at {torn}", turn.put(Driver(Pc.TORN)))]
-    return [("commit() commits what was decided", turn.now(pc=Pc.DONE))]
+    return [("commit() commits the decided transactions", turn.now(pc=Pc.DONE))]
 
 
 def end(turn: Turn) -> Successors:
     """Commit one transaction of the driver's own decision."""
     if not turn.driver.todo:
-        return [("nothing is to be committed", _next(turn))]
+        return [("no transactions to commit", _next(turn))]
     first, *rest = turn.driver.todo
     turn, outcome = turn.commit(first)
     label = f"EndTxn(commit) of {first.name}: {outcome.name}"
@@ -213,15 +216,19 @@ def end(turn: Turn) -> Successors:
 
 
 def done(turn: Turn) -> Successors:
-    """Append the done record; after a decision that was found, continue with the own batch."""
+    """Append the done record; after a found decision, continue with the driver's own batch."""
     rolling = turn.driver.rolling
     if not turn.may_append:
-        return [("the append of done is fenced", _fenced(turn) if rolling else raised(turn))]
+        return [
+            ("the append of the done record is fenced", _fenced(turn) if rolling else raised(turn))
+        ]
     if turn.is_stale:
         return [(_STALE, raised(turn))]
     state = finished(turn.decided)
     after = turn.append(state).now(first=None, seen=state, decided=None, rolling=False)
-    return [("done is appended", _ask_commit(after) if rolling else after.now(pc=Pc.LIST))]
+    return [
+        ("the done record is appended", _ask_commit(after) if rolling else after.now(pc=Pc.LIST))
+    ]
 
 
 def list_orphans(turn: Turn) -> Successors:
@@ -243,14 +250,14 @@ def spark_log(turn: Turn) -> Successors:
     """Write Spark's commit log, which rejects a batch that it already contains."""
     scenario, driver, spark = turn.context.scenario, turn.driver, list(turn.world.spark)
     if driver.ghost:
-        return [("nobody hears that commit() has ended", turn.stop())]
+        return [("no process learns that commit() has ended", turn.stop())]
     batch, last = driver.batch, driver.batch + 1 == scenario.batches
     if scenario.function and not last:
         again = Driver(Pc.PLAN_READ, batch=batch + 1, run=driver.run)
         return [("the function writes again", turn.put(again))]
     checkpoint = scenario.runners[turn.number].checkpoint
     if spark[checkpoint] != (0 if scenario.function else batch):
-        return [("another driver is in Spark's commit log already", turn.stop())]
+        return [("another driver is already in Spark's commit log", turn.stop())]
     spark[checkpoint] = batch + 1
     driver = Driver(Pc.FINISHED) if last else Driver(Pc.PLAN_READ, batch=batch + 1)
     committed = turn.on(turn.world._replace(spark=tuple(spark))).put(driver)
@@ -265,10 +272,9 @@ def raised(turn: Turn) -> Turn:
 
 
 def _fenced(turn: Turn) -> Turn:
-    """Let commit() fail, having decided nothing: it aborts what it would have decided.
-
-    The product's `never_decided` excludes decisions of earlier calls for the same tasks; here there
-    are none.
+    """Let commit() fail without a decision: it aborts the transactions that it would have decided.
+    The product's `never_decided` excludes decisions of earlier calls for the same tasks; the
+    model has no such calls.
     """
     minds = turn.driver.unclear and turn.context.rules.minds_unclear
     return raised(turn if minds else turn.abort(turn.driver.ours))
@@ -298,7 +304,9 @@ def _again(turn: Turn) -> Turn:
 
 
 def _all_open(turn: Turn) -> bool:
-    """Call DescribeTransactions; reading the log in the same step does not change its result."""
+    """Call DescribeTransactions; the log is read in the same step, which does not change the
+    result.
+    """
     good = broker.UNFINISHED if turn.context.rules.commits_empty else {Status.OPEN}
     return all(broker.status_of(turn.world, each) in good for each in turn.driver.ours)
 
@@ -376,27 +384,29 @@ def _commit_decided(turn: Turn, then: Callable[[Turn], Turn], how: str = "") -> 
     turn, torn = turn.roll_forward()
     if torn is not None:
         return [(f"abort() stops at {torn}", turn.put(Driver(Pc.TORN)))]
-    return [(f"abort() commits what is decided{how}", then(turn))]
+    return [(f"abort() commits the decided transactions{how}", then(turn))]
 
 
 def abort_done(turn: Turn) -> Successors:
     """Append the done record, unless another driver has fenced this one."""
-    return _append_in_abort(turn, "abort() appends done", finished(turn.decided))
+    return _append_in_abort(turn, "abort() appends the done record", finished(turn.decided))
 
 
 def give_up(turn: Turn) -> Successors:
     """Append the record that makes a running commit() fail."""
-    return _append_in_abort(turn, "abort() appends that the tasks are given up", turn.seen)
+    return _append_in_abort(
+        turn, "abort() appends a record that it has given up the tasks", turn.seen
+    )
 
 
 def _append_in_abort(turn: Turn, label: str, record: State) -> Successors:
     if not turn.may_append or turn.is_stale:
-        return [("abort() is fenced, or the log has another end than before", turn.stop())]
+        return [("abort() is fenced, or the end of the log has changed", turn.stop())]
     return [(label, _ask_abort(turn.append(record).now(seen=record, first=None)))]
 
 
 def abort_ours(turn: Turn) -> Successors:
-    """Abort transactions that are in no decision; the query has failed."""
+    """Abort transactions that no decision contains; the query has failed."""
     driver = turn.driver
     kept = () if driver.decided is None else driver.decided.transactions
     aborted = turn.abort(each for each in driver.ours if each not in kept)
@@ -457,7 +467,7 @@ def successors(context: Context, world: World) -> Iterator[tuple[str, str, World
 
 
 def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
-    """Yield the faults and delayed events that occur independently of a driver's own steps."""
+    """Yield the faults and delayed events that occur independently of a driver's steps."""
     any_turn, world = turns[0], turns[0].world
     for zombie in sorted(set(world.zombies)):
         left = list(world.zombies)
@@ -480,7 +490,7 @@ def _faults(turns: list[Turn]) -> Iterator[tuple[str, str, Turn]]:
             if pc in _COMMIT:
                 yield turn.name, "loses the process that runs commit()", raised(after)
         if world.budget.interrupts and turn.number == 0 and pc in _COMMIT:
-            what = "is interrupted in commit(), which goes on as driver 2"
+            what = "is interrupted in commit(), which continues as driver 2"
             yield turn.name, what, _interrupt(turn)
 
 

@@ -14,7 +14,7 @@ class Status(StrEnum):
 
     OPEN = "open"
     EMPTY = "empty"
-    """InitProducerId succeeded; no record is written."""
+    """InitProducerId succeeded; no record has been written."""
     COMMITTED = "committed"
     ABORTED = "aborted"
     """Aborted by EndTxn."""
@@ -34,7 +34,7 @@ class Transaction(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """The transactional ID, under the name that the product's decisions use."""
+        """The transactional ID, with the name that the product's decisions use."""
         return self.name
 
 
@@ -87,9 +87,9 @@ class Driver(NamedTuple):
     pc: Pc = Pc.DOWN
     batch: int = 0
     nonce: str = ""
-    """Nonce of its newest planning; the first driver's is d1.0."""
+    """Nonce of its newest planning; the first driver's first nonce is d1.0."""
     run: str = ""
-    """Run ID of a query with a foreachBatch function; each start has a new one."""
+    """Run ID of a query with a foreachBatch function; each start has a new ID."""
     seen: State | None = None
     """The log as last read."""
     first: State | None = None
@@ -101,11 +101,11 @@ class Driver(NamedTuple):
     decided: Decided[Transaction] | None = None
     """The decision in progress."""
     rolling: bool = False
-    """True if `decided` was found in the log, not made by this call."""
+    """True if `decided` was found in the log, False if this call made it."""
     todo: tuple[Transaction, ...] = ()
     """Transactions to end next."""
     complete: bool = False
-    """True if every task had returned, for abort()."""
+    """For abort(): True if every task had returned."""
     ghost: bool = False
     """True for a commit() that continues although it has raised in its driver."""
 
@@ -150,7 +150,7 @@ class World(NamedTuple):
     spark: tuple[int, ...]
     """Number of batches in the commit log of each checkpoint."""
     before: State | None = None
-    """The record before it, while stale reads are possible."""
+    """The record before the last one, while stale reads are possible."""
     holder: int | None = None
     """Driver with the newest epoch of the scope's transactional ID, while it can append."""
     transactions: tuple[tuple[Transaction, Status], ...] = ()

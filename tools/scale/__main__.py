@@ -66,7 +66,7 @@ def _estimates(workloads: Sequence[Workload], costs: Costs) -> str:
             for name, field in _FIGURES
             if any(getattr(each, field) for each in found)
         ),
-        ["nearest to its limit", *(_first(each) for each in found)],
+        ["tightest limit", *(_first(each) for each in found)],
     ]
     return table(heading, rows)
 
@@ -91,7 +91,7 @@ def render_limits(costs: Costs, workloads: Sequence[Workload] = WORKLOADS) -> st
         )
         for limit in LIMITS
     )
-    return table(("what", "limit", *estimates, "what moves it"), rows)
+    return table(("what", "limit", *estimates, "relevant settings"), rows)
 
 
 def render_costs(costs: Costs) -> str:
@@ -99,9 +99,9 @@ def render_costs(costs: Costs) -> str:
     message, merge = costs.message_bytes, costs.merge_seconds
     rows = (
         ("commit message", f"{message.fixed:,.0f} B", _each(message.partition, message.broker)),
-        ("the same with exactly-once, beside it", f"{costs.transaction_bytes:,.0f} B", ""),
+        ("added by exactly-once", f"{costs.transaction_bytes:,.0f} B", ""),
         (
-            "adding a message up",
+            "merging a message",
             f"{merge.fixed * 1e6:,.0f} us",
             f"{merge.partition * 1e6:.1f} us a partition, {merge.broker * 1e6:.0f} us a broker",
         ),
@@ -123,7 +123,7 @@ def render_costs(costs: Costs) -> str:
         (
             "a transaction in the decision",
             f"{costs.decision_bytes.fixed:,.0f} B",
-            f"{costs.decision_bytes.partition:.0f} B a partition that it names",
+            f"{costs.decision_bytes.partition:.0f} B a listed partition",
         ),
         ("EndTxn", f"{costs.end_seconds * 1e6:.0f} us", ""),
     )
@@ -204,7 +204,9 @@ _TASKS, _WORKERS = 6, 2
 def main() -> None:
     """Measure, check, and write the blocks; `--print` prints them instead of changing the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--print", action="store_true", help="leave docs/scale.md as it is")
+    parser.add_argument(
+        "--print", action="store_true", help="print the blocks and leave docs/scale.md unchanged"
+    )
     options = parser.parse_args()
     machine = one_line(describe())
     costs = measure()
@@ -239,7 +241,7 @@ def _cluster() -> str:
     expected = Counter(b"%d" % each for each in range(_ROWS))
     expected.update(b"s%d" % each for each in range(_ROWS))
     if found != expected:
-        raise SystemExit(f"{found.total():,} records are there, {2 * _ROWS:,} were written")
+        raise SystemExit(f"found {found.total():,} records, expected {2 * _ROWS:,}")
     return render_cluster(session, job, BROKERS, preflight)
 
 

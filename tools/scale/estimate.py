@@ -1,4 +1,4 @@
-"""Estimate the costs of a write and how close it comes to limits: pure functions."""
+"""Estimate the costs of a write and its distance to limits: pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Linear:
     partition: float
     """Cost for each partition that the task writes to."""
     broker: float
-    """Cost for each broker that it connects to."""
+    """Cost for each broker that the task connects to."""
 
     def at(self, partitions: float, brokers: float) -> float:
         """Return the cost of one task."""
@@ -26,7 +26,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Unit costs measured by `tools.scale.measure`; the last ones are those of a Kafka broker."""
+    """Unit costs measured by `tools.scale.measure`; the last costs are those of a Kafka broker."""
 
     message_bytes: Linear
     """Bytes of a task's commit message, as Spark's driver stores it."""
@@ -160,15 +160,15 @@ LIMITS: Final = (
     ),
     Limit(
         "describe_seconds",
-        "second look at the transactions",
-        "5 s, this sink's",
-        "fewer tasks; `atomicBatch=true`, which has one transaction",
+        "second check of the transactions",
+        "5 s (limit set by the sink)",
+        "fewer tasks; `atomicBatch=true` (one transaction)",
         5.0,
     ),
     Limit(
         "decision_seconds",
         "encoding the decision",
-        "15 s, this sink's transaction of its own",
+        "15 s (timeout of the sink's own transaction)",
         "fewer tasks; `atomicBatch=true`",
         15.0,
     ),
@@ -177,7 +177,7 @@ LIMITS: Final = (
         "producer states in a broker's heap",
         "a tenth of a heap of 6 GiB, assumed",
         "brokers: `producer.id.expiration.ms` (a day); `atomicBatch=true`; fewer tasks; "
-        "at-least-once has one producer for each worker",
+        "at-least-once (one producer for each worker)",
         0.1 * 6 * 1024 * _MIB,
     ),
     Limit(
@@ -198,14 +198,14 @@ LIMITS: Final = (
         "requests_per_broker",
         "Produce requests",
         "10,000 a second of one broker, assumed",
-        "fewer and larger tasks; `repartition_by_kafka_partition`, by which a task has "
-        "few partitions; `kafka.linger.ms`",
+        "fewer and larger tasks; `repartition_by_kafka_partition` (few partitions per task); "
+        "`kafka.linger.ms`",
         10_000.0,
     ),
     Limit(
         "connections_per_broker",
         "connections",
-        "100,000 open files, as Kafka's documentation asks for",
+        "100,000 open files, as Kafka's documentation recommends",
         "brokers: `max.connections`, which has no limit by default, and the limit of open "
         "files; fewer executor cores at once",
         100_000.0,
@@ -239,11 +239,11 @@ class Estimate:
     """Bytes of a batch with its header."""
     request_bytes: float
     requests_per_broker: float
-    """A second."""
+    """Produce requests per second."""
     connections_per_broker: float
-    """Connections per broker; workers keep theirs open."""
+    """Connections per broker; workers keep their connections open."""
     producer_states_per_broker: float
-    """Producer states that a broker keeps after the write, including those of replicas."""
+    """Producer states that a broker keeps after the write, including the states of its replicas."""
     producer_state_bytes: float
     """Bytes of producer states in one broker's heap."""
     metadata_bytes: float

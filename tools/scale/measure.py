@@ -335,9 +335,10 @@ class SessionCost:
     persisted: int
     partitions: int
     connections: int
-    """Connections that it opened, including the one to a bootstrap server."""
+    """Number of connections opened, including the connection to a bootstrap server."""
     most_connections: int
-    """Connections to one broker by its ID; the one to a bootstrap server is separate."""
+    """Connections to one broker, selected by its ID, without the connection to a bootstrap server.
+    """
     requests: int
     cpu_seconds: float
     memory: int
@@ -416,7 +417,7 @@ def values(cluster: EmbeddedBroker) -> list[bytes | None]:
 
 
 def session_in_a_process(bootstrap_servers: str, rows: int) -> SessionCost:
-    """Run `write` in a process of its own, so that only its memory is measured."""
+    """Run `write` in a separate process, so that only its memory is measured."""
     command = [sys.executable, "-m", "tools.scale.measure", bootstrap_servers, str(rows)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return SessionCost(**json.loads(done.stdout))
@@ -433,7 +434,7 @@ def preflight_seconds(bootstrap_servers: str) -> float:
 
 
 def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> JobCost:
-    """Run a job of `tasks` tasks, `workers` of them at a time."""
+    """Run a job of `tasks` tasks, at most `workers` at a time."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"

@@ -1,7 +1,7 @@
 """Measure the cost of each stage of a write: `python -m tools.stages [--docs]`.
 
-Keyed events from Parquet are written to a real Kafka, with `local[1]` and a warm session, with the
-clock and without it, in turn.
+Keyed events from Parquet are written to a real Kafka, with `local[1]` and a warm session,
+alternately with and without the clock.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Worker:
 
 
 WORKERS = (
-    Worker("look-up", f"{_WORKER}lookup_data_sources", ("pyspark_kafkaprod",)),
+    Worker("lookup", f"{_WORKER}lookup_data_sources", ("pyspark_kafkaprod",)),
     Worker(
         "plan",
         f"{_WORKER}write_into_data_source",
@@ -91,8 +91,8 @@ def measure_start() -> Table:
     """Return the median CPU milliseconds of each step, after the earlier steps in one process."""
     by_worker = [_medians([_cpu_s(worker) for _ in range(_ROUNDS)]) for worker in WORKERS]
     return Table(
-        "Workers of a session's first write, one after the other: CPU ms of what each loads",
-        ("what is loaded", *(worker.name for worker in WORKERS)),
+        "Workers of a session's first write, in order: CPU ms to load modules",
+        ("loaded modules", *(worker.name for worker in WORKERS)),
         [
             (name, *(f"{spent[number] * 1000:.0f}" for spent in by_worker))
             for number, name in enumerate(_STEPS)
@@ -163,12 +163,12 @@ def table(found: list[tuple[dict[str, Any], dict[str, Any]]], records: int) -> T
     def us(values: list[float]) -> str:
         return f"{median(values) / records * 1e6:.3f}"
 
-    rows = [("JVM", "reads Parquet, makes Arrow batches", us([a["jvm_cpu_s"] for _, a in found]))]
+    rows = [("JVM", "reads Parquet, builds Arrow batches", us([a["jvm_cpu_s"] for _, a in found]))]
     for stage in STAGES:
         times = [timed["stages"].get(stage.name, 0.0) for timed, _ in found]
         rows.append((stage.thread.value, stage.name, us(times)))
     workers = us([plain["workers_cpu_s"] for _, plain in found])
-    rows.append(("worker", "all of it, without the clock", workers))
+    rows.append(("worker", "total, without the clock", workers))
     return Table(
         f"{records:,} keyed events of 131 bytes, local[1]: CPU us a record",
         ("where", "stage", "us"),

@@ -1,7 +1,7 @@
 """A warm Spark session whose writes are timed by stage: `python -m tools.stages.child`.
 
-Each worker replaces the functions of `STAGES` by timed ones. The CPU time of a stage excludes the
-stages inside it.
+Each worker replaces the functions of `STAGES` by timed versions. The CPU time of a stage excludes
+the stages inside it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def place(stage: Stage) -> tuple[object, str]:
 
 
 def install(clock: StageClock) -> None:
-    """Replace the functions of this process by timed ones."""
+    """Replace the functions of this process by timed versions."""
     for stage in STAGES:
         if stage.function:
             owner, name = place(stage)

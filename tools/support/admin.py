@@ -69,7 +69,7 @@ class Admin:
         _await_served(client, wanted)
 
     def await_served(self, name: str) -> None:
-        """Wait until every partition's leader serves the topic, as after a broker restart."""
+        """Wait until every partition's leader serves the topic, e.g. after a broker restart."""
         client = self.client()
         partitions = client.list_topics(name, timeout=_WAIT_S).topics[name].partitions
         _await_served(client, [TopicPartition(name, number) for number in partitions])
@@ -102,7 +102,7 @@ class Admin:
         deadline = time.monotonic() + _WAIT_S
         while self.leader(topic, partition) != to:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"broker {to} does not become leader of {topic}-{partition}")
+                raise TimeoutError(f"broker {to} has not become leader of {topic}-{partition}")
             client = self.client()
             wanted = [TopicPartition(topic, partition)]
             client.elect_leaders(ElectionType.PREFERRED, wanted).result(_WAIT_S)

@@ -94,7 +94,7 @@ class IssuedCertificate:
 
 
 class CertificateAuthority:
-    """Signs certificates; its own is self-signed unless another authority issued it."""
+    """Signs certificates; its own certificate is self-signed unless another authority issued it."""
 
     def __init__(
         self,
@@ -103,16 +103,18 @@ class CertificateAuthority:
         parent: CertificateAuthority | None = None,
         validity: Validity = VALID,
         *,
-        is_entitled: bool = True,
+        is_ca: bool = True,
     ) -> None:
-        """Create an authority; if not entitled, it signs with a server certificate."""
+        """Create an authority. If `is_ca` is False, its certificate is not a CA certificate
+        (CA:FALSE).
+        """
         self._kind = kind
         self._parent = parent
         key = kind.new_key()
         builder = _builder(common_name(name), key, validity).add_extension(
-            x509.BasicConstraints(ca=is_entitled, path_length=None), critical=True
+            x509.BasicConstraints(ca=is_ca, path_length=None), critical=True
         )
-        if is_entitled:
+        if is_ca:
             builder = builder.add_extension(key_usage(signs_certificates=True), critical=True)
         signer, signing_key = parent.signer if parent else (None, key)
         issuer = signer.subject if signer else common_name(name)

@@ -174,7 +174,7 @@ OLD_KAFKA = {
         least=50,
     ),
 }
-"""Releases before 4.0 by number, each with its own version of ZooKeeper except 2.1.1."""
+"""Releases before 4.0 by number, each with its own version of ZooKeeper, except 2.1.1."""
 # One set works with every tested pyspark: the sink's classes of 4.1 also load in later 4.x.
 SPARK_SINK = JarSet(
     name="spark-sql-kafka-4.1.0",
@@ -218,7 +218,8 @@ def _write_manifest(jars: JarSet, folder: Path) -> None:
     damaged = [name for name in sizes if not zipfile.is_zipfile(folder / name)]
     if missing or damaged or len(sizes) < jars.least:
         raise JarsError(
-            f"{jars.name}: {len(sizes)} archives came, at least {jars.least} are needed; "
+            f"{jars.name}: {len(sizes)} archives were downloaded, at least {jars.least} are "
+            f"needed; "
             f"missing: {missing}; damaged: {damaged}"
         )
     (folder / MANIFEST).write_text(json.dumps(sizes, indent=1))

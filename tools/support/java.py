@@ -28,20 +28,20 @@ class JavaError(RuntimeError):
 def command(
     main: str, arguments: Sequence[str], options: Sequence[str] = _QUICK, jars: JarSet = KAFKA
 ) -> list[str]:
-    """Return the command line that runs a class of Kafka's archives, tied to this process's life.
+    """Return the command line that runs a class of Kafka's archives; it ends with this process.
 
     Raises:
-        JavaError: there is no Java.
+        JavaError: Java is not installed.
     """
     java = find_java()
     if java is None:
-        raise JavaError("Java is not on the path")
+        raise JavaError("Java is not on the PATH")
     classpath = ensure(jars).classpath()
     return tied([java, *options, "-cp", classpath, main, *arguments])
 
 
 def tied(command_line: Sequence[str]) -> list[str]:
-    """Return the command line, tied to this process's life."""
+    """Return the command line, changed so that the process ends with this process."""
     return [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()), *command_line]
 
 

@@ -33,8 +33,8 @@ class Cluster(ABC):
     """Kafka nodes on loopback with their files in `folder`.
 
     `with` starts them, waits until every broker responds to Metadata, and on exit removes all
-    processes and files. Start them from a thread that outlives them: the kernel kills the nodes
-    when that thread ends.
+    processes and files. Start the nodes from a thread that outlives them: the kernel kills the
+    nodes when that thread ends.
     """
 
     def __init__(self, folder: Path, nodes: Sequence[KafkaNode]) -> None:
@@ -212,7 +212,7 @@ class KafkaCluster(Cluster):
             list(formatted)
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
-        """Return additional server properties of a node; here none."""
+        """Return additional server properties of a node; none by default."""
         return {}
 
 
@@ -276,7 +276,7 @@ class ZooKeeperCluster(Cluster):
             node.start()
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
-        """Return additional server properties of a node; here none."""
+        """Return additional server properties of a node; none by default."""
         return {}
 
     def close(self) -> None:
@@ -297,7 +297,7 @@ class ZooKeeperCluster(Cluster):
         }
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
-        # Its log4j beans need classes that the current logging library no longer has.
+        # ZooKeeper's log4j beans need classes that the current logging library no longer has.
         options = (*QUICK, _ZOOKEEPER_HEAP, log4j, "-Dzookeeper.jmx.log4j.disable=true")
         line = command(_ZOOKEEPER, [str(properties)], options, self._jars)
         with (self.folder / "zookeeper.log").open("ab") as log:

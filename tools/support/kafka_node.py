@@ -70,14 +70,14 @@ class NodeError(RuntimeError):
 
 
 class _PortLocks:
-    """Ports picked by test processes: a locked byte of one file for each, until the process ends.
-
-    Other processes must not pick a port after it was found free and before its server starts.
+    """Ports picked by test processes: for each port, a byte of one file is locked until the process
+    ends. This prevents other processes from picking a free port before its server starts.
     """
 
     def __init__(self) -> None:
         path = Path(tempfile.gettempdir()) / "kafkaprod-test-ports"
-        self._file = path.open("ab")  # closed with the process, and the locks with it
+        # The file, and with it the locks, is closed when the process ends.
+        self._file = path.open("ab")
         self._mine: set[int] = set()
 
     def take(self, port: int) -> bool:
@@ -186,10 +186,12 @@ class KafkaNode:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             time.sleep(0.05)
-        raise NodeError(f"Kafka node {self.node_id} did not come up:\n{self.log_end()}")
+        raise NodeError(f"Kafka node {self.node_id} did not start:\n{self.log_end()}")
 
     def stop(self) -> None:
-        """Shut down with SIGTERM, which moves leaders away first; kill the process if it hangs."""
+        """Shut down with SIGTERM, which first moves leaders to other nodes; kill the process if it
+        hangs.
+        """
         if self.process is None:
             return
         self.process.terminate()
@@ -228,5 +230,5 @@ class KafkaNode:
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process is None or not self.running:
-            raise NodeError(f"Kafka node {self.node_id} does not run")
+            raise NodeError(f"Kafka node {self.node_id} is not running")
         self.process.send_signal(number)

@@ -24,7 +24,7 @@ TIMEOUT = timedelta(seconds=10)
 
 
 class RawClient:
-    """Requests of any version, built from plain values; responses are parsed by two readers."""
+    """Requests of any version, built from plain values; two readers parse the responses."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)

@@ -1,4 +1,4 @@
-"""A broker that accepts records at a fixed rate and discards them; runs as its own process.
+"""A broker that accepts records at a fixed rate and discards them; it runs as a separate process.
 
     python -m tools.support.slow_broker PARTITIONS BYTES_PER_SECOND
 

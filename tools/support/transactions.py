@@ -1,4 +1,4 @@
-"""Open transactions as a task leaves them, and their batches."""
+"""Create open transactions, as a task leaves them, and their batches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def open_transaction(
 def open_transactions(
     client: BlockingClient, names: Sequence[str], places: Sequence[TopicPartition]
 ) -> list[OpenTransaction]:
-    """Open a transaction for each name, in the partitions in turn."""
+    """Open a transaction for each name, distributed over the partitions."""
     deadline = client.deadline(120)
     lookup = CoordinatorLookup(client)
     init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), lookup, names)

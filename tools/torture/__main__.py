@@ -17,7 +17,7 @@ from tools.torture.producer.run import CONTEXTS, Result, run, traced
 
 
 def main() -> None:
-    """Return exit status 1 if a run of this call has failed."""
+    """Return exit status 1 if a run failed."""
     arguments = _arguments()
     # SIGTERM's default action would not unmount the disk or delete the cluster's files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -29,9 +29,14 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.torture")
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=None, help="repeat this one")
-    parser.add_argument("--secured", action="store_true", help="every run speaks SASL_SSL")
-    parser.add_argument("--disk", type=Path, default=None, help="folder on a small file system")
+    parser.add_argument("--seed", type=int, default=None, help="repeat the run with this seed")
+    parser.add_argument("--secured", action="store_true", help="use SASL_SSL in every run")
+    parser.add_argument(
+        "--disk",
+        type=Path,
+        default=None,
+        help="folder on a small file system, for tests of a full disk",
+    )
     return parser.parse_args()
 
 

@@ -35,7 +35,7 @@ _STEP = 1 << 16
 
 @contextlib.contextmanager
 def small_disk(folder: Path | None = None) -> Iterator[Path | None]:
-    """Yield an empty folder on a small file system, or None if it is impossible to provide one."""
+    """Yield an empty folder on a small file system, or None if none can be provided."""
     if folder is not None:
         yield folder
         return
@@ -85,7 +85,9 @@ class Brokers:
 
     @property
     def lists_transactions(self) -> bool:
-        """True from Kafka 3.0 on; before, open transactions of lost attempts must time out."""
+        """True since Kafka 3.0; in older releases, open transactions of lost attempts must time
+        out.
+        """
         return self.release is not Release.V2_8_2
 
 

@@ -139,7 +139,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def fuzz(name: str, runs: int) -> None:
-    """Run one target and exit the process with its status: 0 if nothing was found."""
+    """Run one target and exit the process with its status: 0 without findings."""
     target = TARGETS[name]
 
     def one(data: bytes) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 OK, TORN = "ok", "torn"
-"""Outcomes of a good run: no violation, or a batch that was torn as planned and detected."""
+"""Outcomes of a successful run: no violation, or a batch that was torn as planned and detected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ class Proxy:
         while not self._closed:
             try:
                 client, _ = self._listener.accept()
-            except OSError as error:  # of this connection alone, unless the listener is closed
+            except OSError as error:  # on this connection only, unless the listener is closed
                 self.say(f"accept failed: {error}")
                 time.sleep(_ACCEPT_AGAIN_S)
                 continue
@@ -453,7 +453,9 @@ def _read(end: socket.socket, count: int) -> bytes | None:
 
 
 def _abort(end: socket.socket) -> None:
-    """Reset the connection, even while another thread reads: connecting to nowhere does that."""
+    """Reset the connection, even while another thread reads, by connecting to an unspecified
+    address.
+    """
     _LIBC.connect(end.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
 
 
@@ -462,8 +464,9 @@ _MAX_HOLD_S = 60.0
 
 @dataclass(slots=True)
 class EndTxns:
-    """Holds a commit, for all gates of a cluster: that of the `wanted`th transaction whose ID
-    starts with `pattern`. A transaction is identified by its ID and its producer's epoch."""
+    """Holds one commit for all gates of a cluster: the commit of the `wanted`th transaction whose
+    ID starts with `pattern`. A transaction is identified by its ID and its producer's epoch.
+    """
 
     pattern: str = ""
     wanted: int = 0
@@ -473,7 +476,7 @@ class EndTxns:
     _lock: Lock = field(default_factory=Lock)
 
     def arm(self, pattern: str, wanted: int) -> None:
-        """Start looking for the `wanted`th commit; 0 stops it."""
+        """Start waiting for the `wanted`th commit; 0 stops this."""
         with self._lock:
             self.pattern, self.wanted, self._seen = pattern, wanted, set()
             self.reached.clear()
@@ -535,7 +538,9 @@ class Gate(Proxy):
 
 
 def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
-    """Return the transactional ID, the producer ID and epoch, and whether it is a commit."""
+    """Parse an EndTxn request. Return (transactional ID, producer ID, producer epoch), and True if
+    it commits.
+    """
     header = read_request_header(frame)
     request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
     transaction = (request.transactional_id, request.producer_id, request.producer_epoch)

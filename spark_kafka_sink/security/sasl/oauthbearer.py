@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.security.sasl.exchange import decoded
-from spark_kafka_sink.security.tokens.token import PROCESS_WIDE, TokenCache, object_in, text_under
+from spark_kafka_sink.security.tokens.token import PROCESS_WIDE, TokenCache, object_in, text_field
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import RefreshPolicy
@@ -50,7 +50,7 @@ def describe_error(error: str) -> str:
     found = object_in(error)
     if found is None:
         return quoted(error)
-    status, scope = text_under(found, "status"), text_under(found, "scope")
+    status, scope = text_field(found, "status"), text_field(found, "scope")
     if status is None:
         return quoted(error)
     return quoted(status) + (f", it requires the scope {quoted(scope)}" if scope else "")

@@ -441,7 +441,9 @@ class ContextCache:
                 raise
             # The text of a library's error may contain secrets.
             text = error if isinstance(error, ConfigError) else type(error).__name__
-            _LOG.warning("TLS continues with the certificates read earlier: %s", text)
+            _LOG.warning(
+                "Cannot reload the certificates; TLS continues with those read earlier: %s", text
+            )
             return kept
 
     def _forget(self) -> None:

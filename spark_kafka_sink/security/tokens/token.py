@@ -42,14 +42,14 @@ def object_in(text: str | bytes) -> dict[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-def text_under(found: dict[str, object], name: str) -> str | None:
-    """Return the string value of a claim, or None if it is missing, empty or not a string."""
+def text_field(found: dict[str, object], name: str) -> str | None:
+    """Return the string value of a field, or None if it is missing, empty or not a string."""
     value = found.get(name)
     return value if isinstance(value, str) and value else None
 
 
-def seconds_under(found: dict[str, object], name: str) -> float | None:
-    """Return the numeric value of a claim; some issuers send numbers as strings of digits.
+def number_field(found: dict[str, object], name: str) -> float | None:
+    """Return the numeric value of a field; some issuers send numbers as strings of digits.
 
     Returns:
         The number, or None if it is missing, not a number, negative, or too large for a date.
@@ -106,7 +106,7 @@ def token_of(text: str, place: str, fallback_expires_ms: int | None = None) -> T
             else f"the token from {place} is empty"
         )
     claims = _claims(text)
-    expires, starts = seconds_under(claims, "exp"), seconds_under(claims, "iat")
+    expires, starts = number_field(claims, "exp"), number_field(claims, "iat")
     return Token(
         text,
         fallback_expires_ms if expires is None else int(expires * 1_000),

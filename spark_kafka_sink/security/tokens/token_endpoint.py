@@ -29,9 +29,9 @@ from spark_kafka_sink.security.credentials import Stamp, credentials_stamp, reve
 from spark_kafka_sink.security.tls.context import ContextCache
 from spark_kafka_sink.security.tokens.token import (
     Token,
+    number_field,
     object_in,
-    seconds_under,
-    text_under,
+    text_field,
     token_of,
 )
 
@@ -288,10 +288,10 @@ class TokenEndpoint:
         status, content = received.response.status_code, object_in(received.body)
         if status != _OK or content is None or "error" in content:
             return self._without_token(status, content)
-        access_token = text_under(content, "access_token")
+        access_token = text_field(content, "access_token")
         if access_token is None:
             return self._refused("returned no access_token", retriable=False)
-        lifetime = seconds_under(content, "expires_in")
+        lifetime = number_field(content, "expires_in")
         expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
         try:
             token = token_of(access_token.strip(), self._place, expires_ms)
@@ -303,7 +303,7 @@ class TokenEndpoint:
     def _without_token(self, status: int, content: dict[str, object] | None) -> Refusal:
         """Return the failure for a response without a token."""
         found = content or {}
-        words = [text_under(found, "error"), text_under(found, "error_description")]
+        words = [text_field(found, "error"), text_field(found, "error_description")]
         details = ": ".join(self._harmless(word) for word in words if word is not None)
         problem = f"returned HTTP status {status}" + (f": {details}" if details else "")
         if status == _OK and not details:

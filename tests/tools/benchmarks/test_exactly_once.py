@@ -1,4 +1,4 @@
-"""The tables and the targets of what exactly-once costs."""
+"""The tables and the targets of cost of exactly-once."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_what_is_added_stands_below_the_two_guarantees() -> None:
     assert jobs.rows == [
         ("at-least-once", "1.00", "1.00 - 1.00", "0.500"),
         ("exactly-once", "0.80", "0.80 - 0.80", "0.625"),
-        ("what exactly-once costs", "0.80x", "", "+0.125 (1.25x)"),
+        ("cost of exactly-once", "0.80x", "", "+0.125 (1.25x)"),
     ]
     assert [row[:5] for row in streams.rows] == [
         ("at-least-once", "110", "119", "0", "50"),
         ("exactly-once", "150", "159", "0", "90"),
-        ("what exactly-once adds", "+40", "+40", "+0", "+40"),
+        ("added by exactly-once", "+40", "+40", "+0", "+40"),
     ]
     assert streams.notes == "1,000 transactions end in 0.50 s (EndTxn, one broker)."
     assert json.loads(json.dumps(figures.to_dict()))["endings"]["seconds"] == [0.5]

@@ -69,12 +69,12 @@ def test_spark_is_judged_for_each_codec_and_kind() -> None:
     ]
     figures = SparkFigures(found)
     verdicts = {target.what: target.met for target in figures.targets()}
-    assert verdicts["Spark, null keys, none: rate to the tuned JVM sink's"] is True
-    assert verdicts["Spark, null keys, none: CPU to the tuned JVM sink's"] is True
+    assert verdicts["Spark, null keys, none: rate relative to the tuned JVM sink's"] is True
+    assert verdicts["Spark, null keys, none: CPU relative to the tuned JVM sink's"] is True
     assert verdicts["Spark, null keys, none: CPU of the Python workers"] is True
-    assert verdicts["Spark, keyed, none: rate to the tuned JVM sink's"] is False
+    assert verdicts["Spark, keyed, none: rate relative to the tuned JVM sink's"] is False
     assert verdicts["Spark, keyed, none: CPU of the Python workers"] is False
-    assert verdicts["Spark, keyed, lz4: rate to the tuned JVM sink's"] is None
+    assert verdicts["Spark, keyed, lz4: rate relative to the tuned JVM sink's"] is None
     assert verdicts["Spark 4.1, keyed, none: CPU of the Python workers"] is None
     assert verdicts["Spark: peak RSS of the worker"] is False
     (table,) = figures.tables()

@@ -70,8 +70,11 @@ def test_the_page() -> None:
     writes = (WRITE, replace(WRITE, exactly_once=True))
     estimates, limits = render_estimates(COSTS, writes), render_limits(COSTS, writes)
     assert "| tasks x partitions x brokers | 10,000 x 1,000 x 100 |" in estimates
-    assert "second look at the transactions: 200%" in estimates
-    assert "| second look at the transactions | 5 s, this sink's | below 1% | 200% |" in limits
+    assert "second check of the transactions: 200%" in estimates
+    assert (
+        "| second check of the transactions | 5 s (limit set by the sink) | below 1% | 200% |"
+        in limits
+    )
     assert [shown(value) for value in (0.123, 12, 1_234, 99_700, 5e9)] == [
         "0.12",
         "12",

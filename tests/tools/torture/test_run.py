@@ -45,7 +45,7 @@ def test_brokers_that_have_ended_are_named_and_restarted() -> None:
     found = result()
     await_writer(brokers.writing, cast("Any", brokers), found)
     assert found.wrong == [
-        f"broker {number} has ended by itself: No space left on device" for number in (2, 3)
+        f"broker {number} has exited unexpectedly: No space left on device" for number in (2, 3)
     ]
 
 

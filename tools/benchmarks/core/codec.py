@@ -122,7 +122,7 @@ def cost_table(costs: Sequence[CodecCost]) -> Table:
         for cost in costs
     ]
     columns = ("codec", "level", "ratio", "CPU us/rec", "MB/s", "MB/s, decompressing")
-    title = "Codecs and levels: what they cost and save, 131-byte JSON events in batches of 1 MiB"
+    title = "Codecs and levels: cost and savings, 131-byte JSON events in batches of 1 MiB"
     return Table(title, columns, rows)
 
 

@@ -1,7 +1,7 @@
 """The producers that the core is compared with: Kafka's ProducerPerformance and librdkafka in C.
 
-`python -m tools.benchmarks.core.contestants JOB` runs ProducerPerformance. librdkafka is the one
-that confluent-kafka includes; `librdkafka_bench.c` needs a C compiler, but no headers.
+`python -m tools.benchmarks.core.contestants JOB` runs ProducerPerformance. librdkafka comes from
+confluent-kafka; `librdkafka_bench.c` needs a C compiler, but no headers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def build_librdkafka() -> Path:
     """Return the path of the program; compile it if it is missing or older than its source.
 
     Raises:
-        NoCompilerError: there is no C compiler, or it failed.
+        NoCompilerError: no C compiler was found, or it failed.
     """
     program = FOLDER / SOURCE.stem
     if program.exists() and program.stat().st_mtime >= SOURCE.stat().st_mtime:
@@ -175,7 +175,7 @@ def present(log: Callable[[str], None]) -> list[Contestant]:
     try:
         build_librdkafka()
     except NoCompilerError as error:
-        log(f"librdkafka is left out: {error}")
+        log(f"librdkafka is omitted: {error}")
         return [one for one in CONTESTANTS if one.name != LIBRDKAFKA]
     return list(CONTESTANTS)
 

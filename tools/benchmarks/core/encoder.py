@@ -1,7 +1,7 @@
 """The encoder without a broker, stage by stage, on one core.
 
 Chunks of 10,000 rows of 100 bytes, as Spark delivers them, are distributed over 8 partitions in
-batches of 1 MiB. The stages are those of `ProducerSession.append` up to the slices that make the
+batches of 1 MiB. The stages are the steps of `ProducerSession.append` up to the slices of the
 batches. The clock is the process's CPU time: on a dedicated core it equals wall time, and other
 processes do not affect it.
 """
@@ -44,7 +44,7 @@ _WANTED = {NULL_KEYS: 8.0, KEYED: 4.0}
 """Target: million records encoded per second on one core."""
 _STAMP_MS = 1_700_000_000_000
 _CHUNK_KINDS = 8
-"""Number of different chunks, enough that they do not all fit in the CPU cache."""
+"""Number of different chunks, too many to fit in the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

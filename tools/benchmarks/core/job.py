@@ -19,9 +19,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Send `warmup` records, then `records` that count, from the lines of a payload file.
-
-    `options` are settings of the producer, with the names that it uses. Only the core supports
+    """Send `warmup` records, then `records` measured ones, from the lines of a payload file.
+    `options` are settings of the producer, under the producer's names. Only the core supports
     kinds other than plain records.
     """
 

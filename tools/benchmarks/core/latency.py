@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WARMUP_S = 2
 _BEHIND_MS = 0.3
-"""Largest allowed ratio of the median to librdkafka's, at linger.ms 0."""
+"""Largest allowed ratio of the median to librdkafka's median, at linger.ms 0."""
 _NOTE = (
     "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the share "
     "of one core."
@@ -104,7 +104,7 @@ class LatencyFigures:
         if medians.keys() >= {OURS, LIBRDKAFKA}:
             behind = medians[OURS] - medians[LIBRDKAFKA]
             figure = f"{behind:+.2f} ms ({medians[OURS]:.2f} to {medians[LIBRDKAFKA]:.2f})"
-        what = f"latency, {rate:,} rec/s, linger.ms 0: median behind librdkafka's"
+        what = f"latency, {rate:,} rec/s, linger.ms 0: median minus librdkafka's"
         return at_most(what, _BEHIND_MS, " ms", behind, figure)
 
 
@@ -136,7 +136,7 @@ def _commands(log: Callable[[str], None]) -> dict[str, Callable[[Job], list[str]
     try:
         build_librdkafka()
     except NoCompilerError as error:
-        log(f"librdkafka is left out: {error}")
+        log(f"librdkafka is omitted: {error}")
         return ours
     return {**ours, LIBRDKAFKA: librdkafka_command}
 
@@ -174,7 +174,7 @@ def latency_table(series: Sequence[LatencySeries]) -> Table:
         for one in series
     )
     return Table(
-        "Latency: 100-byte random records, acks=all, idempotent, from due to acknowledged",
+        "Latency: 100-byte random records, acks=all, idempotent, from due time to acknowledgement",
         ("producer", "rec/s", "linger.ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU"),
         rows,
         " ".join([_NOTE, *notes]),

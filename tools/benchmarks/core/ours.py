@@ -1,9 +1,9 @@
 """Run the core without Spark, at full speed or at a fixed rate: `...core.ours JOB`.
 
-At a fixed rate a burst of rows is due every few milliseconds and goes to one partition, the next
-burst to the next. Latency is measured from a record's due time to its acknowledgement, so that
-waits of a producer that blocks or falls behind are included. The options `bench.*` belong to the
-benchmark, as in `librdkafka_bench.c`.
+At a fixed rate, a burst of rows is due every few milliseconds; consecutive bursts go to consecutive
+partitions. Latency is measured from a record's due time to its acknowledgement, which includes the
+waits of a producer that blocks or falls behind. The options `bench.*` belong to the benchmark, as
+in `librdkafka_bench.c`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ class Watch:
 
 
 def _watched(session: ProducerSession) -> Watch:
-    """Patch the session to report every settled batch, because the product has no hook for it."""
+    """Patch the session to report every acknowledged batch, because the product has no hook for
+    this.
+    """
     watch, accumulator = Watch(), session._accumulator
     settle = accumulator.complete
 

@@ -1,9 +1,9 @@
 """Throughput of the producer core compared with librdkafka in C and Java, on a real Kafka.
 
-Three parts: codecs and payloads, keys and headers, value sizes. Every run is a process of its own
-that sends the same records with acks=all and idempotence, and measures from its first record to its
-last acknowledgement, after a warm-up. The contestants take turns, so that changes of the machine's
-load affect all of them.
+Three parts: codecs and payloads, keys and headers, value sizes. Every run is a separate process,
+which sends the same records with acks=all and idempotence, and measures from its first record to
+its last acknowledgement, after a warm-up. The contestants take turns, so that changes of the
+machine's load affect all of them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def core_target(payload: str, series: Sequence[Series]) -> Target:
     if ours and reference:
         share = ours.cpu_us / reference.cpu_us
         figure = f"{share:.2f}x ({ours.cpu_us:.3f} of {reference.cpu_us:.3f} us)"
-    what = f"core, {_NAMES[payload]}: client CPU to librdkafka's"
+    what = f"core, {_NAMES[payload]}: client CPU relative to librdkafka's"
     return at_most(what, CPU_SHARE[payload], "x", share, figure)
 
 
@@ -171,7 +171,7 @@ def _send(
 
 
 MOST = 2.0
-"""Largest allowed ratio of the CPU for keyed records with headers to that for plain ones."""
+"""Largest allowed ratio of the CPU for keyed records with headers to the CPU for plain records."""
 _KIND_NAMES = {Kind.PLAIN: "null keys", Kind.KEYED: "keyed", Kind.HEADERS: "keyed, two headers"}
 
 
@@ -188,7 +188,7 @@ class KindFigures:
         columns = ("records", "codec", "M rec/s", "min - max", "to plain", "CPU us/rec", "to plain")
         title = "Keys and headers: the core, 131-byte JSON events, 8 partitions"
         return [
-            Table(title, columns, rows, notes("Keys and headers are encoded too.", self.series))
+            Table(title, columns, rows, notes("Keys and headers are also encoded.", self.series))
         ]
 
     def targets(self) -> list[Target]:
@@ -198,7 +198,8 @@ class KindFigures:
         if plain and full:
             ratio = full.cpu_us / plain.cpu_us
             figure = f"{ratio:.2f}x ({full.cpu_us:.3f} to {plain.cpu_us:.3f} us)"
-        return [at_most("core, keyed with headers: CPU to plain", MOST, "x", ratio, figure)]
+        what = "core, keyed with headers: CPU relative to plain"
+        return [at_most(what, MOST, "x", ratio, figure)]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the figures as a JSON object."""
@@ -225,7 +226,9 @@ def _run_kind(kind: Kind, plan: CorePlan, bootstrap_servers: str) -> Sample:
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Value sizes in bytes."""
 _LARGEST = {LIBRDKAFKA: {"message.max.bytes": "1048576"}}
-"""librdkafka's default is 1,000,000 bytes, including the key and the record framing."""
+"""Maximum record size; librdkafka's default is 1,000,000 bytes, including the key and the record
+framing.
+"""
 _WARM_UP_SHARE = 5
 _MB = 1_000_000
 
@@ -259,7 +262,9 @@ class SizeFigures:
         rows = [self._row(name, size, one) for (name, size), one in self.series.items()]
         columns = ("producer", "bytes", "MB/s", "min - max", "to librdkafka", "CPU us/rec")
         title = "Value sizes: random values, acks=all, idempotent"
-        about = notes("MB are of values, 1,000,000 bytes each.", list(self.series.values()))
+        about = notes(
+            "MB count only the values; 1 MB is 1,000,000 bytes.", list(self.series.values())
+        )
         return [Table(title, (*columns, "peak MiB"), rows, about)]
 
     def targets(self) -> list[Target]:
@@ -274,7 +279,7 @@ class SizeFigures:
             worst = min(shares, key=lambda size: shares[size])
             share = shares[worst]
             figure = f"{share:.2f}x at {worst:,} B"
-        what = "core, values of 10 B to 1 MB: least MB/s to librdkafka's"
+        what = "core, values of 10 B to 1 MB: minimum MB/s relative to librdkafka's"
         return [at_least(what, 1, "x", share, figure)]
 
     def to_dict(self) -> list[dict[str, Any]]:

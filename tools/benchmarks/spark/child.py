@@ -1,8 +1,9 @@
 """A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child`.
 
 Reads one JSON order per line from standard input and responds to each with one line of JSON. CPU
-and memory are those of the driver (this process), its JVM and the Python workers, separately. Peaks
-are VmHWM, which writing 5 to /proc/PID/clear_refs resets, so nothing is sampled during a write.
+and memory are reported separately for the driver (this process), its JVM and the Python workers.
+Peaks are VmHWM, which a 5 written to /proc/PID/clear_refs resets, so no sampling is needed during a
+write.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def peaks() -> dict[str, float]:
 def _peaks(processes: Iterator[psutil.Process]) -> list[float]:
     found: list[float] = []
     for process in processes:
-        with suppress(OSError, StopIteration):  # It has exited, or is exiting without memory.
+        # The process has exited, or is exiting without memory.
+        with suppress(OSError, StopIteration):
             found.append(peak_mib(process.pid))
     return found
 
@@ -283,7 +285,7 @@ _FORMAT = "kafkaprod"
 def _job(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     frame = spark.read.parquet(order["job"])
     if (tasks := frame.rdd.getNumPartitions()) != TASKS:
-        raise ValueError(f"{order['job']} is read by {tasks} tasks, not by {TASKS}")
+        raise ValueError(f"{order['job']} is read by {tasks} tasks instead of {TASKS}")
     started, used = time.perf_counter(), tree_cpu_s()
     frame.write.format(_FORMAT).mode("append").options(**order["options"]).save()
     seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used

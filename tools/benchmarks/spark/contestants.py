@@ -46,7 +46,9 @@ class _Child:
         return cls(process, errors)
 
     def ask(self, line: str) -> str:
-        """Return the response line to a line, or an empty one if the process failed or hangs."""
+        """Send a line and return the response line, or an empty line if the process failed or
+        hangs.
+        """
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -162,7 +164,7 @@ class SparkContestant:
         return replace(self, name=keyed(self.name), columns={**self.columns, "key": FLIGHT})
 
     def expected(self, records: int) -> int:
-        """Return the number of records that it leaves in its topic."""
+        """Return the number of records that the contestant leaves in its topic."""
         return records if self.writer in DELIVERING else 0
 
     def order(
@@ -216,8 +218,8 @@ CONTESTANTS = (
 
 
 def present(log: Callable[[str], None]) -> list[SparkContestant]:
-    """Return all contestants, including those that need pyspark 4.1 only if it is installed."""
+    """Return all contestants; omit contestants that need pyspark 4.1 if it is missing."""
     if PYTHON_41.exists():
         return list(CONTESTANTS)
-    log(f"pyspark 4.1 is left out: there is no {PYTHON_41}")
+    log(f"pyspark 4.1 is omitted: {PYTHON_41} does not exist")
     return [one for one in CONTESTANTS if one.python == sys.executable]

@@ -1,8 +1,8 @@
 """Compare the sink with its peers: JSON events from Parquet to a real Kafka, `local[1]`.
 
 Each peer has its own warm Spark; the peers take turns in each round. Every measured write follows a
-small one of the same kind, so that the workers already run. The first write of a fresh session is
-measured as well.
+small write of the same kind, so that the workers already run. The first write of a fresh session is
+also measured.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ RATE = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
 CPU_SHARE = 0.75
 """Largest allowed ratio to the tuned JVM sink's CPU per record."""
 PYTHON_US, PYTHON_US_41 = 0.2, 0.25
-"""CPU limits of the Python workers per record, uncompressed; the second on pyspark 4.1."""
+"""CPU limits of the Python workers per record, uncompressed; the second limit is for pyspark 4.1.
+"""
 WORKER_MIB = 200 + 64
 """Limit of a worker's peak RSS: 200 MB plus the default buffer.memory."""
 _TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
 _ABOUT = (
-    "CPU is that of the driver, the JVM and the Python workers together, reading included; ratios "
-    "are to the tuned JVM sink with the same codec and kind of records. MiB are the peak RSS "
-    "during a write: of the largest Python worker, of all of them (idle ones too), and of the JVM, "
-    "which keeps what earlier writes needed."
+    "CPU is the total of the driver, the JVM and the Python workers, including reading; ratios are "
+    "relative to the tuned JVM sink with the same codec and kind of records. MiB are the peak RSS "
+    "during a write: of the largest Python worker, of all workers (including idle ones), and of "
+    "the JVM, which keeps memory of earlier writes."
 )
 
 
@@ -110,8 +111,8 @@ def _against_jvm(
         rates = f"{faster:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
         costs = f"{cheaper:.2f}x ({ours.cpu_us:.2f} to {theirs.cpu_us:.2f} us)"
     return (
-        at_least(f"{what}: rate to the tuned JVM sink's", rate, "x", faster, rates),
-        at_most(f"{what}: CPU to the tuned JVM sink's", CPU_SHARE, "x", cheaper, costs),
+        at_least(f"{what}: rate relative to the tuned JVM sink's", rate, "x", faster, rates),
+        at_most(f"{what}: CPU relative to the tuned JVM sink's", CPU_SHARE, "x", cheaper, costs),
     )
 
 
@@ -158,7 +159,7 @@ class SparkPlan:
 
 def measure(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> SparkFigures:
     """Run all rounds of all contestants and codecs."""
-    log(f"spark: making {plan.records:,} events")
+    log(f"spark: generating {plan.records:,} events")
     for records in (plan.records, WARM_UP, FIRST_WARM_UP):
         events_file(records)
     contestants = present(log)
@@ -227,8 +228,8 @@ class FirstWriteFigures:
         """Return one table."""
         title = "First write of a fresh session: 131-byte JSON events from Parquet, local[1]"
         about = (
-            f"{self.records:,} events; the clock starts when the session is there and the file's "
-            "schema is read."
+            f"{self.records:,} events; the clock starts after the session is created and the "
+            f"file's schema is read."
         )
         return [spark_table(self.series, title, about)]
 
@@ -239,7 +240,7 @@ class FirstWriteFigures:
         if ours and theirs:
             ratio = ours.rate / theirs.rate
             figure = f"{ratio:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
-        what = "Spark, first write of a session: rate to the tuned JVM sink's"
+        what = "Spark, first write of a session: rate relative to the tuned JVM sink's"
         return [at_least(what, WANTED, "x", ratio, figure)]
 
     def to_dict(self) -> list[dict[str, Any]]:

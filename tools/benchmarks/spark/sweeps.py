@@ -1,7 +1,7 @@
 """Vary one property of a write: the number of partitions, of topics, or of rows per Arrow batch.
 
-For partitions, each write is made twice and the second is measured: during the first, the broker
-creates the files and indexes of the topic, which takes longer than the records.
+For partitions, each write runs twice and the second run is measured: during the first, the broker
+creates the files and indexes of the topic, which takes longer than writing the records.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sweep:
         return found.rate if found and found.samples else None
 
     def kept(self, contestant: str, point: int, first: int) -> float | None:
-        """Return the rate at a point as a fraction of the rate at another."""
+        """Return the rate at a point as a fraction of the rate at `first`."""
         here, there = self.rate(contestant, point), self.rate(contestant, first)
         return here / there if here and there else None
 
@@ -129,7 +129,7 @@ def run(
 
 PARTITION_COUNTS = (8, 100, 1_000)
 KEPT_WITH_PARTITIONS = 0.7
-"""Smallest allowed ratio of the rate with the most partitions to that with the fewest."""
+"""Smallest allowed ratio of the rate with the most partitions to the rate with the fewest."""
 _OURS, _JVM = SINK.keyed(), TUNED_JVM.keyed()
 
 
@@ -158,7 +158,7 @@ def measure_partitions(
     return Sweep(
         title="Partitions: keyed 131-byte JSON events, one topic, local[1], warm session",
         axis="partitions",
-        about=f"{plan.records:,} events a write, {plan.jvm_records:,} by Spark's kafka.",
+        about=f"{plan.records:,} events per write, {plan.jvm_records:,} with Spark's kafka.",
         judge=judge_partitions,
         series=run(configurations, one_write, bootstrap_servers, plan.rounds, log),
     )
@@ -200,7 +200,7 @@ def measure_topics(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str],
     return Sweep(
         title="Topics: 131-byte JSON events, a topic column, local[1], warm session",
         axis="topics",
-        about=f"{plan.records:,} events a write; each topic has one partition.",
+        about=f"{plan.records:,} events per write; each topic has one partition.",
         judge=judge_topics,
         series=run(configurations, one_write, bootstrap_servers, plan.rounds, log),
     )
@@ -228,7 +228,7 @@ def judge_topics(found: Sweep) -> list[Target]:
 
 BATCH_ROWS = (10_000, 16)
 KEPT_WITH_SHORT_BATCHES = 0.7
-"""Smallest allowed ratio to the share of its rate that the null Arrow sink keeps."""
+"""Smallest allowed ratio to the share of the rate that the null Arrow sink keeps."""
 
 
 def measure_arrow_batches(
@@ -245,7 +245,8 @@ def measure_arrow_batches(
     return Sweep(
         title="Rows of an Arrow batch: 131-byte JSON events, local[1], warm session",
         axis="rows",
-        about=f"{plan.records:,} events a write; the null Arrow sink is what Spark itself costs.",
+        about=f"{plan.records:,} events per write; the null Arrow sink shows the cost of Spark "
+        f"itself.",
         judge=judge_arrow_batches,
         series=run(configurations, one_write, bootstrap_servers, plan.rounds, log),
     )
@@ -266,5 +267,8 @@ def judge_arrow_batches(found: Sweep) -> list[Target]:
     bare = found.kept(NULL_SINK.name, few, many)
     share = ours / bare if ours and bare else None
     figure = f"{share:.2f}x ({ours:.2f} to {bare:.2f})" if ours and bare else ""
-    what = f"Spark, {many:,} to {few:,} rows an Arrow batch: rate kept, to the null Arrow sink's"
+    what = (
+        f"Spark, {many:,} to {few:,} rows per Arrow batch: share of the rate kept, relative to the "
+        "null Arrow sink's"
+    )
     return [at_least(what, KEPT_WITH_SHORT_BATCHES, "x", share, figure)]

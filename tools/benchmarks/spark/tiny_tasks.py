@@ -1,7 +1,7 @@
 """Measure the gain from reusing sessions: `python -m tools.benchmarks.spark.tiny_tasks`.
 
-One Spark job of many tiny tasks is written by the unchanged sink, and by the same sink with a
-session per task, in turn, to a real Kafka. Producer states are counted on the broker with
+One Spark job of many tiny tasks is written to a real Kafka, alternately by the unchanged sink and
+by the same sink with a session per task. Producer states are counted on the broker with
 DescribeProducers, connections with the delivery report.
 """
 

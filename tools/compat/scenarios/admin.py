@@ -156,7 +156,7 @@ def _coordinator(world: World, version: int) -> None:
 
 @play
 def _strangers(world: World, api: ApiKey, version: int) -> None:
-    """Use members that no group has."""
+    """Send requests of members that do not belong to any group."""
     find(world)
     for group, member in ((world.topic, "x"), (world.topic, ""), ("", "x")):
         values = {"group_id": group, "member_id": member, "generation_id": 3}
@@ -270,7 +270,7 @@ def _topic_scenarios() -> Iterator[Scenario]:
 
 
 def admin_scenarios() -> Iterator[Scenario]:
-    """Return all scenarios that involve no records."""
+    """Return all scenarios without records."""
     yield from _topic_scenarios()
     for version in range(14):
         yield Scenario(f"metadata {version}", _metadata(version, ["own"]))
@@ -434,13 +434,13 @@ def _legacy(version: int) -> Play:
 
 
 def _listed(world: World) -> None:
-    """List what can be described; of topics only this one, because others exist."""
+    """List the resources that can be described; of topics only this one, because others exist."""
     for version, kinds in ((0, []), (1, [BROKER, LOGGER]), (1, [GROUP]), (1, [77]), (1, [16])):
         world.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
 
 
 def config_scenarios() -> Iterator[Scenario]:
-    """Return all config scenarios, except those of topics only."""
+    """Return all config scenarios, except scenarios of only topics."""
     yield Scenario("configs of brokers", _brokers)
     for name in ("", "1"):
         yield Scenario(f"configs of broker '{name}', refused", _refused_of_brokers(name))

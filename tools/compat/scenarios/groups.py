@@ -1,4 +1,4 @@
-"""Scenarios of a group's only member: its sessions, its static return, its offsets."""
+"""Scenarios of a group's only member: its sessions, its return as a static member, its offsets."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def find(world: World) -> None:
 
 @play
 def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
-    """Let a static member return with its instance ID, and send a request as its former self."""
+    """Let a static member return with its instance ID, and send a request with its former member
+    ID.
+    """
     world.create()
     find(world)
     former = Member(world, version, "i")
@@ -119,7 +121,7 @@ def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
 
 
 def _returns_early(world: World) -> None:
-    """Let a static member return before there is an assignment."""
+    """Let a static member return before the first assignment."""
     find(world)
     former, back = Member(world, 9, "i"), Member(world, 9, "i")
     former.join()

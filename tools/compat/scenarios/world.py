@@ -30,7 +30,7 @@ _IDS = {"producer_id", "member_id", "leader", "current_txn_start_offset", "repli
 _TIMES = {"last_timestamp", "transaction_start_time"}
 _ORDERED = ("name", "topic", "group_id", "index", "partition_index")
 _DAY_MS = 86_400_000
-# Without retention.ms, because the compared Kafka keeps everything.
+# This omits retention.ms, because the compared Kafka keeps everything.
 CONFIGS = (
     "cleanup.policy",
     "consumer.session.timeout.ms",
@@ -101,7 +101,7 @@ def _id(value: Any) -> str:
 
 
 def moment(milliseconds: int) -> str | int:
-    """Return a time in ms since 1970, or a placeholder if it is that of the test run."""
+    """Return a time in ms since 1970, or a placeholder if it is the time of the test run."""
     near = abs(milliseconds - time.time() * 1000) < _DAY_MS
     return "now" if near else milliseconds
 
@@ -147,7 +147,9 @@ def _batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
 
 
 def differing(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Return (path, theirs, ours) where two plain values differ; other shapes differ as a whole."""
+    """Return (path, theirs, ours) for each difference; values of different shapes differ as a
+    whole.
+    """
     if isinstance(kafka, dict) and isinstance(ours, dict) and kafka.keys() == ours.keys():
         for key in kafka:
             yield from differing(kafka[key], ours[key], f"{path}.{key}" if path else str(key))
@@ -273,7 +275,7 @@ SOCKET_SECONDS = 5.0
 
 
 def play(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Play]:
-    """Turn a function of a world and further arguments into one that binds these arguments."""
+    """Turn a function of a world and more arguments into a function that binds these arguments."""
 
     def bind(*args: _P.args, **kwargs: _P.kwargs) -> Play:
         return lambda world: function(world, *args, **kwargs)
@@ -312,7 +314,7 @@ class World:
         create(self.client, self.topic, partitions, **configs)
 
     def producer(self, name: str = "p") -> int:
-        """Return a producer ID, the same one for the same name."""
+        """Return a producer ID, always the same for the same name."""
         if name not in self._producers:
             self._producers[name] = new_producer_id(self.client)
         return self._producers[name]
@@ -339,7 +341,7 @@ class World:
         return self.seen[label]
 
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
-        """Repeat a request until this error is gone: a real broker needs time to update."""
+        """Repeat a request while this error occurs: a real broker needs time to update."""
         deadline = time.monotonic() + SOCKET_SECONDS
         while error.name in repr(self.client.call(api, version, **values)):
             if time.monotonic() > deadline:
@@ -358,7 +360,9 @@ class World:
         return self.ask(ApiKey.PRODUCE, version, **values)
 
     def _silent(self, version: int, values: Any) -> None:
-        """Send a request without a response; the next one shows whether the connection is open."""
+        """Send a request without a response; the next request shows if the connection is still
+        open.
+        """
         self.client.send(ApiKey.PRODUCE, version, **values)
         self.ask(ApiKey.METADATA, 9, topics=[])
 
@@ -377,7 +381,7 @@ class World:
 
 
 def keep_everything(bootstrap_servers: str) -> None:
-    """Set log.retention.ms=-1 on the embedded broker, as on the Kafka that it is compared with."""
+    """Set log.retention.ms=-1 on the embedded broker, as on the compared Kafka."""
     change = {"name": "log.retention.ms", "config_operation": 0, "value": "-1"}
     brokers = {"resource_type": 4, "resource_name": "", "configs": [change]}
     with RawClient(bootstrap_servers) as client:

@@ -47,7 +47,7 @@ def violations(
     for one in sessions:
         mine = by_session.pop(one.session, [])
         texts += [f"session {one.session}: {text}" for text in _check_log(plan, one, mine)]
-    texts += [f"records of session {number}, which never was" for number in by_session]
+    texts += [f"records of session {number}, which did not exist" for number in by_session]
     return texts
 
 
@@ -56,7 +56,7 @@ def _parse(record: ForeignRecord) -> Found:
     return Found(record.partition, record.offset, int(session), int(number))
 
 
-# Check the session's report on its own.
+# Check the session's report.
 
 
 def _check_report(plan: Plan, one: SessionResult) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _failure(plan: Plan, one: SessionResult) -> Iterator[str]:
     error = one.error or one.append_error
     recreated = plan.topic_may_be_deleted and "recreated during the write" in str(error)
     if error is not None and plan.must_succeed and not recreated:
-        yield f"nothing here is a reason for {type(error).__name__}: {error}"
+        yield f"nothing in this plan explains {type(error).__name__}: {error}"
     if one.error is None:
         return
     if not isinstance(one.error, DeliveryError) or "sender thread stopped" in str(one.error):
@@ -118,9 +118,9 @@ def _check_log(plan: Plan, one: SessionResult, found: list[Found]) -> Iterator[s
         lost = one.attempted - len(found)
         yield f"LOST: {lost} rows went to a topic that was deleted during the write"
     if any(record.number >= one.attempted for record in found):
-        yield "rows are there that were never appended"
+        yield "rows exist that were never appended"
     if len(found) != len({record.number for record in found}):
-        yield "rows are there twice"
+        yield "rows exist twice"
 
 
 def _partition(
@@ -132,13 +132,13 @@ def _partition(
         yield f"order: {wrong[0][1]} comes after {wrong[0][0]}, {len(wrong)} such"
     if len(numbers) > part.persisted + part.possibly_persisted:
         yield (
-            f"{len(numbers)} rows are there, persisted {part.persisted}, "
+            f"found {len(numbers)} rows, persisted {part.persisted}, "
             f"possibly {part.possibly_persisted}, not {part.not_persisted}"
         )
     if plan.topic_may_be_deleted:
         return
     if len(numbers) < part.persisted:
-        yield f"LOST: {len(numbers)} rows are there, persisted {part.persisted}"
+        yield f"LOST: found {len(numbers)} rows, persisted {part.persisted}"
     if plan.partitioning is Partitioning.EXPLICIT:
         due = [n for n in range(one.attempted) if partition_of(plan, n) == part.partition]
         gap = next((n for n, m in zip(due, numbers, strict=False) if n != m), None)
@@ -153,9 +153,9 @@ def _offsets(one: SessionResult, part: PartitionReport, offsets: set[int]) -> It
     for ack in told:
         span = set(range(ack.base_offset, ack.base_offset + ack.records))
         if not span <= offsets:
-            yield f"offsets {min(span)} to {max(span)} do not hold this session's rows"
+            yield f"offsets {min(span)} to {max(span)} do not contain this session's rows"
         if span & claimed:
-            yield f"offsets {min(span)} to {max(span)} were told twice"
+            yield f"offsets {min(span)} to {max(span)} were reported twice"
         claimed |= span
     first, last = min(claimed, default=None), max(claimed, default=None)
     if (part.first_offset, part.last_offset) != (first, last):

@@ -67,7 +67,8 @@ _WEIGHTS = {
     ClusterFault.FULL_DISK: 1,
 }
 _LAST = (*(each for each in ClusterFault if each not in _DELETING), *_DELETING)
-"""Order of the faults: those that delete the topic come last, because none can follow them."""
+"""Order of the faults: faults that delete the topic come last, because no other fault can follow.
+"""
 _QUICK = (ClusterFault.NONE, ClusterFault.MOVE, ClusterFault.SMALL_MESSAGES)
 _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
     ((), 2),
@@ -121,7 +122,7 @@ class Plan:
     @property
     def must_succeed(self) -> bool:
         """True if nothing in the plan can make a session fail."""
-        # A leader returns some of these error codes also after it has appended the batch.
+        # A leader may return some of these error codes after it has appended the batch.
         doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
         alone = len(self.cluster_faults) == 1 and not doubtful & set(self.faults)
         doubts = not alone or self.cluster_faults not in {
@@ -231,7 +232,8 @@ class Ack:
 
 @dataclass(slots=True, kw_only=True)
 class SessionResult:
-    """One session, which appended rows 0 to `attempted` - 1; the first `accepted` did not raise.
+    """One session, which appended rows 0 to `attempted` - 1; the first `accepted` rows did not
+    raise.
 
     `error` ended the session, `append_error` was raised by `append` without ending it. Times are in
     seconds.
@@ -343,7 +345,7 @@ def value(plan: Plan, session: int, number: int) -> bytes:
 
 
 def partition_of(plan: Plan, number: int) -> int:
-    """Return the partition of a row that names its partition, in turn with some repetitions."""
+    """Return the partition of a row that names its partition: round robin with some repetitions."""
     return number // 3 % plan.partitions
 
 

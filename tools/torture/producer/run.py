@@ -61,7 +61,7 @@ _END = {True: "lived on", False: "died"}
 
 
 class ClusterFaults:
-    """Cluster faults; run in the thread that started the brokers, because they end with it."""
+    """Cluster faults, run in the thread that started the brokers, which end with that thread."""
 
     def __init__(self, cluster: TortureCluster, plan: Plan, topic: str) -> None:
         self._cluster = cluster
@@ -69,7 +69,7 @@ class ClusterFaults:
         self._topic = topic
         self._random = Random(f"{plan.seed}/nemesis")
         self.notes: list[str] = []
-        """Remarkable events of the run."""
+        """Notable events of the run."""
         self._do: dict[ClusterFault, Callable[[], None]] = {
             ClusterFault.NONE: lambda: time.sleep(0.8),
             ClusterFault.KILL: self._kill,
@@ -299,7 +299,7 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
 
 
 def await_writer(writing: Future[None], cluster: TortureCluster, result: Result) -> None:
-    """Wait for the last sessions; log and restart brokers that exit meanwhile.
+    """Wait for the last sessions; log and restart brokers that exit during the wait.
 
     Raises:
         TimeoutError: the writer hangs.
@@ -309,7 +309,7 @@ def await_writer(writing: Future[None], cluster: TortureCluster, result: Result)
         for node in cluster.nodes:
             if not node.running:
                 end = node.log_end()[-_LOG_END:]
-                result.wrong.append(f"broker {node.node_id} has ended by itself: {end}")
+                result.wrong.append(f"broker {node.node_id} has exited unexpectedly: {end}")
                 cluster.restart(node.node_id)
         with suppress(TimeoutError):
             return writing.result(_POLL_S)

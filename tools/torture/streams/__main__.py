@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Return exit status 1 if a run of this call has failed."""
+    """Return exit status 1 if a run failed."""
     arguments = _arguments()
     plans = [plan for sink in arguments.sink or Sink for plan in _plans(arguments, sink)]
     campaign = Campaign(plans, Path(tempfile.mkdtemp(prefix="torture-eos-")))
@@ -40,9 +40,9 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.torture.streams")
-    parser.add_argument("--runs", type=int, default=30, help="of each sink")
-    parser.add_argument("--seed", type=int, default=None, help="repeat this one")
-    parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
+    parser.add_argument("--runs", type=int, default=30, help="number of runs of each sink")
+    parser.add_argument("--seed", type=int, default=None, help="repeat the run with this seed")
+    parser.add_argument("--jobs", type=int, default=2, help="number of concurrent runs")
     parser.add_argument("--sink", type=Sink, choices=list(Sink), action="append")
     parser.add_argument("--kind", type=Kind, choices=list(Kind), action="append")
     parser.add_argument("--kafka", type=Release, choices=list(Release), default=Release.V4_3_1)

@@ -61,7 +61,7 @@ def findings(
         doubled += sum(again.values()) - len(again)
         wrong += [f"{name}: LOST {_few(missing)}"] if missing else []
         wrong += [f"{name}: DOUBLED {_few(sorted(again))}"] if again and once else []
-        wrong += [f"{name}: never to be written there: {_few(strange)}"] if strange else []
+        wrong += [f"{name}: must not be written there: {_few(strange)}"] if strange else []
     wrong += _misplaced(source, topic)
     if once:
         wrong += _out_of_order(source, topic)
@@ -130,7 +130,9 @@ def open_transactions(servers: str) -> list[str]:
 
 
 def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
-    """Return the partitions still blocked after a timeout; markers follow a commit with a delay."""
+    """Return the partitions that are still blocked after a timeout; markers follow a commit with a
+    delay.
+    """
     deadline = time.monotonic() + seconds
     while (held := blocked_partitions(servers, topic)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -165,7 +167,7 @@ class TopicWatch:
 
 
 def fence_producer(servers: str, transactional_id: str) -> None:
-    """Fence the producer that uses this ID, as a separate producer."""
+    """Fence the producer that uses this ID by initializing a second producer with the same ID."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
 
@@ -178,8 +180,8 @@ _BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
 def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:
     """Return the aim that the run in `folder` missed, judged by its logs, or an empty string.
 
-    A stage is retried if its tasks cannot fetch data of a lost executor; a task that is
-    run twice starts two attempts.
+    A stage is retried if its tasks cannot fetch data of a lost executor; a task that runs twice
+    starts two attempts.
     """
     step = plan.faults[0].stop.step if plan.faults else None
     if plan.kind is Kind.STAGE_RETRIED and step not in LOG and _FETCH_FAILED not in logged:

@@ -179,7 +179,7 @@ def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 
 
 def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
-    """Assign each Kafka partition to one task, plus one task without any; delay the rows."""
+    """Assign each Kafka partition to one task, plus one task without partitions; delay the rows."""
     count = spec["owned_partitions"]
     frame = frame.selectExpr("value", "place AS partition" if spec["explicit"] else "key", "nap")
     frame = repartition_by_kafka_partition(
@@ -189,7 +189,7 @@ def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
 
 
 def _await_executors(spark: SparkSession) -> None:
-    """Wait until all executors run, because an earlier run may have killed one."""
+    """Wait until all executors run, because an earlier run may have killed an executor."""
     context = spark.sparkContext
     wanted = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
     while context._jsc.sc().getExecutorMemoryStatus().size() < wanted:

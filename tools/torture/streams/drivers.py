@@ -88,7 +88,9 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Driver:
-    """A driver and its child processes; `folder` is its own, `java_options` those of its JVMs."""
+    """A driver and its child processes; `folder` is its folder, `java_options` the options of its
+    JVMs.
+    """
 
     def __init__(
         self, profile: Profile, folder: Path, control: Path, java_options: str = ""
@@ -147,12 +149,12 @@ class Driver:
         self._log_start = self.log.stat().st_size
 
     def start_stream(self, spec: dict[str, Any]) -> None:
-        """Let the driver run a stream or a job to its end."""
+        """Make the driver run a stream or a job to its end."""
         self.busy = True
         self._tell({"start": spec})
 
     def stop_stream(self) -> None:
-        """Let the driver stop the query."""
+        """Make the driver stop the query."""
         self._tell({"stop": True})
 
     def next_message(self) -> dict[str, Any] | None:
@@ -248,7 +250,7 @@ class Drivers:
         self._idle.append(driver)
 
     def close(self) -> None:
-        """Kill idle drivers and those that are starting."""
+        """Kill idle and starting drivers."""
         for driver in (*self._idle, *self._starting):
             driver.kill()
         self._idle, self._starting = [], []

@@ -46,9 +46,9 @@ _KEYS = 17
 class Source:
     """`rows` is the row count of each file; numbers continue across files, starting at 0.
 
-    `explicit`: records name their partition, else they have a key. `dead`: numbers that must go
-    to the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
-    is held back until the others are done.
+    `explicit`: records name their partition; otherwise they have a key. `dead`: numbers that must
+    go to the dead letter topic. Each row of the files `slow` takes `nap_ms`. The last micro-batch
+    is held back until the others are finished.
     """
 
     seed: int
@@ -161,9 +161,8 @@ _ROWS = (0, 1, 3, 30, 70, 150)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """`action` runs when `stop` is reached, on broker `node` if any, for `seconds` seconds.
-
-    If it is `optional`, its step need not be reached.
+    """`action` runs when `stop` is reached, on broker `node` if any, for `seconds` seconds. If the
+    fault is `optional`, its step need not be reached.
     """
 
     stop: Stop
@@ -184,7 +183,7 @@ class Plan:
     profile: Profile
     shuffled: bool
     job: bool
-    """A batch job with a batchId, else a stream."""
+    """True for a batch job with a batchId, False for a stream."""
     source: Source
     faults: tuple[Fault, ...]
     timeout_ms: int | None
@@ -266,7 +265,7 @@ def _kind_of(seed: int, sink: Sink) -> Kind:
 
 
 def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:
-    """Return the number of nodes for a seed; the runs of a kind vary it in turn."""
+    """Return the number of nodes for a seed, which varies from run to run of a kind."""
     turns = kinds_in_turn(sink)
     rounds, place = divmod(seed, len(turns))
     before = rounds * turns.count(kind) + turns[:place].count(kind)
@@ -314,7 +313,7 @@ def _faults(
 
 
 def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault, ...]:
-    """Return another fault in another batch, in some runs."""
+    """Return another fault in another batch, for some of the runs."""
     if random.random() >= _FURTHER:
         return ()
     scenario = SCENARIOS[random.choice(_ACCOMPANYING)]

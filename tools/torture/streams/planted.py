@@ -31,7 +31,7 @@ class Planted:
     steps: tuple[Stop, ...]
     signs: tuple[str, ...]
     actions: tuple[Action, ...] = ()
-    """Action at the steps, if it differs from that of the kind."""
+    """Action at the steps, if it differs from the action of the kind."""
 
     def plan(self) -> Plan:
         """Return a small, deterministic plan."""

@@ -47,7 +47,7 @@ _STABLE_S = 60.0
 _OPTIONS = {
     "kafka.request.timeout.ms": "3000",
     "kafka.delivery.timeout.ms": "120000",
-    "kafka.max.block.ms": "120000",  # A step can be held until another driver has started.
+    "kafka.max.block.ms": "120000",  # A step may wait for another driver to start.
     "kafka.reconnect.backoff.max.ms": "300",
     "kafka.linger.ms": "0",
 }
@@ -98,7 +98,7 @@ class Result:
 
 
 def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Result:
-    """Execute a plan in `folder`, which is kept."""
+    """Execute a plan in a new, empty `folder`; the folder is not deleted afterwards."""
     result = Result(plan=plan, commit=commit_id())
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
@@ -147,8 +147,8 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
     try:
         supervisor.run(_TIMEOUT_S)
         cluster.heal()
-        # A batch without faults cleans up after killed attempts;
-        # a job is started again, as by a scheduler that does not know that it has succeeded.
+        # A batch without faults cleans up after killed attempts; a job is started again, as if by a
+        # scheduler that does not know about its success.
         if not supervisor.is_torn:
             if not plan.job:
                 source.write(folder / "input", [last])
@@ -204,13 +204,13 @@ def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
     servers, plan = cluster.bootstrap_servers, result.plan
     for name in (topic, dead, *([_DECISIONS] if plan.sink in ONCE else [])):
         if held := await_stable(servers, name, _STABLE_S):
-            result.wrong.append(f"{name}: a transaction is open: from {held} on nobody reads")
+            result.wrong.append(f"{name}: a transaction is open: readers are blocked from {held}")
     found = read(servers, topic)
     result.found = findings(plan.source, found, read(servers, dead), once=plan.sink in ONCE)
     result.aborted = len(read(servers, topic, UNCOMMITTED)) - len(found)
     if not result.is_torn:
         result.wrong += result.found.wrong
-        result.wrong += ["the torn batch was not noticed"] if plan.must_tear else []
+        result.wrong += ["the torn batch was not detected"] if plan.must_tear else []
         return
     result.wrong += [] if plan.must_tear else [f"torn: {result.failures[-1]}"]
     result.wrong += [text for text in result.found.wrong if "LOST" not in text]
@@ -224,7 +224,7 @@ def say(text: str) -> None:
 
 
 _WINDOW = 60
-"""Number of next plans among which a job looks for one that fits its cluster and drivers."""
+"""Number of next plans in which a job searches for a plan that fits its cluster and drivers."""
 _MAX_CLUSTERS_LOST = 5
 
 

@@ -1,4 +1,4 @@
-"""Names of the steps at which a run can be stopped, for the harness and the run's processes."""
+"""Names of the steps at which a run can stop, for the harness and the run's processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 class Step(StrEnum):
     """A step in the processing of a micro-batch.
 
-    The harness detects those of `LOG` in the topic, for any sink, and `END_TXN` on
-    the way to the broker; all others are reached by a Python process, which waits until the
-    harness releases it.
+    The harness detects the steps in `LOG` in the topic, for any sink, and `END_TXN` on the way to
+    the broker. A Python process reaches all other steps, and waits until the harness releases it.
     """
 
     LOG_HALF = "log.half"
@@ -58,7 +57,7 @@ class Step(StrEnum):
     ENDING = "driver.ending"
     """Before EndTxn of the tasks' transactions."""
     END_TXN = "net.end-txn"
-    """A commit of a task's transaction, or of the shared one, on its way to the broker."""
+    """A commit of a task's transaction, or of the shared transaction, on its way to the broker."""
 
     ABORT_BEGUN = "abort.begun"
     ABORT_ENDED = "abort.ended"
@@ -157,25 +156,27 @@ class Action(StrEnum):
     """SIGKILL for a broker, and a restart after a pause."""
     PAUSE_BROKER = "pause-broker"
     CUT_NETWORK = "cut-network"
-    """No connections to one broker for some time."""
+    """One broker accepts no connections for some time."""
     RAISE = "raise"
     """The step raises."""
     MOVE_COORDINATORS = "move-coordinators"
-    """Move the leadership of the transaction log to other brokers."""
+    """Move the leaders of the transaction log to other brokers."""
     WAKE_LATE = "wake-late"
     """SIGSTOP for a task's process, and SIGKILL for its executor, so that another attempt is made;
-    SIGCONT when the batch is decided."""
+    SIGCONT after the batch is decided.
+    """
     EXCEED_TIMEOUT = "exceed-timeout"
     """Hold the step longer than transaction.timeout.ms."""
     SLEEP = "sleep"
-    """SIGSTOP for a task's process, so that a concurrent attempt starts; SIGCONT when the
-    batch is decided."""
+    """SIGSTOP for a task's process, so that a concurrent attempt starts; SIGCONT after the batch is
+    decided.
+    """
     WAKE = "wake"
     """SIGCONT for the processes that resume late."""
     START_SECOND = "start-second"
     """Start another driver on the checkpoint; hold this step until that driver reaches its own."""
     RELEASE_FIRST = "release-first"
-    """Release the first driver, and after a pause the second."""
+    """Release the first driver, and after a pause the second driver."""
     TAKE_TURNS = "take-turns"
     """Release the other driver; hold this step until that driver reaches its own."""
     FENCE_TASKS = "fence-tasks"
@@ -188,7 +189,7 @@ TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START
 
 
 class Kind(StrEnum):
-    """Kind of fault: a row of the table of results."""
+    """Kind of fault: a row in the table of results."""
 
     NONE = "no fault"
     WORKER_KILLED = "worker killed"
@@ -197,7 +198,7 @@ class Kind(StrEnum):
     COMMIT_RAISES = "commit() raises"
     DRIVER_KILLED = "driver killed"
     DRIVER_KILLED_AFTER_COMMIT = "driver killed before Spark's commit log"
-    DRIVER_ALONE_KILLED = "driver killed, its workers not"
+    DRIVER_ALONE_KILLED = "driver killed, workers left running"
     DRIVER_REPLACED = "driver paused and replaced"
     TWO_DRIVERS = "two drivers on one checkpoint"
     QUERY_STOPPED = "query stopped"
@@ -230,9 +231,9 @@ class Kind(StrEnum):
 class Profile:
     """Start settings of a driver; runs with the same profile can share it in sequence.
 
-    `executors`: on a cluster of two executors, else in the driver's process. `lone_workers`: Python
-    workers outlive their executor. `hosts`: each executor has its own address, so that Spark
-    can run a slow task a second time.
+    `executors`: True for a cluster of two executors, False to run in the driver's process.
+    `lone_workers`: Python workers outlive their executor. `hosts`: each executor has its own
+    address, so that Spark can run a slow task a second time.
     """
 
     executors: bool = False
@@ -242,13 +243,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """How a run of a kind is drawn; steps that a sink does not have are omitted.
+    """How a run of a kind is drawn; steps that a sink does not reach are omitted.
 
     `seconds`: the shortest and longest pause. `profile`: the settings of the drivers. `shuffled`:
     the writing tasks read shuffle files of other executors. `slow`: the batch of the fault takes
-    some seconds, so that the fault occurs during it. `timeout_ms`: transaction.timeout.ms.
-    `until`: the steps at which the action can end. `job`: a batch job with a batchId. `often`: its
-    weight among all runs.
+    some seconds, so that the fault occurs during it. `timeout_ms`: transaction.timeout.ms. `until`:
+    the steps at which the action can end. `job`: a batch job with a batchId. `often`: the weight of
+    the scenario among all runs.
     """
 
     steps: tuple[Step, ...]
@@ -294,7 +295,7 @@ SCENARIOS: dict[Kind, Scenario] = {
         steps=_ANY, action=Action.KILL_EXECUTOR, profile=_EXECUTORS, slow=True, often=1
     ),
     Kind.STAGE_RETRIED: Scenario(
-        # The lost attempt has then written something to the topic.
+        # At these steps, the lost attempt has already written to the topic.
         steps=(Step.LOG_HALF, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED),
         action=Action.KILL_EXECUTOR,
         profile=_EXECUTORS,
@@ -394,7 +395,7 @@ SCENARIOS: dict[Kind, Scenario] = {
 }
 
 TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
-"""Kinds of fault that may end with a torn batch; no others may."""
+"""The only kinds of fault that may end with a torn batch."""
 
 
 _NEVER: dict[Sink, frozenset[Step]] = {

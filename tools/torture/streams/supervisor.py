@@ -109,7 +109,7 @@ class Actions:
         first.pause()
         self._stops.release(at.number)
         self._stage.start()
-        # The other driver is then working or has finished.
+        # By then the other driver is running or has finished.
         self._stage.call_later(2.0 + 4 * at.fault.seconds, first.resume)
 
     def _second_driver(self, at: Reached) -> None:
@@ -223,12 +223,14 @@ class Stage:
         """Live drivers of this run."""
         self.starts = 0
         self.ended = 0.0
-        """Time when a driver last reported the end of the stream, or 0."""
+        """Time at which a driver last reported the end of the stream, or 0."""
         self.failures: list[str] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     def prepare(self, count: int, spare: int) -> None:
-        """Keep `count` drivers idle for steps that must not wait, and `spare` more starting."""
+        """Keep `count` idle drivers for steps that must not wait, and `spare` more drivers
+        starting.
+        """
         self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
         while len(self.used) < count:
             self._take()
@@ -237,7 +239,7 @@ class Stage:
         """Start the stream on its checkpoint, with an idle driver if there is one.
 
         Raises:
-            StuckError: the stream was started too often.
+            StuckError: the stream was started too many times.
         """
         if self.starts >= _MAX_STARTS:
             raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
@@ -396,7 +398,7 @@ class Stops:
 def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
     """Return the ID pattern of the stop's batch after the prefix, and the number of the match.
 
-    The shared transactions of a stream's batches have the same ID and are distinguished by order.
+    The shared transactions of a stream's batches have the same ID; their order distinguishes them.
     """
     batch = stop.batch
     if sink in SHARED:
@@ -450,7 +452,7 @@ class Supervisor:
 
     @property
     def _deaths_ahead(self) -> int:
-        """Number of drivers that faults will still kill."""
+        """Number of drivers that later faults will kill."""
         return sum(fault.action in KILL_DRIVERS for fault in self.stops.waiting)
 
     def _is_over(self) -> bool:
@@ -468,12 +470,12 @@ class Supervisor:
         if self._actions.is_holding and (stage.ended or len(stage.running) < 2):
             self._actions.release()
         if stage.ended and time.monotonic() > stage.ended + _SETTLE_S:
-            stage.tell("what still runs is killed")
+            stage.tell("killing the remaining drivers")
             stage.kill(*stage.running)
 
     @property
     def is_torn(self) -> bool:
-        """True if the query stops because of a torn batch, also after a restart."""
+        """True if the query stops because of a torn batch, even after a restart."""
         last = self.stage.failures[-2:]
         return len(last) > 1 and all(TORN in text for text in last)
 

@@ -139,7 +139,7 @@ def test_a_missing_link_between_the_certificates(tmp_path: Path) -> None:
 
 
 def test_an_issuer_that_is_no_authority(tmp_path: Path) -> None:
-    pretender = CertificateAuthority("Pretender", parent=AUTHORITY, is_entitled=False)
+    pretender = CertificateAuthority("Pretender", parent=AUTHORITY, is_ca=False)
     said = said_of(tmp_path, CONFIG, pretender.server("localhost"))
     assert re.search(r"invalid: invalid CA certificate.*CA:TRUE", said)
 

@@ -125,7 +125,7 @@ def _end_first(original: Function) -> Function:
 
         if decided.transactions:
             commit_all(call.driver, decided)
-        call.driver.check_alive = _accept  # they are ended
+        call.driver.check_alive = _accept  # The transactions have ended.
         return original(call, owner, decided)
 
     return decide
@@ -331,7 +331,7 @@ class Reporter:
             self._where = before
 
     def reached(self, step: Step, detail: str = "") -> None:
-        """Log a step with a detail, and wait if it is a stop.
+        """Log a step with a detail, and wait if the step is a stop.
 
         Raises:
             StepError: the harness makes the step fail.
@@ -419,9 +419,9 @@ def _wait(run: Path, number: int, step: Step) -> None:
             return
         time.sleep(_POLL_S)
     said = go.read_text()
-    trace(run, f"goes on from {step}{': it fails' if said == RAISE else ''}")
+    trace(run, f"continues from {step}{': it fails' if said == RAISE else ''}")
     if said == RAISE:
-        raise StepError(f"{step} fails, as the harness wants it")
+        raise StepError(f"{step} fails, as requested by the harness")
 
 
 def install() -> None:
