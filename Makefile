@@ -96,6 +96,7 @@ release-check: java install ## build the sdist and the wheel, and run the README
 
 lint: install ## ruff, mypy, import-linter, function sizes, package docstrings
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff check --preview --select RUF027 spark_kafka_sink tools
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()'

@@ -233,6 +233,6 @@ def test_a_key_in_capitals_is_named_on_the_driver(sink: Sink, topic: str, consol
     capitals, mark = frame(sink, "'k' AS KEY, 'v' AS value"), console.mark()
     for each in (sink, replace(sink, format=JVM)):
         each.write(capitals, topic=topic)
-    console.wait_for("column `KEY` is ignored, as by format('kafka')", mark)
+    console.wait_for("column `KEY` is ignored (as in format('kafka'))", mark)
     found = by_confluent(sink.bootstrap_servers, topic)
     assert [(record.key, record.value) for record in found] == [(None, b"v")] * 2

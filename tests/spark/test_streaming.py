@@ -97,7 +97,7 @@ def test_a_failed_batch_is_written_again(
 ) -> None:
     stream = Stream(sink, tmp_path, unique_topic)
     stream.put("0.txt", ["a", "b"])
-    options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
+    options = {**SHORT, "kafka.allow.auto.create.topics": "false", "preflight": "off"}
     with pytest.raises(StreamingQueryException, match="UNKNOWN_TOPIC_OR_PARTITION"):
         stream.run(stream.files(), **options)
     assert [report.status for report in stream.reports()] == [WriteStatus.FAILED]
