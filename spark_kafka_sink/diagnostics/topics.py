@@ -301,7 +301,7 @@ class TopicFacts:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the brokers do not know the topic."""
+        """True if the brokers do not know the topic."""
         return self.code == ErrorCode.unknown_topic_or_partition
 
     @property

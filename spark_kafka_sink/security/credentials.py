@@ -1,6 +1,6 @@
 """Resolve a login's references, find files that Spark ships, and detect replaced credentials.
 
-Shipped files: `--files` and `addFile` put a file, under its name without folders, into one folder
+Shipped files: `--files` and `addFile` put a file, with its name without folders, into one folder
 on the driver and on each executor. Its path is known only on that machine.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file

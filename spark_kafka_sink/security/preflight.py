@@ -101,7 +101,7 @@ class StreamPreflight:
         """Check the files as they are now.
 
         Raises:
-            ConfigError: see `check_security`; not raised if these settings have passed before.
+            ConfigError: see `check_security`; not raised if these settings have already passed.
         """
         has_passed = security in self._passed
         self._passed.pop(security, None)

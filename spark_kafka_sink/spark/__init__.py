@@ -10,7 +10,7 @@ session) and deletes at its end. The latest reports are stored there.
 In reading order:
 
 - `datasource`: the data source that Spark loads
-- `plan`: work at planning time: options of SQL tables, warnings about secrets, checks
+- `plan`: work during planning: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
 - `writer`: the writers of batches and micro-batches, a task's write, and the end of a write
 - `columns`: Spark's Arrow batches converted to the producer's rows

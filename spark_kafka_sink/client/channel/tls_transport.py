@@ -128,7 +128,7 @@ class TlsTransport:
             already be encrypted, so the next call must begin with them.
 
         Raises:
-            OSError: the connection is gone; raised by the next call if bytes were written before.
+            OSError: the connection is gone; raised by the next call if bytes were already written.
         """
         if self._error is not None:
             raise self._error
