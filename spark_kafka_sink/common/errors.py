@@ -103,6 +103,10 @@ class TlsError(AuthenticationError):
     """TLS failed: a certificate, host name, protocol version or key is not accepted."""
 
 
+class SchemaRegistryError(KafkaProdError):
+    """The schema registry cannot be reached, or it lacks, refuses or cannot represent a schema."""
+
+
 class ReportError(KafkaProdError):
     """A delivery report cannot be read, or cannot be written to its configured location."""
 

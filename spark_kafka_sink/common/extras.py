@@ -41,6 +41,10 @@ EXTRAS = {
     "testing": Extra("the fixture `kafka_broker`, and records as pandas", ("pytest", "pandas")),
     "prometheus": Extra("`metrics.prometheus.*`", ("prometheus_client",)),
     "redis": Extra("the embedded broker's storage in Redis", ("redis",), "the broker's machine"),
+    "schema-registry": Extra(
+        "formats with a schema registry",
+        ("confluent_kafka", "attrs", "cachetools", "authlib"),
+    ),
     "opentelemetry": Extra("`metrics.opentelemetry`", ("opentelemetry",)),
     "oauth": Extra(
         "OAUTHBEARER with a client's id and secret", ("authlib", "requests"), _EVERYWHERE

@@ -18,6 +18,8 @@ In reading order:
 - `addresses`: parse `kafka.bootstrap.servers`
 - `exactly_once`: options and config of exactly-once writes
 - `throttling`: options and config of buffer share, rate limits and circuit breakers
+- `formats`: options and config of the formats of key and value
+- `schema_registry`: options and config of the schema registry
 - `dead_letters`: options and policy for rows that cannot be written
 - `topic_creation`: options and config of the topic that the driver creates
 - `security`: options and config of TLS and SASL

@@ -20,6 +20,7 @@ from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
+from spark_kafka_sink.config.formats import FormatsConfig
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX, check_topic, parse_values, wrong_value
 from spark_kafka_sink.config.options import BATCH_WRITE_LINGER_MS, PRODUCER_OPTIONS, SINK_OPTIONS
@@ -123,6 +124,7 @@ def build(
     sink = _sink_fields(sink_values) | {
         "profile": profile,
         "exactly_once": exactly_once,
+        "formats": FormatsConfig.from_options(sink_values, given.sink),
         "topic_creation": TopicCreation.from_options(sink_values, given.sink),
     }
     return producer, sink

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.common.debug_log import Context
+    from spark_kafka_sink.config.formats import FormatsConfig
 
 DEFAULT_CLIENT_ID = "kafkaprod"
 """client.id if neither the user nor Spark provides a name."""
@@ -106,6 +107,8 @@ class SinkConfig:
 
     producer: ProducerConfig
     topic: str | None = None
+    formats: FormatsConfig | None = None
+    """Formats of key and value; None if both are raw columns."""
     include_headers: bool = False
     use_timestamp_column: bool = False
     report_path: str | None = None

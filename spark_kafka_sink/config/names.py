@@ -18,6 +18,7 @@ from spark_kafka_sink.common.text import CLOSE, nearest, shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option import PREFIX, names
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
     REFUSED_SECURITY_KEYS,
@@ -84,6 +85,7 @@ IGNORED_KEYS = (
     | IGNORED_CONSUMER_KEYS
     | IGNORED_LIBRDKAFKA_KEYS
     | _LIBRDKAFKA_CONSUMER_KEYS
+    | names("id.compatibility.strict latest.compatibility.strict max.schemas.per.subject")
 )
 
 CALLBACKS = names(
@@ -204,7 +206,10 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
     for key, value in options.items():
         refuse_secret_name(key)
         name = key.lower()
-        if name.startswith(PREFIX):
+        registry_name = _registry_name(name)
+        if registry_name is not None:
+            _add_registry_option(given, registry_name, key, value)
+        elif name.startswith(PREFIX):
             _add(given, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
             refuse_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
@@ -215,6 +220,27 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         else:
             _check_unprefixed_name(name)
     return given
+
+
+def _registry_name(name: str) -> str | None:
+    """Return the name of a schema registry option, given with or without prefix; else None."""
+    plain = name.removeprefix(PREFIX)
+    plain = REGISTRY_ALIASES.get(plain, plain)
+    return plain if plain in REGISTRY_NAMES else None
+
+
+def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -> None:
+    """Add an option of the schema registry.
+
+    Raises:
+        ConfigError: it is given twice, with and without the prefix, with different values.
+    """
+    refuse_misplaced(name, key, value)
+    if given.sink.setdefault(name, value) != value:
+        raise ConfigError(
+            f"options {name} and {PREFIX}{name} are synonyms but have different values",
+            hint="Remove one of them.",
+        )
 
 
 def _add(given: GivenOptions, name: str, value: str) -> None:

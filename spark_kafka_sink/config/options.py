@@ -17,7 +17,9 @@ from spark_kafka_sink.config.enums import (
     Summary,
 )
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
+from spark_kafka_sink.config.formats import FORMAT_OPTIONS
 from spark_kafka_sink.config.option import HIGH, LOW, Kind, Option, flag, integer, long, text
+from spark_kafka_sink.config.schema_registry import REGISTRY_OPTIONS
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
 
@@ -391,6 +393,8 @@ SINK_OPTIONS: tuple[Option, ...] = (
         False,
         "Record metrics on the driver after each write with OpenTelemetry's global meter provider.",
     ),
+    *FORMAT_OPTIONS,
+    *REGISTRY_OPTIONS,
     *TOPIC_CREATION_OPTIONS,
     *EXACTLY_ONCE_OPTIONS,
     *DEAD_LETTER_OPTIONS,

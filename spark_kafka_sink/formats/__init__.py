@@ -14,4 +14,5 @@ In reading order:
 - `avro`: Avro's binary encoding
 - `protobuf_schema`: Protobuf descriptors, parsed and derived
 - `protobuf`: Protobuf's binary encoding
+- `registry`: register and look up schemas, on the driver
 """

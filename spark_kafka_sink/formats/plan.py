@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
@@ -11,29 +10,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_kafka_sink.config.formats import Format
     from spark_kafka_sink.formats.fields import RowFaults
-
-
-class Format(Enum):
-    """Values of `value.format` and `key.format`."""
-
-    RAW = "raw"
-    JSON = "json"
-    AVRO = "avro"
-    PROTOBUF = "protobuf"
-    JSON_CONFLUENT = "json-confluent"
-    AVRO_CONFLUENT = "avro-confluent"
-    PROTOBUF_CONFLUENT = "protobuf-confluent"
-
-    @property
-    def has_registry(self) -> bool:
-        """True if the schema comes from, or is registered in, a schema registry."""
-        return self.value.endswith("-confluent")
-
-    @property
-    def payload(self) -> Format:
-        """The format without its registry."""
-        return Format(self.value.removesuffix("-confluent"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +42,8 @@ class FieldPlan:
         framing: the bytes before each payload.
         zone: time zone of timestamps in JSON, the session's.
         writes_nulls: write null fields in JSON as `null` instead of leaving them out.
+        subject: subject of the schema in the registry, for the report.
+        schema_id: the schema's id in the registry, for the report.
     """
 
     format: Format
@@ -75,6 +55,15 @@ class FieldPlan:
     framing: Framing = Framing()
     zone: str = "UTC"
     writes_nulls: bool = False
+    subject: str | None = None
+    schema_id: int | None = None
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Indices of the DataFrame's columns that the plan needs."""
+        if self.fields is not None:
+            return self.fields
+        return () if self.column is None else (self.column,)
 
 
 class Encoder(Protocol):

@@ -186,6 +186,18 @@ def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
     return parsed.main[parsed.message(message).name]
 
 
+def framed_indexes(schema: str, message: str | None) -> bytes:
+    """Return the message indexes as the registry's framing has them; one byte for the first.
+
+    Raises:
+        ConfigError: see `message_indexes`.
+    """
+    indexes = message_indexes(schema, message)
+    if indexes == (0,):
+        return b"\0"
+    return b"".join(unsigned_varint(2 * number) for number in (len(indexes), *indexes))
+
+
 def _within(package: str, name: str) -> str:
     return f"{package}.{name}" if package else name
 

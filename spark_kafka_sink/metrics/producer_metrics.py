@@ -109,6 +109,8 @@ class ProducerMetrics:
     """Total time that tasks waited for the last acknowledgements, after their last row."""
     buffer_peak: int = 0
     """Maximum bytes in the buffer."""
+    serialise_time: int = 0
+    """Total time that tasks spent serialising columns; 0 if key and value are raw columns."""
     brokers: tuple[BrokerMetrics, ...] = ()
     """Metrics per broker, sorted by node id."""
     topics: tuple[TopicMetrics, ...] = ()

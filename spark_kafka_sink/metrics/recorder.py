@@ -128,6 +128,8 @@ class MetricsRecorder:
         self.append_time = self.flush_time = 0.0
         """Total seconds of `write()`, and of the wait for the last acknowledgements."""
         self.buffer_peak = 0
+        self.serialise_time = 0.0
+        """Total seconds spent serialising rows."""
         self._fill = HistogramBuilder()
         self._compression = HistogramBuilder()
         self._rate = HistogramBuilder()
@@ -166,6 +168,7 @@ class MetricsRecorder:
             append_time=int(self.append_time * MILLION),
             flush_time=int(self.flush_time * MILLION),
             buffer_peak=self.buffer_peak,
+            serialise_time=int(self.serialise_time * 1_000_000),
             brokers=tuple(meter.build() for _, meter in sorted(self.brokers.copy().items())),
             topics=tuple(meter.build() for _, meter in sorted(self.topics.copy().items())),
             settings=self.settings,

@@ -47,6 +47,8 @@ class SessionSettings:
     """Spark's limits for the Arrow batches that it passes to the sink, by option name; for the
     advisor.
     """
+    formats: tuple[tuple[str, str], ...] = ()
+    """Formats, schema ids and subjects of key and value, by name, for the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,14 @@ def make_context(
         settings=settings,
         report=ReportBuilder(
             tuple(
-                sorted((*config.pipeline(), *settings.arrow_batch_limits, ("client.id", client_id)))
+                sorted(
+                    (
+                        *config.pipeline(),
+                        *settings.arrow_batch_limits,
+                        *settings.formats,
+                        ("client.id", client_id),
+                    )
+                )
             ),
             dry_run=settings.dry_run,
         ),

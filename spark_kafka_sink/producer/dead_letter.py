@@ -162,7 +162,7 @@ class DeadLetterTopic:
         columns, lists = rows.columns, _without_headers(rows.header_lists, omitted)
         if self.context_headers:
             messages = self._messages(rows, errors, omitted & _present(rows), details)
-            lists = _joined(lists, self._context(rows, errors, messages))
+            lists = with_headers(lists, self._context(rows, errors, messages))
         key = columns.key
         return Rows(
             columns=replace(
@@ -200,7 +200,10 @@ class DeadLetterTopic:
                 hint = self.acls.hint(ErrorCode.topic_authorization_failed, rows.topics[topic])
                 error = RowError.TOPIC_UNAUTHORIZED
                 texts += [_message(error, Part(parts), hint) for parts in _EVERY_PART]
-        return pa.array(texts, pa.binary()).take(numbers)
+        messages = pa.array(texts, pa.binary()).take(numbers)
+        return (
+            messages if rows.problems is None else _with_problems(messages, rows, errors, omitted)
+        )
 
     def _context(
         self, rows: Rows, errors: NDArray[np.int8], messages: pa.Array[Any]
@@ -208,16 +211,17 @@ class DeadLetterTopic:
         """Return the name and the n values of each context header."""
         count = len(rows)
         classes = pa.array([error.error_class.encode() for error in RowError], pa.binary())
-        return [
+        context = [
             ("topic", _topic_names(rows)),
             ("partition", _partitions(rows)),
-            ("connector.name", _constant(_CONNECTOR, count)),
-            ("task.id", _constant(str(self.task).encode(), count)),
-            ("stage", _constant(_STAGE, count)),
-            ("class.name", _constant(SINK_CLASS, count)),
+            ("connector.name", constant_column(_CONNECTOR, count)),
+            ("task.id", constant_column(str(self.task).encode(), count)),
+            ("stage", constant_column(_STAGE, count)),
+            ("class.name", constant_column(SINK_CLASS, count)),
             ("exception.class.name", classes.take(errors.astype(np.int32))),
             (_MESSAGE, messages),
         ]
+        return [(f"{_PREFIX}{name}", values) for name, values in context]
 
 
 def is_letter(record: Record) -> bool:
@@ -225,13 +229,28 @@ def is_letter(record: Record) -> bool:
     return any(name.startswith(_PREFIX) for name, _ in record.headers)
 
 
-def _constant(value: bytes, count: int) -> pa.Array[Any]:
+def constant_column(value: bytes, count: int) -> pa.Array[Any]:
+    """Return a column with the same value in each row."""
     return pa.repeat(pa.scalar(value, pa.binary()), count)
 
 
 def _message(error: RowError, omitted: Part, details: str = "") -> bytes:
     more = f": {details[:_LONGEST_DETAILS]}" if details else ""
     return f"{error.message}{more}{omitted_words(omitted)}".encode()
+
+
+def _with_problems(
+    messages: pa.Array[Any], rows: Rows, errors: NDArray[np.int8], omitted: NDArray[np.int8]
+) -> pa.Array[Any]:
+    """Return the messages with the problem of each row that cannot be serialised."""
+    bad = errors == RowError.UNSERIALISABLE
+    problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
+    texts = [
+        _message(RowError.UNSERIALISABLE, Part(parts), problem or "")
+        for problem, parts in zip(problems, omitted[bad].tolist(), strict=True)
+    ]
+    replaced = pc.replace_with_mask(messages, pa.array(bad), pa.array(texts, pa.binary()))
+    return cast("pa.Array[Any]", replaced)
 
 
 def _headers_omitting(headers: Headers, part: Part) -> Headers:
@@ -311,14 +330,14 @@ def _partitions(rows: Rows) -> pa.Array[Any]:
     return rows.partition.cast(pa.string()).cast(pa.binary())
 
 
-def _joined(
+def with_headers(
     lists: pa.ListArray[Any] | None, context: list[tuple[str, pa.Array[Any]]]
 ) -> pa.ListArray[Any]:
-    """Return each row's own headers followed by its context headers."""
+    """Return each row's own headers followed by the given ones, by key with a value per row."""
     count = len(context[0][1])
     own = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
     width = len(context)
-    keys = [pa.array([f"{_PREFIX}{name}".encode()], pa.binary()) for name, _ in context]
+    keys = [pa.array([name.encode()], pa.binary()) for name, _ in context]
     added = pa.StructArray.from_arrays(
         [
             pa.concat_arrays([key.take(np.zeros(count, np.int32)) for key in keys]),

@@ -74,6 +74,8 @@ class Rows:
     errors: NDArray[np.int8] | None = None
     header_lists: pa.ListArray[Any] | None = None
     topic_names: pa.BinaryArray | None = None
+    problems: pa.StringArray | None = None
+    serialise_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -99,7 +101,7 @@ class Rows:
 
     def slice(self, start: int, stop: int) -> Rows:
         """Return rows start..stop as views."""
-        lists, names = self.header_lists, self.topic_names
+        lists, names, problems = self.header_lists, self.topic_names, self.problems
         return Rows(
             columns=self.columns.slice(start, stop),
             topics=self.topics,
@@ -111,11 +113,12 @@ class Rows:
             errors=None if self.errors is None else self.errors[start:stop],
             header_lists=None if lists is None else lists.slice(start, stop - start),
             topic_names=None if names is None else names.slice(start, stop - start),
+            problems=None if problems is None else problems.slice(start, stop - start),
         )
 
     def take(self, numbers: NDArray[np.intp]) -> Rows:
         """Return the rows at these positions, copied."""
-        lists, names = self.header_lists, self.topic_names
+        lists, names, problems = self.header_lists, self.topic_names, self.problems
         return Rows(
             columns=self.columns.take(numbers),
             topics=self.topics,
@@ -126,6 +129,7 @@ class Rows:
             errors=None if self.errors is None else self.errors[numbers],
             header_lists=None if lists is None else lists.take(numbers),
             topic_names=None if names is None else names.take(numbers),
+            problems=None if problems is None else problems.take(numbers),
         )
 
 
@@ -164,6 +168,8 @@ class RowError(IntEnum):
     """The topic name is invalid according to the client or the broker."""
     INVALID_HEADER_KEY = 10
     NEGATIVE_TIMESTAMP = 11
+    UNSERIALISABLE = 12
+    """A field does not fit the format or the schema."""
 
     @property
     def error_class(self) -> str:
@@ -190,6 +196,7 @@ _ERROR_CLASSES = {
     RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
     RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
     RowError.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
+    RowError.UNSERIALISABLE: f"{_ERRORS}ColumnError",
 }
 _MESSAGES = {
     RowError.NONE: "",
@@ -205,6 +212,7 @@ _MESSAGES = {
     RowError.INVALID_TOPIC: "the topic name is invalid (INVALID_TOPIC_EXCEPTION)",
     RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
+    RowError.UNSERIALISABLE: "a field cannot be serialised",
 }
 TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
     ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
@@ -326,7 +334,9 @@ class BadRows:
         self.check_ratio()
 
     def _hint(self, error: RowError, rows: Rows, row: int) -> str:
-        """Return a hint to grant access to the topic of a row that was denied."""
+        """Return a hint to grant access to the topic of a row that was denied, or its problem."""
+        if error is RowError.UNSERIALISABLE and rows.problems is not None:
+            return f": {rows.problems[row].as_py()}"
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
             return ""
         topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]

@@ -12,8 +12,12 @@ In reading order:
 - `datasource`: the data source that Spark loads
 - `plan`: work during planning: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
+- `selection`: the columns that become key and value if they are serialised
+- `schema_plan`: the schemas of key and value, derived, given, or from a registry
 - `writer`: the writers of batches and micro-batches, a task's write, and the end of a write
 - `columns`: Spark's Arrow batches converted to the producer's rows
+- `row_checks`: the errors of the rows of a batch
+- `serialisation`: columns serialised as JSON, Avro or Protobuf
 - `commit_messages`: the commit messages of tasks, and their merged report
 - `publication`: log the summary, write the report and the metrics of a write
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open

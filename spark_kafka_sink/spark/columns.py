@@ -24,6 +24,7 @@ from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.error_tolerance import RowError, Rows, row_name
 from spark_kafka_sink.records.columns import Columns, read_bytes
 from spark_kafka_sink.records.encoder import encode_headers
+from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.worker_context import setting
 
 if TYPE_CHECKING:
@@ -33,40 +34,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.spark.contract import Contract
-
-
-class RowChecks:
-    """The errors of n rows; only the first error of each row is kept.
-
-    Args:
-        rows: number of rows.
-        tolerant: mark bad rows; otherwise the first bad row raises.
-        name: returns the name of a row for error messages.
-    """
-
-    def __init__(
-        self, rows: int, tolerant: bool, name: Callable[[int], str] = "row {}".format
-    ) -> None:
-        self._tolerant = tolerant
-        self._name = name
-        self._errors = np.zeros(rows, np.int8)
-
-    def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
-        """Record an error of these rows, given in order; the row name is appended to `problem`.
-
-        Raises:
-            ColumnError: errors are not tolerated; the message names the first row.
-        """
-        if not len(rows):
-            return
-        if not self._tolerant:
-            raise ColumnError(f"{problem} {self._name(int(rows[0]))}", hint=hint)
-        self._errors[rows[self._errors[rows] == RowError.NONE]] = error
-
-    @property
-    def errors(self) -> NDArray[np.int8] | None:
-        """A `RowError` per row, shape (n,); None if no row has an error."""
-        return self._errors if self._errors.any() else None
+    from spark_kafka_sink.spark.serialisation import Serialised
 
 
 LARGEST_SLICE = 4 << 20
@@ -368,8 +336,9 @@ def read_rows(
     """Return a slice of n rows in the producer's form; errors number the rows from `first`.
 
     Raises:
-        ColumnError: a topic is null or invalid, a header key is null or not UTF-8, or a timestamp
-            is before 1970, unless the contract tolerates them; the message names the row.
+        ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is
+            before 1970, or a field cannot be serialised, unless the contract tolerates them; the
+            message names the row.
     """
 
     def name(row: int) -> str:
@@ -379,11 +348,15 @@ def read_rows(
     checks = RowChecks(batch.num_rows, contract.tolerant, name)
     topics, topic_of = _topics(batch, contract, checks)
     lists = _header_lists(batch, contract, checks)
+    data = _serialised(batch, contract, checks, clock)
+    headers = None if lists is None else encode_headers(lists)
+    if data is not None and data.headers:
+        headers, lists = data.add_headers(lists, keep=contract.tolerant)
     return Rows(
         columns=Columns(
-            value=read_bytes(batch.column(contract.value)),
-            key=_key(batch, contract),
-            headers=None if lists is None else encode_headers(lists),
+            value=_value(batch, contract) if data is None or data.value is None else data.value,
+            key=_key(batch, contract) if data is None or data.key is None else data.key,
+            headers=headers,
             timestamps=_timestamps(batch, contract, checks, clock),
         ),
         topics=topics,
@@ -394,7 +367,21 @@ def read_rows(
         errors=checks.errors,
         header_lists=lists if contract.tolerant else None,
         topic_names=_topic_names(batch, contract, checks),
+        problems=None if data is None else data.problems,
+        serialise_s=0.0 if data is None else data.seconds,
     )
+
+
+def _serialised(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
+) -> Serialised | None:
+    """Return serialised keys and values, None if both are written as they are."""
+    if contract.key_plan is None and contract.value_plan is None:
+        return None
+    from spark_kafka_sink.spark.serialisation import serialise  # needed only for formats
+
+    zone = _zone(batch.schema) or system_zone()
+    return serialise(batch, contract, checks, zone=zone, clock=clock)
 
 
 def _topics(
@@ -420,7 +407,12 @@ def _partition(batch: pa.RecordBatch, contract: Contract) -> pa.Int32Array | Non
     return cast("pa.Int32Array", batch.column(contract.partition))
 
 
+def _value(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray:
+    return read_bytes(batch.column(cast("int", contract.value)))
+
+
 def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
+    """Return the key column, None if it is missing or has nulls alone."""
     if contract.key is None:
         return None
     column = batch.column(contract.key)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.formats.plan import FieldPlan
+    from spark_kafka_sink.spark.selection import Selection, Selections
 
 _TYPES: dict[str, tuple[tuple[type[types.DataType], ...], str]] = {
     "value": ((types.StringType, types.BinaryType), "STRING or BINARY"),
@@ -45,11 +47,12 @@ _TYPE_LENGTH = 100
 class Contract:
     """The index of each column in the DataFrame; None if it is absent or not used.
 
+    `value` and `key` are written as they are, unless there is a plan to serialise columns.
     `fixed_topic` is the `topic` option, which overrides the column. `tolerant`: a bad row is marked
     and does not fail the task (errors.tolerance=all).
     """
 
-    value: int
+    value: int | None
     key: int | None
     topic: int | None
     partition: int | None
@@ -57,12 +60,33 @@ class Contract:
     timestamp: int | None
     fixed_topic: str | None
     tolerant: bool = False
+    value_plan: FieldPlan | None = None
+    key_plan: FieldPlan | None = None
 
     @property
     def used(self) -> list[int]:
         """Indices of the columns that are written."""
         places = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
-        return [place for place in places if place is not None]
+        used = {place for place in places if place is not None}
+        for plan in (self.value_plan, self.key_plan):
+            used.update(() if plan is None else plan.columns)
+        return sorted(used)
+
+    @property
+    def described_formats(self) -> tuple[tuple[str, str], ...]:
+        """Formats, subjects and schema ids of key and value, by name, for the report."""
+        found: list[tuple[str, str]] = []
+        for part, plan in (("key", self.key_plan), ("value", self.value_plan)):
+            if plan is not None:
+                found.append((f"{part}.format", plan.format.value))
+                found += [(f"{part}.subject", plan.subject)] if plan.subject else []
+                found += [(f"{part}.schema.id", str(plan.schema_id))] if plan.schema_id else []
+        return tuple(found)
+
+    @property
+    def has_key(self) -> bool:
+        """True if records can have a key."""
+        return self.key is not None or self.key_plan is not None
 
     @classmethod
     def of(cls, schema: types.StructType, config: SinkConfig) -> Contract:
@@ -72,33 +96,71 @@ class Contract:
             ColumnError: a column is missing, duplicate or of the wrong type; the message names it.
         """
         _refuse_duplicates(schema)
+        selected = _selected(schema, config)
         # A topic column that the option overrides may have any type.
-        unused = {"timestamp"} if config.topic is None else {"timestamp", "topic"}
+        unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
+        if selected is not None:
+            unused |= selected.fields & {"partition", "headers"}
         places = {name: _place(schema, name) for name in _TYPES if name not in unused}
-        value = places["value"]
-        if value is None:
-            raise ColumnError(
-                "Required attribute 'value' not found: the DataFrame has no column `value`, "
-                f"only {_names(schema)}",
-                hint=_rename(schema, "value")
-                or "name one column `value`, for example to_json(struct(...)).alias('value')",
-            )
-        if config.topic is None and places.get("topic") is None:
+        if config.topic is None and places["topic"] is None:
             raise ColumnError(
                 "topic option required when no 'topic' attribute is present",
                 hint=_rename(schema, "topic")
                 or "set .option('topic', ...) or add a column `topic`",
             )
         return cls(
-            value=value,
-            key=places["key"],
+            value=_value(schema) if selected is None else _raw(selected.value),
+            key=_place(schema, "key") if selected is None else _raw(selected.key),
             topic=places.get("topic"),
-            partition=places["partition"],
-            headers=places["headers"],
+            partition=places.get("partition"),
+            headers=places.get("headers"),
             timestamp=_timestamp(schema) if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             tolerant=config.dead_letters.tolerant,
+            value_plan=None if selected is None else _plan(selected.value, config),
+            key_plan=None if selected is None else _plan(selected.key, config),
         )
+
+
+def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None:
+    """Return the columns chosen by the options of formats, None without such options."""
+    if config.formats is None:
+        return None
+    from spark_kafka_sink.spark.selection import select  # needed only for formats
+
+    return select(schema, config.formats)
+
+
+def _raw(selection: Selection | None) -> int | None:
+    """Return the column that is written as it is, if any."""
+    return selection.column if selection is not None and selection.is_raw else None
+
+
+def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
+    """Return the plan for the columns, without a schema; None if they are not serialised."""
+    if selection is None or selection.is_raw or config.formats is None:
+        return None
+    from spark_kafka_sink.formats.plan import FieldPlan  # needed only for formats
+
+    return FieldPlan(
+        format=selection.format,
+        fields=selection.fields,
+        column=selection.column,
+        writes_nulls=config.formats.writes_nulls,
+    )
+
+
+def _value(schema: types.StructType) -> int:
+    place = _place(schema, "value")
+    if place is None:
+        raise ColumnError(
+            "Required attribute 'value' not found: the DataFrame has no column `value`, "
+            f"only {_names(schema)}",
+            hint=_rename(schema, "value")
+            or "set value.format, for example to json, to write all columns; or name one column "
+            "`value`",
+        )
+    return place
 
 
 def _refuse_duplicates(schema: types.StructType) -> None:
@@ -155,6 +217,8 @@ def _rename(schema: types.StructType, meant: str) -> str | None:
 def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
     text = name in ("key", "value")
     if text and isinstance(data_type, (types.StructType, types.ArrayType, types.MapType)):
+        if isinstance(data_type, types.StructType):
+            return f"set {name}.format, for example to json, avro or protobuf"
         return f"write it as JSON: .withColumn('{name}', to_json('{name}'))"
     if name == "headers":
         convert = f"convert it: .withColumn('headers', expr({_headers_of(data_type)!r}))"

@@ -78,6 +78,7 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
     _check_security(config.producer)
     _check_brokers(config, contract)
+    contract, config = _with_schemas(contract, schema, config)
     writer = None
     if config.exactly_once.exactly_once:
         from spark_kafka_sink.spark.exactly_once_driver import plan_write  # rarely needed
@@ -108,10 +109,35 @@ def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPr
     if _planning():
         warn_of_misnamed_columns(*schema.names)
         _check_stream(config, contract, options)
+        contract, config = _with_schemas(contract, schema, config, stream)
         origin.plan_file.store(Planned(at=origin.started_at))
+    config = replace(config, formats=None)
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)
     return KafkaProdStreamWriter(TaskWriter(config, contract, origin), WriteEnd(config, origin))
+
+
+def _with_schemas(
+    contract: Contract,
+    schema: types.StructType,
+    config: SinkConfig,
+    stream: folders.StreamIdentity | None = None,
+) -> tuple[Contract, SinkConfig]:
+    """Return the contract with the schemas of its formats, and the config for tasks.
+
+    Tasks never contact the registry, so they do not get its options.
+
+    Raises:
+        KafkaProdError: see `schema_plan.with_schemas`.
+    """
+    if config.formats is None:
+        return contract, config
+    from spark_kafka_sink.spark import schema_plan  # needed only for formats
+
+    located = replace(config, producer=with_shipped_files(config.producer))
+    name = None if stream is None else f"{stream.query_name}\n{stream.checkpoint}"
+    planned = schema_plan.with_schemas(contract, schema, located, stream=name)
+    return planned, replace(config, formats=None)
 
 
 def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, str]) -> None:
@@ -159,7 +185,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
     from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    intent = Intent(config=located, has_key=contract.key is not None)
+    intent = Intent(config=located, has_key=contract.has_key)
     PREFLIGHT.check(intent, of_stream=of_stream, only_errors=only_errors_are_logged())
 
 

@@ -181,6 +181,7 @@ class TaskWriter:
             assumed_topics=self.config.assumed_topics,
             statistics_path=self._statistics_path(),
             arrow_batch_limits=arrow_batch_limits(),
+            formats=self.contract.described_formats,
         )
 
     def _statistics_path(self) -> str | None:

@@ -1,7 +1,7 @@
 """The Python code in README.md and on the pages of docs/ runs as it is written.
 
-README's blocks are one script. So are those of each page, which find `spark` and `events` of the
-README's first block. Blocks that define tests are run by pytest.
+README's blocks are one script. So are those of each page, which find `spark` of the README's first
+block, and its `events` as keys and values. Blocks that define tests are run by pytest.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_the_readme_runs_and_its_records_arrive(tmp_path: Path, kafka: EmbeddedB
     batch = {
         int(key or b""): json.loads(value) for key, value in found if value and value[:1] == b"{"
     }
-    assert {key: event["id"] for key, event in batch.items()} == {n: n for n in range(100_000)}
+    assert {n: event["sensor"] for n, event in batch.items()} == {n: str(n) for n in range(100_000)}
     assert (b"a", b"from SQL") in found
     streamed = [value for _, value in found if value and re.match(rb"\d{4}-\d\d-\d\d ", value)]
     reports = [json.loads(path.read_text()) for path in (tmp_path / "reports").glob("*.json")]
@@ -115,7 +115,8 @@ def test_the_readme_runs_and_its_records_arrive(tmp_path: Path, kafka: EmbeddedB
 START = """import runpy
 
 made = runpy.run_path("start.py")
-shared = {name: made[name] for name in ("spark", "events")}
+columns = "sensor AS key", "to_json(struct(*)) AS value"
+shared = {"spark": made["spark"], "events": made["events"].selectExpr(*columns)}
 """
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import functions as sf
 
+from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.fields import RowFaults
-from spark_kafka_sink.formats.plan import FieldPlan, Format, compile_encoder
+from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
 from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json_reference import ZONE
 

@@ -24,6 +24,7 @@ from spark_kafka_sink import (
     ProtocolError,
     RecordTooLargeError,
     ReportError,
+    SchemaRegistryError,
     TlsError,
     TornTransactionError,
     TransactionError,
@@ -73,7 +74,13 @@ def told(error: KafkaProdError | None) -> str | None:
         case DeliveryError(topic=topic, statuses=statuses):
             assert_type(topic, str | None)
             return topic if any(s.status is DeliveryStatus.NOT_PERSISTED for s in statuses) else ""
-        case ConfigError() | ColumnError() | ReportError() | UnknownTopicError():
+        case (
+            ConfigError()
+            | ColumnError()
+            | ReportError()
+            | SchemaRegistryError()
+            | UnknownTopicError()
+        ):
             return error.hint
         case AuthenticationError() | AuthorizationError() | TlsError() | BrokerUnavailableError():
             return error.broker

@@ -309,7 +309,7 @@ def _trust_system(context: ssl.SSLContext) -> None:
 def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
     key, passphrase = stores.sealed(identity.key)
     try:
-        with _short_lived_file(identity.chain_text() + key) as path:
+        with short_lived_file(identity.chain_text() + key) as path:
             context.load_cert_chain(path, password=passphrase)
     except ssl.SSLError as error:
         raise _refused_identity(error, identity.option) from error
@@ -330,7 +330,7 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
 
 
 @contextmanager
-def _short_lived_file(content: bytes) -> Iterator[str]:
+def short_lived_file(content: bytes) -> Iterator[str]:
     """Yield a path to the content, in memory if the system supports it, or in a 0600 file."""
     if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
         descriptor = os.memfd_create("client-certificate")

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import (
     FieldPlan,
-    Format,
     Framing,
     compile_encoder,
     derive_schema,

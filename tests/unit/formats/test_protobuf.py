@@ -20,10 +20,10 @@ from google.protobuf import (
 from hypothesis import assume, given
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.fields import RowFaults
 from spark_kafka_sink.formats.plan import (
     FieldPlan,
-    Format,
     Framing,
     compile_encoder,
     derive_schema,

@@ -17,7 +17,6 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.error_tolerance import RowError
 from spark_kafka_sink.records.columns import read_bytes
 from spark_kafka_sink.spark.columns import (
-    RowChecks,
     RowNumber,
     read_chunks,
     read_headers,
@@ -26,6 +25,7 @@ from spark_kafka_sink.spark.columns import (
     read_topics,
 )
 from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.writer import TaskWriter
 
 NOW_MS = 1_700_000_000_000

@@ -31,12 +31,18 @@ def hint(*columns: tuple[str, DataType]) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", [STRUCT, ArrayType(LongType()), MapType(StringType(), LongType())], ids=str
+    "kind", [ArrayType(LongType()), MapType(StringType(), LongType())], ids=str
 )
 @pytest.mark.parametrize("name", ["key", "value"])
 def test_what_is_nested_becomes_json(name: str, kind: DataType) -> None:
     columns = {"value": StringType(), name: kind}
     assert f".withColumn('{name}', to_json('{name}'))" in hint(*columns.items())
+
+
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_a_struct_needs_a_format(name: str) -> None:
+    columns: dict[str, DataType] = {"value": StringType(), name: STRUCT}
+    assert f"set {name}.format" in hint(*columns.items())
 
 
 def test_a_number_is_cast() -> None:
@@ -47,7 +53,7 @@ def test_a_number_is_cast() -> None:
 
 def test_a_name_in_capitals_is_not_the_name() -> None:
     assert ".withColumnRenamed('VALUE', 'value')" in hint(("VALUE", StringType()))
-    assert "to_json(struct(...))" in hint(("text", StringType()))
+    assert "set value.format, for example to json" in hint(("text", StringType()))
 
 
 def test_a_frame_of_many_columns_is_named_in_short() -> None:

@@ -1,0 +1,251 @@
+"""Formats of keys and values: the options, and the config built from them.
+
+The names are those of Flink's Kafka connector (``key.format``, ``value.fields-include``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.config.option import HIGH, LOW, Option, flag, text
+from spark_kafka_sink.config.schema_registry import RegistryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Format(Enum):
+    """Values of `value.format` and `key.format`."""
+
+    RAW = "raw"
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON_CONFLUENT = "json-confluent"
+    AVRO_CONFLUENT = "avro-confluent"
+    PROTOBUF_CONFLUENT = "protobuf-confluent"
+
+    @property
+    def has_registry(self) -> bool:
+        """True if the schema comes from, or is registered in, a schema registry."""
+        return self.value.endswith("-confluent")
+
+    @property
+    def payload(self) -> Format:
+        """The format without its registry."""
+        return Format(self.value.removesuffix("-confluent"))
+
+
+class FieldsInclude(StrEnum):
+    """Values of value.fields-include."""
+
+    ALL = "ALL"
+    EXCEPT_KEY = "EXCEPT_KEY"
+    """The value has none of the columns in key.fields."""
+
+
+_FIELDS_INCLUDE: Final = "value.fields-include"
+_NULL_FIELDS: Final = "json.ignoreNullFields"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
+_FORMATS: Final = ", ".join(each.value for each in Format)
+
+
+def _part_options(part: str) -> tuple[Option, ...]:
+    """Return the options of the key or the value."""
+    return (
+        text(
+            f"{part}.format",
+            Format.RAW.value,
+            f"Format of the {part}: raw (the bytes of one string or binary column), or a "
+            "serialised struct: json, avro, protobuf; -confluent: with a schema registry.",
+            choices=tuple(each.value for each in Format),
+            importance=HIGH,
+        ),
+        text(
+            f"{part}.fields",
+            None,
+            f"Columns that become the fields of the {part}, separated by commas; "
+            + (
+                "default: all columns."
+                if part == "value"
+                else "default: the column `key`, if there is one."
+            ),
+        ),
+        text(
+            f"{part}.schema",
+            None,
+            f"Schema of the {part} as text: an Avro schema, a JSON Schema, or a Protobuf "
+            "descriptor set in base64. Default: derived from the columns.",
+        ),
+        text(
+            f"{part}.schema.file",
+            None,
+            f"File with the schema of the {part}, read by the driver; a path or a URI that "
+            "pyarrow.fs supports. For Protobuf the output of protoc --descriptor_set_out.",
+        ),
+        text(
+            f"{part}.schema.name",
+            None,
+            f"Name of the record or message; default: {part.capitalize()}. With a given Protobuf "
+            "schema: full name of the message; default: the first one.",
+        ),
+        text(
+            f"{part}.schema.namespace",
+            "",
+            "Avro namespace or Protobuf package of a derived schema.",
+            importance=LOW,
+        ),
+    )
+
+
+FORMAT_OPTIONS: tuple[Option, ...] = (
+    *_part_options("value"),
+    *_part_options("key"),
+    text(
+        _FIELDS_INCLUDE,
+        FieldsInclude.ALL.value,
+        "Whether columns in key.fields are also fields of the value.",
+        choices=tuple(FieldsInclude),
+    ),
+    flag(
+        _NULL_FIELDS,
+        True,
+        "JSON: leave null fields out, as to_json does; false: write them as null.",
+        importance=LOW,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartFormat:
+    """The format of the key or the value, as the user wrote it."""
+
+    part: str
+    """"key" or "value"."""
+    format: Format = Format.RAW
+    fields: tuple[str, ...] = ()
+    """Columns that become fields; empty if the option is not set."""
+    schema: str | None = None
+    schema_file: str | None = None
+    schema_name: str | None = None
+    namespace: str = ""
+
+    @property
+    def is_given(self) -> bool:
+        """True if an option selects other data than a column `key` or `value` as it is."""
+        return self.format is not Format.RAW or bool(self.fields)
+
+    @property
+    def record_name(self) -> str:
+        """Name of a derived record or message."""
+        return self.schema_name or self.part.capitalize()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatsConfig:
+    """The formats of a write; `registry` is None if neither format has one."""
+
+    key: PartFormat
+    value: PartFormat
+    fields_include: FieldsInclude = FieldsInclude.ALL
+    writes_nulls: bool = False
+    """Whether null fields are written in JSON."""
+    registry: RegistryConfig | None = None
+
+    @classmethod
+    def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self | None:
+        """Build the config from the parsed sink options; None if key and value are raw columns.
+
+        Raises:
+            ConfigError: options contradict each other, or an option would have no effect.
+        """
+        key, value = _part(values, "key"), _part(values, "value")
+        include = FieldsInclude(values[_FIELDS_INCLUDE])
+        registry = RegistryConfig.from_options(
+            values, given, tuple(part.part for part in (key, value) if part.format.has_registry)
+        )
+        for part in (key, value):
+            _check_schema_options(part, given)
+        if include is FieldsInclude.EXCEPT_KEY and not key.fields:
+            raise ConfigError(
+                f"option {_FIELDS_INCLUDE} is EXCEPT_KEY, which requires key.fields",
+                hint='Add .option("key.fields", ...), the columns that only the key has.',
+            )
+        if Format.JSON not in {key.format.payload, value.format.payload} and _NULL_FIELDS in given:
+            raise ConfigError(
+                f"option {_NULL_FIELDS} is set, but neither key nor value is JSON",
+                hint="Remove it, or set value.format=json.",
+            )
+        if not key.is_given and not value.is_given:
+            return None
+        return cls(
+            key=key,
+            value=value,
+            fields_include=include,
+            writes_nulls=not values[_NULL_FIELDS],
+            registry=registry,
+        )
+
+
+def _part(values: Mapping[str, Any], part: str) -> PartFormat:
+    names = tuple(
+        name.strip() for name in re.split("[,;]", values[f"{part}.fields"] or "") if name.strip()
+    )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"option {part}.fields contains {shown(twice)} twice")
+    return PartFormat(
+        part=part,
+        format=Format(values[f"{part}.format"]),
+        fields=names,
+        schema=values[f"{part}.schema"] or None,
+        schema_file=values[f"{part}.schema.file"] or None,
+        schema_name=values[f"{part}.schema.name"] or None,
+        namespace=values[f"{part}.schema.namespace"],
+    )
+
+
+def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
+    """Check the options of a schema.
+
+    Raises:
+        ConfigError: one has no effect, contradicts another, or is not a name.
+    """
+    names = ("schema", "schema.file", "schema.name", "schema.namespace")
+    options = [f"{part.part}.{name}" for name in names if f"{part.part}.{name}" in given]
+    if options and part.format in {Format.RAW, Format.JSON}:
+        raise ConfigError(
+            f"option {options[0]} is set, but {part.part}.format is {part.format.value}, which "
+            "has no schema",
+            hint=f"Remove it, or set {part.part}.format to one of: {_FORMATS}.",
+        )
+    if part.schema is not None and part.schema_file is not None:
+        raise ConfigError(
+            f"options {part.part}.schema and {part.part}.schema.file are both set",
+            hint="Remove one of them.",
+        )
+    _check_names(part)
+
+
+def _check_names(part: PartFormat) -> None:
+    name = f"{part.part}.schema.name"
+    is_derived = part.schema is None and part.schema_file is None
+    if part.schema_name is not None and is_derived and not _NAME.fullmatch(part.schema_name):
+        dotted = "." in part.schema_name
+        raise ConfigError(
+            f"option {name} is {shown(part.schema_name)}; allowed: letters, digits and _",
+            hint=f"Put what precedes the last dot into {part.part}.schema.namespace."
+            if dotted
+            else None,
+        )
+    if not _NAMES.fullmatch(part.namespace):
+        raise ConfigError(
+            f"option {part.part}.schema.namespace is {shown(part.namespace)}; allowed: names "
+            "separated by dots"
+        )

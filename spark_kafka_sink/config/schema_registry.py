@@ -1,0 +1,386 @@
+"""The schema registry: the options, with Java's names and defaults, and the config built from them.
+
+Each option may also be written with the prefix `kafka.`. Only the driver uses the config: it is
+removed before the writer is pickled for the tasks.
+
+Source: Confluent's ``AbstractKafkaSchemaSerDeConfig`` and ``SchemaRegistryClientConfig``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import unquote, urlsplit
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret, redacted
+from spark_kafka_sink.config.option import HIGH, LOW, Kind, Option, flag, integer, secret, text
+from spark_kafka_sink.config.security.model import ClientCredentialsLogin, TlsConfig
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.tls import tls_config
+from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.security.values import read as read_security
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+URL: Final = "schema.registry.url"
+_TLS_PREFIX: Final = "schema.registry."
+_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
+_FRAMINGS: Final = "io.confluent.kafka.serializers.schema.id."
+
+
+class SubjectStrategy(Enum):
+    """Values of {key,value}.subject.name.strategy, without Java's package."""
+
+    TOPIC_NAME = "TopicNameStrategy"
+    RECORD_NAME = "RecordNameStrategy"
+    TOPIC_RECORD_NAME = "TopicRecordNameStrategy"
+
+    def subject(self, topic: str, part: str, record: str) -> str:
+        """Return the subject; `record` is the full name of the record, `part` key or value."""
+        if self is SubjectStrategy.TOPIC_NAME:
+            return f"{topic}-{part}"
+        return record if self is SubjectStrategy.RECORD_NAME else f"{topic}-{record}"
+
+
+class SchemaIdFraming(Enum):
+    """Values of {key,value}.schema.id.serializer, without Java's package."""
+
+    PREFIX = "PrefixSchemaIdSerializer"
+    HEADER = "HeaderSchemaIdSerializer"
+
+
+def _classes(package: str, names: type[Enum]) -> tuple[str, ...]:
+    """Return the class names that an option allows, with and without their package."""
+    short = tuple(str(each.value) for each in names)
+    return tuple(f"{package}{name}" for name in short) + short
+
+
+def _part_options(part: str) -> tuple[Option, ...]:
+    return (
+        text(
+            f"{part}.subject.name.strategy",
+            f"{_STRATEGIES}{SubjectStrategy.TOPIC_NAME.value}",
+            f"Subject of the {part}'s schema: TOPIC-{part}, the record's full name, or "
+            "TOPIC-RECORD.",
+            choices=_classes(_STRATEGIES, SubjectStrategy),
+        ),
+        text(
+            f"{part}.schema.id.serializer",
+            f"{_FRAMINGS}{SchemaIdFraming.PREFIX.value}",
+            f"Where the {part}'s schema id is: five bytes before each payload, or the schema's "
+            f"GUID in the header __{part}_schema_id.",
+            choices=_classes(_FRAMINGS, SchemaIdFraming),
+            importance=LOW,
+        ),
+    )
+
+
+_TLS_NAMES: Final = (
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.key.password",
+)
+_TLS_OPTIONS: Final = tuple(
+    replace(each, name=f"{_TLS_PREFIX}{each.name}")
+    for each in SECURITY_OPTIONS
+    if each.name in _TLS_NAMES
+)
+
+REGISTRY_OPTIONS: tuple[Option, ...] = (
+    text(
+        URL,
+        None,
+        "URLs of the schema registry, separated by commas; mock://NAME: a registry in memory, "
+        "for tests.",
+        importance=HIGH,
+    ),
+    flag("auto.register.schemas", True, "Register the schema if the subject does not have it."),
+    flag(
+        "use.latest.version",
+        False,
+        "Serialise with the subject's latest version; requires auto.register.schemas=false.",
+        importance=LOW,
+    ),
+    integer(
+        "use.schema.id",
+        -1,
+        "Serialise with the schema of this id; -1: not set.",
+        low=1,
+        also=-1,
+        importance=LOW,
+    ),
+    flag(
+        "normalize.schemas",
+        False,
+        "Normalise schemas when they are registered or looked up.",
+    ),
+    *_part_options("value"),
+    *_part_options("key"),
+    text(
+        "basic.auth.credentials.source",
+        "URL",
+        "Source of the login with user name and password: the URL, USER_INFO, or SASL_INHERIT "
+        "for that of the brokers.",
+        choices=("URL", "USER_INFO", "SASL_INHERIT"),
+    ),
+    secret("basic.auth.user.info", None, "User name and password as NAME:PASSWORD."),
+    text(
+        "bearer.auth.credentials.source",
+        "STATIC_TOKEN",
+        "Source of the bearer token: bearer.auth.token, an OAuth issuer, or "
+        "SASL_OAUTHBEARER_INHERIT for the issuer of the brokers' login.",
+        choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
+    ),
+    secret("bearer.auth.token", None, "Bearer token."),
+    text("bearer.auth.issuer.endpoint.url", None, "Token endpoint URL of the OAuth issuer."),
+    secret("bearer.auth.client.id", None, "OAuth client id."),
+    secret("bearer.auth.client.secret", None, "OAuth client secret."),
+    text("bearer.auth.scope", None, "Scope of the requested token."),
+    text("bearer.auth.logical.cluster", None, "Logical cluster, sent as target-sr-cluster."),
+    text(
+        "bearer.auth.identity.pool.id", None, "Identity pool, sent as Confluent-Identity-Pool-Id."
+    ),
+    *_TLS_OPTIONS,
+    integer("http.read.timeout.ms", 60_000, "Maximum time to wait for a response.", low=1),
+    integer(
+        "max.retries",
+        3,
+        "Retries of a request after a timeout or one of the statuses 408, 429, 500, 502 to 504.",
+        importance=LOW,
+    ),
+    integer(
+        "retries.wait.ms", 1_000, "Wait before the first retry; doubled each time.", importance=LOW
+    ),
+    integer("retries.max.wait.ms", 20_000, "Maximum wait between two retries.", importance=LOW),
+)
+REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
+REGISTRY_ALIASES: Final = {
+    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
+    "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
+}
+"""Older names of Java's options."""
+_SECRETS: Final = frozenset(each.name for each in REGISTRY_OPTIONS if each.kind is Kind.PASSWORD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BearerAuth:
+    """A login with a token: a given one, or one from an OAuth issuer."""
+
+    token: Secret | None = None
+    issuer: ClientCredentialsLogin | None = None
+    inherits: bool = False
+    """Whether the login is that of the brokers."""
+    logical_cluster: str | None = None
+    identity_pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRegistry:
+    """The registry's settings for the key or the value."""
+
+    strategy: SubjectStrategy = SubjectStrategy.TOPIC_NAME
+    framing: SchemaIdFraming = SchemaIdFraming.PREFIX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryConfig:
+    """How to reach the registry, and which schema to use."""
+
+    url: str = field(repr=False)
+    """URLs separated by commas, without user names and passwords."""
+    auto_register: bool = True
+    use_latest: bool = False
+    schema_id: int | None = None
+    normalize: bool = False
+    key: PartRegistry = PartRegistry()
+    value: PartRegistry = PartRegistry()
+    user_info: Secret | None = None
+    inherits_basic: bool = False
+    """Whether user name and password are those of the brokers' login."""
+    bearer: BearerAuth | None = None
+    tls: TlsConfig | None = None
+    timeout_ms: int = 60_000
+    max_retries: int = 3
+    retries_wait_ms: int = 1_000
+    retries_max_wait_ms: int = 20_000
+
+    @classmethod
+    def from_options(
+        cls, values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
+    ) -> Self | None:
+        """Build the config from the parsed sink options; `parts` use the registry.
+
+        Raises:
+            ConfigError: an option is missing, has no effect, or contradicts another.
+        """
+        if not parts:
+            _refuse_unused(given)
+            return None
+        if not values[URL]:
+            raise ConfigError(
+                f"option {URL} is required by {parts[0]}.format",
+                hint=f'Add .option("{URL}", "http://host:8081").',
+            )
+        _check_url(values[URL])
+        _check_choice(values, given, parts)
+        return cls(
+            url=",".join(redacted(url.strip()) for url in values[URL].split(",")),
+            auto_register=values["auto.register.schemas"],
+            use_latest=values["use.latest.version"],
+            schema_id=None if values["use.schema.id"] == -1 else values["use.schema.id"],
+            normalize=values["normalize.schemas"],
+            key=_part(values, "key"),
+            value=_part(values, "value"),
+            user_info=_user_info(values, given),
+            inherits_basic=values["basic.auth.credentials.source"] == "SASL_INHERIT",
+            bearer=_bearer(values, given),
+            tls=_tls(given),
+            timeout_ms=values["http.read.timeout.ms"],
+            max_retries=values["max.retries"],
+            retries_wait_ms=values["retries.wait.ms"],
+            retries_max_wait_ms=values["retries.max.wait.ms"],
+        )
+
+
+def _refuse_unused(given: Mapping[str, str]) -> None:
+    """Raise if the registry's URL is set without a format that uses it.
+
+    The other options are often set for all clients alike.
+    """
+    if URL in given:
+        raise ConfigError(
+            f"option {URL} is set, but neither value.format nor key.format uses a registry",
+            hint="Set value.format=avro-confluent, json-confluent or protobuf-confluent, or "
+            "remove it.",
+        )
+
+
+def _check_url(urls: str) -> None:
+    for url in urls.split(","):
+        parts = urlsplit(url.strip())
+        if parts.scheme not in ("http", "https", "mock") or not parts.netloc:
+            raise ConfigError(
+                f"option {URL} is not a URL of a schema registry",
+                hint="Use http://host:port, https://host:port or mock://name.",
+            )
+
+
+def _check_choice(
+    values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
+) -> None:
+    """Raise if two options choose the schema."""
+    use_latest, by_id = values["use.latest.version"], values["use.schema.id"] != -1
+    chosen = "use.schema.id" if by_id else "use.latest.version"
+    if use_latest and by_id:
+        raise ConfigError(
+            "options use.latest.version and use.schema.id are both set", hint="Remove one of them."
+        )
+    if by_id and len(parts) > 1:
+        raise ConfigError(
+            "option use.schema.id is set, but key and value both use the registry",
+            hint="Use one id for one of them: give the other's schema with key.schema, and set its "
+            "format without -confluent; or use.latest.version=true for both.",
+        )
+    if (use_latest or by_id) and values["auto.register.schemas"]:
+        raise ConfigError(
+            f"option {chosen} chooses a registered schema, but auto.register.schemas is true, "
+            "which takes precedence in Java",
+            hint='Add .option("auto.register.schemas", "false").',
+        )
+    texts = [f"{part}.{name}" for part in parts for name in ("schema", "schema.file")]
+    clash = next((name for name in texts if name in given), None)
+    if (use_latest or by_id) and clash is not None:
+        raise ConfigError(
+            f"options {chosen} and {clash} both choose the schema", hint="Remove one of them."
+        )
+
+
+def _part(values: Mapping[str, Any], part: str) -> PartRegistry:
+    strategy = str(values[f"{part}.subject.name.strategy"]).removeprefix(_STRATEGIES)
+    framing = str(values[f"{part}.schema.id.serializer"]).removeprefix(_FRAMINGS)
+    return PartRegistry(strategy=SubjectStrategy(strategy), framing=SchemaIdFraming(framing))
+
+
+def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
+    return Secret(str(values[name]).strip(), name) if values[name] else None
+
+
+def _user_info(values: Mapping[str, Any], given: Mapping[str, str]) -> Secret | None:
+    """Return user name and password, from the option or the URL, as Java's sources define."""
+    source = values["basic.auth.credentials.source"]
+    info = _secret(values, "basic.auth.user.info")
+    if source == "USER_INFO" and info is None:
+        raise ConfigError(
+            "option basic.auth.credentials.source is USER_INFO, which requires "
+            "basic.auth.user.info",
+            hint='Add .option("basic.auth.user.info", "env:NAME"), or file:PATH.',
+        )
+    if info is not None and source != "USER_INFO":
+        if "basic.auth.credentials.source" in given:
+            raise ConfigError(
+                "option basic.auth.user.info is set, but basic.auth.credentials.source is "
+                f"{source}",
+                hint="Set basic.auth.credentials.source=USER_INFO, or remove basic.auth.user.info.",
+            )
+        return info
+    parts = urlsplit(str(values[URL]).split(",")[0])
+    if info is None and source == "URL" and parts.username:
+        text = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return Secret(f"literal:{text}", URL)
+    return info
+
+
+def _bearer(values: Mapping[str, Any], given: Mapping[str, str]) -> BearerAuth | None:
+    source = values["bearer.auth.credentials.source"]
+    token = _secret(values, "bearer.auth.token")
+    auth = BearerAuth(
+        logical_cluster=values["bearer.auth.logical.cluster"] or None,
+        identity_pool=values["bearer.auth.identity.pool.id"] or None,
+    )
+    if source == "SASL_OAUTHBEARER_INHERIT":
+        return replace(auth, inherits=True)
+    if source == "STATIC_TOKEN":
+        if token is None and "bearer.auth.credentials.source" in given:
+            raise _missing("bearer.auth.token")
+        return None if token is None else replace(auth, token=token)
+    url = values["bearer.auth.issuer.endpoint.url"]
+    client_id = _secret(values, "bearer.auth.client.id")
+    client_secret = _secret(values, "bearer.auth.client.secret")
+    if not url:
+        raise _missing("bearer.auth.issuer.endpoint.url")
+    if client_id is None or client_secret is None:
+        raise _missing(
+            "bearer.auth.client.id" if client_id is None else "bearer.auth.client.secret"
+        )
+    issuer = ClientCredentialsLogin(
+        token_endpoint_url=url,
+        client_id=client_id,
+        client_secret=client_secret,
+        scope=values["bearer.auth.scope"] or None,
+        tls=_tls(given),
+    )
+    return replace(auth, issuer=issuer)
+
+
+def _missing(option: str) -> ConfigError:
+    return ConfigError(
+        f"option {option} is required by bearer.auth.credentials.source",
+        hint="env:NAME and file:PATH keep secrets out of the options.",
+    )
+
+
+def _tls(given: Mapping[str, str]) -> TlsConfig | None:
+    """Return the settings of TLS; None if no option is set."""
+    values = {
+        name: read_security(name, given[f"{_TLS_PREFIX}{name}"], f"{_TLS_PREFIX}{name}")
+        for name in _TLS_NAMES
+        if f"{_TLS_PREFIX}{name}" in given
+    }
+    return tls_config(SecurityValues(values, prefix=_TLS_PREFIX)) if values else None

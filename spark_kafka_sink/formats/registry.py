@@ -1,0 +1,460 @@
+"""Register schemas and look them up, with Confluent's client.
+
+Only the driver uses this module, once per write and once per start of a stream: tasks receive
+schema ids.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from uuid import UUID
+
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
+from spark_kafka_sink.common.extras import import_extra
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.schema_registry import URL
+from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
+    PasswordLogin,
+    SaslConfig,
+)
+from spark_kafka_sink.security.credentials import resolved_login, revealed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from spark_kafka_sink.config.schema_registry import BearerAuth, RegistryConfig
+    from spark_kafka_sink.config.security.model import TlsConfig
+
+_TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
+_MODULE: Final = "confluent_kafka.schema_registry"
+_CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
+_LONGEST: Final = 1_500
+"""Maximum characters of a registry's message."""
+_MAGIC_GUID: Final = b"\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A schema to register or look up, as text."""
+
+    format: Format
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """A schema in the registry."""
+
+    id: int
+    guid: bytes | None
+    """16 bytes, None if the registry has none."""
+    text: str
+    subject: str
+
+    @property
+    def prefix(self) -> bytes:
+        """The five bytes before each payload."""
+        return b"\0" + self.id.to_bytes(4, "big")
+
+    @property
+    def header_value(self) -> bytes:
+        """The value of the header that states the schema.
+
+        Raises:
+            SchemaRegistryError: the registry has no GUIDs.
+        """
+        if self.guid is None:
+            raise SchemaRegistryError(
+                f"the schema registry returns no GUID for the schema of subject {self.subject}, "
+                "which HeaderSchemaIdSerializer needs",
+                hint="use a registry with GUIDs (Confluent Platform 8.0), or the default "
+                "PrefixSchemaIdSerializer",
+            )
+        return _MAGIC_GUID + self.guid
+
+
+class Registry:
+    """A connection to the registry; a context manager.
+
+    Args:
+        config: address, login and TLS.
+        sasl: the brokers' login, which the registry's may be.
+
+    Raises:
+        ConfigError: the client is not installed, or the login cannot be read on this host.
+    """
+
+    def __init__(self, config: RegistryConfig, sasl: SaslConfig | None = None) -> None:
+        self._config = config
+        library = import_extra("schema-registry", _MODULE, f"option {URL}")
+        self._library = library
+        with ExitStack() as files:
+            settings = _settings(config, sasl, files)
+            self._client = library.SchemaRegistryClient.new_client(settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        close = getattr(self._client, "close", None)  # the client of mock:// has none
+        if close is not None:
+            close()
+
+    def register(self, subject: str, candidate: Candidate) -> Registered:
+        """Register a schema, which returns the existing id if the subject has it.
+
+        Raises:
+            SchemaRegistryError: it is incompatible with the subject's versions, or see `_fail`.
+        """
+        schema = self._schema(candidate)
+        found = self._call(
+            f"register the schema of subject {subject}",
+            lambda: self._client.register_schema_full_response(
+                subject, schema, normalize_schemas=self._config.normalize
+            ),
+        )
+        return self._complete(found.schema_id, found.guid, subject, candidate.text)
+
+    def lookup(self, subject: str, candidate: Candidate) -> Registered:
+        """Return a schema that the subject has.
+
+        Raises:
+            SchemaRegistryError: the subject does not have it, or see `_fail`.
+        """
+        schema = self._schema(candidate)
+        found = self._call(
+            f"find the schema in subject {subject}",
+            lambda: self._client.lookup_schema(
+                subject, schema, normalize_schemas=self._config.normalize
+            ),
+        )
+        return self._complete(found.schema_id, found.guid, subject, candidate.text)
+
+    def latest(self, subject: str, format_: Format) -> Registered:
+        """Return the subject's latest version.
+
+        Raises:
+            SchemaRegistryError: there is none, it has another type, or see `_fail`.
+        """
+        what = f"read the latest version of subject {subject}"
+        found = self._call(what, lambda: self._client.get_latest_version(subject))
+        return self._read(found.schema_id, found.guid, subject, found.schema, format_)
+
+    def by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
+        """Return the schema with an id.
+
+        Raises:
+            SchemaRegistryError: there is none, it has another type, or see `_fail`.
+        """
+        found = self._call(
+            f"read the schema with id {schema_id}", lambda: self._client.get_schema(schema_id)
+        )
+        return self._read(schema_id, None, subject, found, format_)
+
+    def check(self, subject: str, candidate: Candidate) -> str:
+        """Check that a schema could be registered, without registering it; return what was found.
+
+        Raises:
+            SchemaRegistryError: it is incompatible with the latest version, or see `_fail`.
+        """
+        schema = self._schema(candidate)
+        try:
+            compatible = self._client.test_compatibility(
+                subject, schema, normalize=self._config.normalize
+            )
+        except self._library.SchemaRegistryError as error:
+            if error.http_status_code != _NOT_FOUND:
+                self._fail(f"check the schema of subject {subject}", error)
+            return f"subject {subject} does not exist yet"
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            self._fail(f"check the schema of subject {subject}", error)
+        if not compatible:
+            raise SchemaRegistryError(
+                f"the schema is incompatible with the latest version of subject {subject}",
+                hint=_INCOMPATIBLE_HINT,
+            )
+        return f"the schema is compatible with the latest version of subject {subject}"
+
+    def _schema(self, candidate: Candidate) -> Any:
+        return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
+
+    def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
+        """Return a registered schema after checking its rules, which only a request by id has."""
+        self._client.clear_caches()
+        found = self._call(
+            f"read the schema with id {schema_id}",
+            lambda: self._client.get_schema(schema_id, subject),
+        )
+        _refuse_rules(found, subject)
+        return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
+
+    def _read(
+        self, schema_id: int, guid: str | None, subject: str, schema: Any, format_: Format
+    ) -> Registered:
+        _refuse_rules(schema, subject)
+        kind, wanted = schema.schema_type or "AVRO", _TYPES[format_.payload]
+        if kind != wanted:
+            raise SchemaRegistryError(
+                f"the schema with id {schema_id} has type {kind}, but the format is "
+                f"{format_.value}",
+                hint="change the format or the schema's id or subject",
+            )
+        text = schema.schema_str
+        if schema.references:
+            text = self._with_references(format_, text, schema.references, subject)
+        return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
+
+    def _with_references(self, format_: Format, text: str, references: Any, subject: str) -> str:
+        """Return an Avro schema with the schemas that it refers to.
+
+        Raises:
+            SchemaRegistryError: the format's references are not supported, or see `_fail`.
+        """
+        if format_.payload is not Format.AVRO:
+            raise SchemaRegistryError(
+                f"the schema of subject {subject} has references, which are supported for Avro",
+                hint="set the schema with all its files as value.schema.file",
+            )
+        named: dict[str, Any] = {}
+        for each in references:
+            found = self._call(
+                f"read version {each.version} of subject {each.subject}",
+                partial(self._client.get_version, each.subject, each.version),
+            )
+            inner = found.schema.schema_str
+            if found.schema.references:
+                inner = self._with_references(format_, inner, found.schema.references, each.subject)
+            named[each.name] = json.loads(inner)
+        return json.dumps(_inlined(json.loads(text), named, ""))
+
+    def _call(self, what: str, request: Callable[[], Any]) -> Any:
+        try:
+            return request()
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            self._fail(what, error)
+
+    def _fail(self, what: str, error: Exception) -> NoReturn:
+        """Raise the error of a failed request.
+
+        Raises:
+            SchemaRegistryError: always; the message has the registry's.
+        """
+        place = _shown_url(self._config.url)
+        if isinstance(error, (SchemaRegistryError, ConfigError)):
+            raise error
+        status = getattr(error, "http_status_code", None)
+        if status is None:
+            reason = _transport_reason(error)
+            raise SchemaRegistryError(
+                f"cannot {what}: the schema registry at {place} cannot be reached: {reason}",
+                hint=f"check {URL}, and that the driver can reach it",
+            ) from None
+        message = _printable(str(getattr(error, "error_message", "") or "no message"))
+        raise SchemaRegistryError(
+            f"cannot {what}: the schema registry at {place} returned HTTP status {status}, code "
+            f"{getattr(error, 'error_code', None)}: {message}",
+            hint=_HINTS.get(status),
+        ) from None
+
+
+_INCOMPATIBLE_HINT: Final = (
+    "give new columns a default by making them nullable, keep the types of the others, or change "
+    "the subject's compatibility level"
+)
+_HINTS: Final = {
+    _CONFLICT: _INCOMPATIBLE_HINT,
+    _UNAUTHORIZED: "check basic.auth.user.info or the bearer.auth options",
+    _FORBIDDEN: "grant the login access to the subject",
+    _NOT_FOUND: "register the schema, or set auto.register.schemas=true; check topic and "
+    "subject.name.strategy",
+    _INVALID: "the registry rejects the schema: correct it, or value.schema.name",
+}
+
+
+def _refuse_rules(schema: Any, subject: str) -> None:
+    """Raise if a schema has rules that must be executed before a record is written.
+
+    Raises:
+        SchemaRegistryError: it has; data that the rules encrypt would be written in clear.
+    """
+    rules = getattr(schema, "rule_set", None)
+    if rules is None:
+        return
+    found = [*(rules.domain_rules or ()), *(getattr(rules, "encoding_rules", None) or ())]
+    names = [f"{rule.name} ({rule.type})" for rule in found if not rule.disabled]
+    if names:
+        raise SchemaRegistryError(
+            f"the schema of subject {subject} has rules, which the sink does not execute: "
+            f"{', '.join(names)}. Encrypted fields would be written in clear",
+            hint="write with a client that executes rules, or use a schema without them",
+        )
+
+
+def _guid(text: str | None) -> bytes | None:
+    return UUID(text).bytes if text else None
+
+
+def _inlined(node: Any, named: Mapping[str, Any], namespace: str) -> Any:
+    """Return an Avro schema with each referenced name replaced by its schema, where it is first."""
+    pending = dict(named)
+
+    def visit(node: Any, namespace: str) -> Any:
+        if isinstance(node, str):
+            name = node if "." in node else f"{namespace}.{node}" if namespace else node
+            found = name if name in pending else node
+            return visit(pending.pop(found), "") if found in pending else node
+        if isinstance(node, list):
+            return [visit(each, namespace) for each in node]
+        if not isinstance(node, dict):
+            return node
+        own = node.get("namespace") or str(node.get("name", "")).rpartition(".")[0] or namespace
+        changed = dict(node)
+        for name in ("type", "items", "values"):
+            if name in node:
+                changed[name] = visit(node[name], own)
+        if "fields" in node:
+            changed["fields"] = [
+                {**field, "type": visit(field["type"], own)} for field in node["fields"]
+            ]
+        return changed
+
+    return visit(node, namespace)
+
+
+def _settings(config: RegistryConfig, sasl: SaslConfig | None, files: ExitStack) -> dict[str, Any]:
+    """Return the client's settings; `files` closes the files that they name."""
+    settings: dict[str, Any] = {
+        "url": config.url,
+        "timeout": config.timeout_ms / 1_000,
+        "max.retries": config.max_retries,
+        "retries.wait.ms": config.retries_wait_ms,
+        "retries.max.wait.ms": config.retries_max_wait_ms,
+    }
+    info = _user_info(config, sasl)
+    if info is not None:
+        settings["basic.auth.user.info"] = info
+    if config.bearer is not None:
+        settings |= {
+            "bearer.auth.credentials.source": "CUSTOM",
+            "bearer.auth.custom.provider.function": _bearer_fields(config.bearer, sasl),
+            "bearer.auth.custom.provider.config": {},
+        }
+    if config.tls is not None:
+        settings |= _tls_files(config.tls, files)
+    return settings
+
+
+def _user_info(config: RegistryConfig, sasl: SaslConfig | None) -> str | None:
+    if config.inherits_basic:
+        login = None if sasl is None else resolved_login(sasl)
+        if not isinstance(login, PasswordLogin):
+            raise ConfigError(
+                "option basic.auth.credentials.source is SASL_INHERIT, but the brokers' login has "
+                "no user name and password",
+                hint="Set basic.auth.credentials.source=USER_INFO and basic.auth.user.info.",
+            )
+        return f"{revealed(login.username)}:{revealed(login.password)}"
+    if config.user_info is None:
+        return None
+    text = revealed(config.user_info)
+    if ":" not in text:
+        raise ConfigError(
+            f"option {config.user_info.option} has no colon", hint="Write it as NAME:PASSWORD."
+        )
+    return text
+
+
+def _bearer_fields(
+    bearer: BearerAuth, sasl: SaslConfig | None
+) -> Callable[[Mapping[str, Any]], dict[str, str]]:
+    """Return the function that provides the client with a token for each request."""
+    issuer = bearer.issuer
+    if bearer.inherits:
+        login = None if sasl is None else resolved_login(sasl)
+        if not isinstance(login, ClientCredentialsLogin):
+            raise ConfigError(
+                "option bearer.auth.credentials.source is SASL_OAUTHBEARER_INHERIT, but the "
+                "brokers' login has no OAuth issuer",
+                hint="Set bearer.auth.credentials.source=OAUTHBEARER and the issuer.",
+            )
+        issuer = login
+    source = None if issuer is None else _Tokens(issuer)
+    more = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
+    if bearer.identity_pool is not None:
+        more["bearer.auth.identity.pool.id"] = bearer.identity_pool
+
+    def fields(_: Mapping[str, Any]) -> dict[str, str]:
+        token = source.current() if source is not None else revealed(bearer.token)  # type: ignore[arg-type]
+        return {"bearer.auth.token": token, **more}
+
+    return fields
+
+
+class _Tokens:
+    """Tokens of an issuer; one is used until it expires."""
+
+    def __init__(self, login: ClientCredentialsLogin) -> None:
+        from spark_kafka_sink.security.tokens.token_endpoint import (  # needs the extra oauth
+            ClientCredentialsSource,
+        )
+
+        self._source = ClientCredentialsSource(login)
+        self._token = self._source.fetch()
+
+    def current(self) -> str:
+        """Return a token that has not expired."""
+        if self._token.expired(SystemClock().wall_ms()):
+            self._token = self._source.fetch()
+        return self._token.value
+
+
+def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
+    """Return the settings of TLS with the certificates in short-lived files."""
+    from spark_kafka_sink.security.tls import context, stores  # slow import, only for TLS
+
+    settings: dict[str, str] = {}
+    if config.truststore is not None:
+        trusted = stores.trusted_certificates(config.truststore)
+        text = "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode()
+        settings["ssl.ca.location"] = files.enter_context(context.short_lived_file(text))
+    else:
+        paths = ssl.get_default_verify_paths()
+        if paths.cafile and os.access(paths.cafile, os.R_OK):
+            settings["ssl.ca.location"] = paths.cafile
+    if config.keystore is not None:
+        identity = stores.client_identity(config.keystore)
+        key, passphrase = stores.sealed(identity.key)
+        chain = files.enter_context(context.short_lived_file(identity.chain_text() + key))
+        settings |= {"ssl.certificate.location": chain, "ssl.key.password": passphrase}
+    return settings
+
+
+def _shown_url(urls: str) -> str:
+    """Return the URLs without credentials."""
+    from spark_kafka_sink.common.secret import redacted
+
+    return ", ".join(redacted(url.strip()) for url in urls.split(","))
+
+
+def _transport_reason(error: Exception) -> str:
+    """Return why there was no response, without the client's own class names."""
+    return _printable(str(error) or type(error).__name__)
+
+
+def _printable(text: str) -> str:
+    """Return the start of a foreign text, on one line and without control characters."""
+    return "".join(char if char.isprintable() else " " for char in text[:_LONGEST])

@@ -1,0 +1,49 @@
+"""The errors of the rows of an Arrow batch, found column by column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.producer.error_tolerance import RowError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+class RowChecks:
+    """The errors of n rows; only the first error of each row is kept.
+
+    Args:
+        rows: number of rows.
+        tolerant: mark bad rows; otherwise the first bad row raises.
+        name: returns the name of a row for error messages.
+    """
+
+    def __init__(
+        self, rows: int, tolerant: bool, name: Callable[[int], str] = "row {}".format
+    ) -> None:
+        self._tolerant = tolerant
+        self._name = name
+        self._errors = np.zeros(rows, np.int8)
+
+    def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
+        """Record an error of these rows, given in order; the row name is appended to `problem`.
+
+        Raises:
+            ColumnError: errors are not tolerated; the message names the first row.
+        """
+        if not len(rows):
+            return
+        if not self._tolerant:
+            raise ColumnError(f"{problem} {self._name(int(rows[0]))}", hint=hint)
+        self._errors[rows[self._errors[rows] == RowError.NONE]] = error
+
+    @property
+    def errors(self) -> NDArray[np.int8] | None:
+        """A `RowError` per row, shape (n,); None if no row has an error."""
+        return self._errors if self._errors.any() else None

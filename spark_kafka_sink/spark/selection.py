@@ -1,0 +1,191 @@
+"""The columns that become the key and the value if a format or fields are set.
+
+There are two ways to choose them: a struct column named `value` (or `key`), or columns as fields.
+A column that could be a field or something else is an error, because a guess could write data that
+was not meant for the topic. Loaded only for such writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.text import did_you_mean, shown
+from spark_kafka_sink.config.formats import FieldsInclude, Format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
+
+ROLES: Final = {
+    "key": "the key of the record",
+    "topic": "the topic of the record",
+    "partition": "the partition of the record",
+    "headers": "the headers of the record",
+    "timestamp": "the timestamp of the record",
+}
+"""Columns with a meaning of their own, beside `value`."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The data of the key or the value: one column, or fields, by their indices.
+
+    With format raw, `column` is a string or binary column, otherwise a struct.
+    """
+
+    format: Format
+    column: int | None = None
+    fields: tuple[int, ...] | None = None
+
+    @property
+    def is_raw(self) -> bool:
+        """True if the bytes of a column are written as they are."""
+        return self.format is Format.RAW
+
+
+@dataclass(frozen=True, slots=True)
+class Selections:
+    """The data of key and value; `key` is None if records have no key."""
+
+    value: Selection
+    key: Selection | None
+    fields: frozenset[str]
+    """Columns that the options name as fields: they have no other meaning."""
+
+
+def select(schema: types.StructType, formats: FormatsConfig) -> Selections:
+    """Choose the columns of key and value.
+
+    Raises:
+        ColumnError: a column is missing, has the wrong type, or could be a field or something else.
+    """
+    key = _key(schema, formats)
+    value = _value(schema, formats)
+    return Selections(value, key, frozenset(formats.key.fields + formats.value.fields))
+
+
+def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
+    part = formats.key
+    if part.fields:
+        return _of_fields(schema, part, part.fields)
+    if "key" in formats.value.fields or "key" not in schema.names:
+        if part.format is not Format.RAW:
+            raise ColumnError(
+                f"key.format is {part.format.value}, but nothing is chosen as the key: key.fields "
+                "is not set, and the DataFrame has no column `key`"
+                + (" that is not a field of the value" if "key" in schema.names else ""),
+                hint="set key.fields to the columns of the key",
+            )
+        return None
+    return _column(schema, part)
+
+
+def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
+    part, except_key = formats.value, formats.fields_include is FieldsInclude.EXCEPT_KEY
+    if "value" in schema.names and "value" not in part.fields:
+        if part.fields or except_key:
+            option = "value.fields" if part.fields else "value.fields-include"
+            raise ColumnError(
+                f"the column `value` and option {option} both choose the value",
+                hint=f"drop or rename the column, list it in value.fields, or remove {option}",
+            )
+        return _column(schema, part)
+    names = part.fields or _all_columns(schema, formats)
+    if except_key:
+        names = tuple(name for name in names if name not in formats.key.fields)
+    if not names:
+        raise ColumnError(
+            "the value has no fields: key.fields has all of them",
+            hint="remove value.fields-include=EXCEPT_KEY, or shorten key.fields",
+        )
+    return _of_fields(schema, part, names)
+
+
+def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str, ...]:
+    """Return all columns of a DataFrame in which each of them can only be a field."""
+    part = formats.value
+    if part.format is Format.RAW:
+        raise ColumnError(
+            "the DataFrame has no column `value`, and value.format is raw",
+            hint="set value.format, for example to json, to write the columns as fields; or "
+            "value.fields to the one column whose bytes are the value",
+        )
+    for name, meaning in ROLES.items():
+        if name in schema.names and name not in formats.key.fields:
+            others = [each for each in schema.names if each != name][:_SHOWN]
+            listed = ",".join(others) + (",..." if len(schema.names) > _SHOWN + 1 else "")
+            key = "; for both: key.fields=key" if name == "key" else ""
+            raise ColumnError(
+                f"the column `{name}` could be a field of the value or {meaning}",
+                hint=f"list the fields: value.fields={listed} without `{name}` for {meaning}, "
+                f"and with `{name}` for a field{key}. Or rename the column",
+            )
+    return tuple(schema.names)
+
+
+def _column(schema: types.StructType, part: PartFormat) -> Selection:
+    """Return the column `key` or `value`, which has the type that the format needs."""
+    index = schema.names.index(part.part)
+    data_type = schema[part.part].dataType
+    if part.format is Format.RAW:
+        _check_raw(part, part.part, data_type)
+    elif not isinstance(data_type, types.StructType):
+        raise ColumnError(
+            f"the column `{part.part}` has type {_short(data_type)}, but {part.part}.format is "
+            f"{part.format.value}, which writes structs",
+            hint=f"list the columns of the {part.part}: {part.part}.fields=..., with "
+            f"`{part.part}` if it is a field; or rename it; or set {part.part}.format=raw to "
+            "write its bytes",
+        )
+    return Selection(part.format, column=index)
+
+
+def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str]) -> Selection:
+    """Return fields by name; with format raw there is one, whose bytes are written."""
+    for name in names:
+        if name not in schema.names:
+            raise ColumnError(
+                f"{part.part}.fields names {shown(name)}, but the DataFrame has no such column",
+                hint=_nested_hint(name, schema) or did_you_mean(name, schema.names),
+            )
+    indices = tuple(schema.names.index(name) for name in names)
+    if part.format is not Format.RAW:
+        return Selection(part.format, fields=indices)
+    if len(names) > 1:
+        raise ColumnError(
+            f"{part.part}.fields names {len(names)} columns, but {part.part}.format is raw, which "
+            "writes the bytes of one",
+            hint=f"set {part.part}.format, for example to json",
+        )
+    _check_raw(part, names[0], schema[names[0]].dataType)
+    return Selection(part.format, column=indices[0])
+
+
+def _nested_hint(name: str, schema: types.StructType) -> str | None:
+    outer = name.partition(".")[0]
+    if outer == name or outer not in schema.names:
+        return None
+    return f"fields are columns: add .withColumn('{name.rpartition('.')[2]}', col('{name}'))"
+
+
+def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:
+    if isinstance(data_type, (types.StringType, types.BinaryType)):
+        return
+    option = f"{part.part}.format"
+    raise ColumnError(
+        f"the column `{name}` has type {_short(data_type)}, but {option} is raw, which writes "
+        "STRING or BINARY",
+        hint=f"cast it: .withColumn('{name}', col('{name}').cast('STRING')), or set {option}, for "
+        "example to json",
+    )
+
+
+def _short(data_type: types.DataType) -> str:
+    text = data_type.simpleString()
+    return text if len(text) <= 100 else f"{text[:100]}..."

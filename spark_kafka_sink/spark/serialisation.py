@@ -1,0 +1,169 @@
+"""Serialise the columns of an Arrow batch in a task, by the plans of the contract.
+
+A row with a field that does not fit is a bad row like others: it fails the task, or becomes a dead
+letter with its fields as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
+from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
+from spark_kafka_sink.producer.error_tolerance import RowError
+from spark_kafka_sink.records.encoder import encode_headers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.row_checks import RowChecks
+
+_HINT = (
+    "correct or filter such rows, change the schema, or set errors.tolerance=all with "
+    "errors.deadletterqueue.topic.name to write them to another topic"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serialised:
+    """The serialised parts of n rows.
+
+    Attributes:
+        rows: number of rows, n.
+        value: null for a tombstone; None if the column is written as it is.
+        key: as `value`.
+        headers: key and value of headers that state a schema.
+        problems: what is wrong with a row that cannot be serialised, null for others.
+        seconds: time spent serialising.
+    """
+
+    rows: int
+    value: pa.BinaryArray | None
+    key: pa.BinaryArray | None
+    headers: tuple[tuple[str, bytes], ...]
+    problems: pa.StringArray | None
+    seconds: float
+
+    def add_headers(
+        self, lists: pa.ListArray[Any] | None, *, keep: bool
+    ) -> tuple[pa.BinaryArray, pa.ListArray[Any] | None]:
+        """Return the encoded headers of the rows with `headers` added to each, and their lists.
+
+        Args:
+            lists: the rows' own headers, None if no row has any.
+            keep: also return the lists of rows without own headers, which dead letters need.
+        """
+        if lists is not None:
+            added = [(name, constant_column(one, self.rows)) for name, one in self.headers]
+            joined = with_headers(lists, added)
+            return encode_headers(joined), joined
+        same = with_headers(None, [(name, constant_column(one, 1)) for name, one in self.headers])
+        encoded = constant_column(encode_headers(same)[0].as_py(), self.rows)
+        kept = same.take(np.zeros(self.rows, np.int32)) if keep else None
+        return cast("pa.BinaryArray", encoded), kept
+
+
+def serialise(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks, *, zone: str, clock: Clock
+) -> Serialised:
+    """Return the keys and values of n rows; rows with errors are added to `checks`.
+
+    `zone` is the session's time zone.
+
+    Raises:
+        ColumnError: a field cannot be serialised, and errors are not tolerated.
+    """
+    start = clock.monotonic()
+    problems: dict[int, str] = {}
+    columns: dict[str, pa.BinaryArray] = {}
+    bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
+    for part, plan in (("key", contract.key_plan), ("value", contract.value_plan)):
+        if plan is None:
+            continue
+        structs = fields_of(batch, plan)
+        faults = RowFaults(batch.num_rows)
+        columns[part] = compile_encoder(_in_zone(plan, zone), structs.type).encode(structs, faults)
+        _report(part, faults, checks, problems)
+        bad.append((part, structs, faults.rows))
+    if problems:
+        rows = np.unique(np.concatenate([rows for _, _, rows in bad]))
+        for part, structs, _ in bad:
+            columns[part] = _with_json(columns[part], structs, rows, zone)
+    return Serialised(
+        rows=batch.num_rows,
+        value=columns.get("value"),
+        key=columns.get("key"),
+        headers=_headers(contract),
+        problems=_texts(problems, batch.num_rows) if problems else None,
+        seconds=clock.monotonic() - start,
+    )
+
+
+def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:
+    """Return the columns of a plan as one struct per row."""
+    if plan.fields is None:
+        return cast("pa.StructArray", batch.column(cast("int", plan.column)))
+    columns = [batch.column(index) for index in plan.fields]
+    fields = [batch.schema.field(index) for index in plan.fields]
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+@lru_cache(maxsize=16)
+def _in_zone(plan: FieldPlan, zone: str) -> FieldPlan:
+    """Return the plan in the session's time zone, which the driver does not know."""
+    return replace(plan, zone=zone)
+
+
+def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int, str]) -> None:
+    """Add the rows with faults to the checks, and the texts of their faults to `problems`."""
+    if not faults:
+        return
+    first = faults.of(int(faults.rows[0]))
+    text = f"the field `{first.path}` of the {part} {first.problem}, first in"
+    checks.found(faults.rows, RowError.UNSERIALISABLE, text, _HINT)
+    for fault in faults:
+        problems.setdefault(fault.row, f"the field `{fault.path}` of the {part} {fault.problem}")
+
+
+def _with_json(
+    encoded: pa.BinaryArray, structs: pa.StructArray, rows: NDArray[np.intp], zone: str
+) -> pa.BinaryArray:
+    """Return the column with the given rows as JSON; null for those that JSON cannot represent."""
+    plan = FieldPlan(format=Format.JSON, column=0, framing=Framing(), zone=zone)
+    bad = structs.take(rows.astype(np.int64))
+    faults = RowFaults(len(bad))
+    texts = compile_encoder(plan, bad.type).encode(bad, faults)
+    if faults:
+        readable = np.ones(len(bad), np.bool_)
+        readable[faults.rows] = False
+        kept = pc.if_else(pa.array(readable), texts, pa.scalar(None, pa.binary()))
+        texts = cast("pa.BinaryArray", kept)
+    mask = np.zeros(len(encoded), np.bool_)
+    mask[rows] = True
+    return cast("pa.BinaryArray", pc.replace_with_mask(encoded, pa.array(mask), texts))
+
+
+def _texts(problems: dict[int, str], rows: int) -> pa.StringArray:
+    numbers = np.fromiter(problems, np.int64, len(problems))
+    places = np.zeros(rows, np.int32)
+    places[numbers] = np.arange(1, len(problems) + 1)
+    return pa.array([None, *problems.values()], pa.string()).take(places)
+
+
+def _headers(contract: Contract) -> tuple[tuple[str, bytes], ...]:
+    plans = (contract.key_plan, contract.value_plan)
+    return tuple(
+        plan.framing.header
+        for plan in plans
+        if plan is not None and plan.framing.header is not None
+    )

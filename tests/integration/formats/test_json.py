@@ -1,0 +1,91 @@
+"""Columns written as JSON: keys, values, tombstones, and rows that cannot be serialised."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from spark_kafka_sink import ColumnError, DeliveryReport, EmbeddedBroker
+from tests.integration.support.columnar import write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROWS = StructType([StructField("id", StringType()), StructField("text", StringType())])
+JSON = {"value.format": "json"}
+BROKEN = b"\xff"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics={"events": 1, "dead": 1}) as broker:
+        yield broker
+
+
+def test_columns_become_fields_and_the_key(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"id": "1", "text": "ü"}, {"id": "2", "text": None}]
+    report = str(tmp_path / "report.json")
+    write_rows(broker, ROWS, rows, **JSON, **{"key.fields": "id", "reportPath": report})
+    found = broker.records("events")
+    assert [record.key for record in found] == [b"1", b"2"]
+    assert [json.loads(record.value or b"") for record in found] == [
+        {"id": "1", "text": "ü"},
+        {"id": "2"},
+    ]
+    metrics = DeliveryReport.read(report).metrics
+    assert metrics.serialise_time > 0
+    assert dict(metrics.settings)["value.format"] == "json"
+
+
+def test_a_null_struct_is_a_tombstone(broker: EmbeddedBroker) -> None:
+    schema = StructType(
+        [
+            StructField("key", StringType()),
+            StructField("value", StructType([StructField("n", LongType())])),
+        ]
+    )
+    rows: list[dict[str, Any]] = [{"key": "a", "value": {"n": 1}}, {"key": "b", "value": None}]
+    write_rows(broker, schema, rows, **JSON)
+    values = [(record.key, record.value) for record in broker.records("events")]
+    assert values == [(b"a", b'{"n":1}'), (b"b", None)]
+
+
+def test_null_fields_are_written_on_request(broker: EmbeddedBroker) -> None:
+    write_rows(
+        broker, ROWS, [{"id": None, "text": "t"}], **JSON, **{"json.ignoreNullFields": "false"}
+    )
+    assert [record.value for record in broker.records("events")] == [b'{"id":null,"text":"t"}']
+
+
+def test_a_row_that_is_no_text_fails_the_task(broker: EmbeddedBroker) -> None:
+    rows: list[dict[str, Any]] = [{"id": "1", "text": "good"}, {"id": "2", "text": BROKEN}]
+    with pytest.raises(ColumnError) as caught:
+        write_rows(broker, ROWS, rows, **JSON, **{"key.fields": "id"})
+    assert "the field `text` of the value is not valid UTF-8, first in row 1" in str(caught.value)
+    assert "(key '2')" in str(caught.value)
+
+
+def test_bad_rows_are_dead_letters_as_json(broker: EmbeddedBroker) -> None:
+    rows = [{"id": str(n), "text": BROKEN if n % 2 else "good"} for n in range(4)]
+    write_rows(
+        broker,
+        ROWS,
+        rows,
+        **JSON,
+        **{
+            "key.fields": "id",
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": "dead",
+        },
+    )
+    assert [record.key for record in broker.records("events")] == [b"0", b"2"]
+    letters = broker.records("dead")
+    assert [record.key for record in letters] == [b"1", b"3"]
+    headers = dict(letters[0].headers)
+    message = (headers["__connect.errors.exception.message"] or b"").decode()
+    assert "the field `text` of the value is not valid UTF-8" in message
+    assert (headers["__connect.errors.exception.class.name"] or b"").endswith(b"ColumnError")

@@ -1,0 +1,49 @@
+"""Write rows with the sink's own writer, without a Spark session."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import StructType
+
+    from spark_kafka_sink import EmbeddedBroker
+
+
+def write_rows(
+    broker: EmbeddedBroker, schema: StructType, rows: Sequence[dict[str, Any]], **options: str
+) -> None:
+    """Plan, write and commit as Spark does: the writer is pickled to its task."""
+    settings = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "topic": "events",
+        "preflight": "off",
+        "summary": "off",
+        **options,
+    }
+    source = KafkaProdDataSource({name.lower(): text for name, text in settings.items()})
+    writer = pickle.loads(pickle.dumps(source.writer(schema, overwrite=False)))
+    fields = [_in_utc(field) for field in to_arrow_schema(schema)]
+    columns = [_column([row[field.name] for row in rows], field.type) for field in fields]
+    batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    writer.commit([writer.write(iter([batch]))])
+
+
+def _column(values: list[Any], type_: pa.DataType) -> pa.Array[Any]:
+    """Return a column; bytes that are not UTF-8 may be in a string column, as Spark allows."""
+    if any(isinstance(value, bytes) for value in values) and pa.types.is_string(type_):
+        raw = [value.encode() if isinstance(value, str) else value for value in values]
+        return pa.array(raw, pa.binary()).view(pa.string())
+    return pa.array(values, type_)
+
+
+def _in_utc(field: pa.Field[Any]) -> pa.Field[Any]:
+    return field.with_type(pa.timestamp("us", "UTC")) if field.type == pa.timestamp("us") else field

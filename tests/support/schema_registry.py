@@ -1,0 +1,199 @@
+"""A small schema registry in the test's process: GUIDs, logins, rules and faults on demand.
+
+Compatibility is BACKWARD by a single rule: a field that the latest version lacks needs a default.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+from uuid import NAMESPACE_URL, uuid5
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+
+Answer = tuple[int, dict[str, Any]]
+
+
+@dataclass
+class SmallRegistry:
+    """The state of the registry; tests change it directly."""
+
+    url: str = ""
+    guids: bool = True
+    authorization: str | None = None
+    """The header that requests must have."""
+    rules: dict[str, Any] | None = None
+    """A rule set that every schema has."""
+    schemas: list[dict[str, Any]] = field(default_factory=list)
+    """The schema with id i + 1."""
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+    """Ids of each subject's versions."""
+    faults: deque[Answer | float] = field(default_factory=deque)
+    """Answers, or seconds of delay, for the next requests."""
+    requests: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    def answer(self, method: str, path: str, body: dict[str, Any]) -> Answer:
+        """Return status and body of a response."""
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        match method, parts:
+            case "POST", ["subjects", subject, "versions"]:
+                return self._register(subject, body)
+            case "POST", ["subjects", subject]:
+                return self._lookup(subject, body)
+            case "GET", ["subjects", subject, "versions", version]:
+                return self._version(subject, version)
+            case "GET", ["schemas", "ids", number]:
+                return self._by_id(int(number))
+            case "POST", ["compatibility", "subjects", subject, "versions", "latest"]:
+                if subject not in self.subjects:
+                    return _error(404, 40401, f"Subject '{subject}' not found.")
+                problem = self._incompatibility(subject, body)
+                return 200, {"is_compatible": problem is None}
+        return _error(404, 404, "HTTP 404 Not Found")
+
+    def put(self, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> int:
+        """Register a schema without a check; return its id."""
+        entry = {"schema": schema, "schemaType": kind, **more}
+        if entry not in self.schemas:
+            self.schemas.append(entry)
+        number = self.schemas.index(entry) + 1
+        versions = self.subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    def _register(self, subject: str, body: dict[str, Any]) -> Answer:
+        problem = self._incompatibility(subject, body)
+        if problem is not None:
+            return _error(409, 409, problem)
+        more = {"references": body["references"]} if body.get("references") else {}
+        number = self.put(subject, body["schema"], body.get("schemaType", "AVRO"), **more)
+        return 200, {"id": number, **self._guid(number)}
+
+    def _lookup(self, subject: str, body: dict[str, Any]) -> Answer:
+        if subject not in self.subjects:
+            return _error(404, 40401, f"Subject '{subject}' not found.")
+        for version, number in enumerate(self.subjects[subject], 1):
+            if self.schemas[number - 1]["schema"] == body["schema"]:
+                return 200, self._described(subject, version)
+        return _error(404, 40403, "Schema not found")
+
+    def _version(self, subject: str, version: str) -> Answer:
+        versions = self.subjects.get(subject)
+        if not versions:
+            return _error(404, 40401, f"Subject '{subject}' not found.")
+        return 200, self._described(subject, len(versions) if version == "latest" else int(version))
+
+    def _described(self, subject: str, version: int) -> dict[str, Any]:
+        number = self.subjects[subject][version - 1]
+        return {
+            "subject": subject,
+            "version": version,
+            "id": number,
+            **self._guid(number),
+            **self._entry(number),
+        }
+
+    def _by_id(self, number: int) -> Answer:
+        if number > len(self.schemas):
+            return _error(404, 40403, "Schema not found")
+        return 200, {**self._guid(number), **self._entry(number)}
+
+    def _entry(self, number: int) -> dict[str, Any]:
+        entry = self.schemas[number - 1]
+        return entry if self.rules is None else {**entry, "ruleSet": self.rules}
+
+    def _guid(self, number: int) -> dict[str, str]:
+        return {"guid": guid_of(number)} if self.guids else {}
+
+    def _incompatibility(self, subject: str, body: dict[str, Any]) -> str | None:
+        versions = self.subjects.get(subject)
+        if not versions or body.get("schemaType", "AVRO") != "AVRO":
+            return None
+        old = {each["name"] for each in _fields(self.schemas[versions[-1] - 1]["schema"])}
+        for number, new in enumerate(_fields(body["schema"])):
+            if new["name"] not in old and "default" not in new:
+                return (
+                    f"Schema being registered is incompatible with an earlier schema for subject "
+                    f"'{subject}', details: [{{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', "
+                    f"description:'The field '{new['name']}' at path '/fields/{number}' in the new "
+                    "schema has no default value and is missing in the old schema'}]"
+                )
+        return None
+
+
+def guid_of(number: int) -> str:
+    """Return the GUID of a schema."""
+    return str(uuid5(NAMESPACE_URL, str(number)))
+
+
+def _fields(schema: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(schema).get("fields", [])
+    return found
+
+
+def _error(status: int, code: int, message: str) -> Answer:
+    return status, {"error_code": code, "message": message}
+
+
+@contextmanager
+def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
+    """Serve a registry on any free port of the loopback, with TLS if a context is given."""
+    registry = SmallRegistry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._serve({})
+
+        def do_POST(self) -> None:
+            size = int(self.headers.get("Content-Length", 0))
+            self._serve(json.loads(self.rfile.read(size) or b"{}"))
+
+        def _serve(self, body: dict[str, Any]) -> None:
+            path = urlsplit(self.path).path
+            registry.requests.append(f"{self.command} {path}")
+            registry.headers.append(dict(self.headers.items()))
+            fault = registry.faults.popleft() if registry.faults else None
+            if isinstance(fault, float):
+                time.sleep(fault)
+                fault = None
+            wanted = registry.authorization
+            if fault is not None:
+                status, found = fault
+            elif wanted is not None and self.headers.get("Authorization") != wanted:
+                status, found = _error(401, 40101, "Unauthorized")
+            else:
+                status, found = registry.answer(self.command, path, body)
+            content = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    scheme = "http" if context is None else "https"
+    registry.url = f"{scheme}://localhost:{server.server_port}"
+    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

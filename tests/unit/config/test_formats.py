@@ -1,0 +1,185 @@
+"""Options of the formats and of the schema registry."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.schema_registry import (
+    RegistryConfig,
+    SchemaIdFraming,
+    SubjectStrategy,
+)
+
+SERVERS = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
+REGISTRY = {"value.format": "avro-confluent", "schema.registry.url": "http://r:8081"}
+STRATEGIES = "io.confluent.kafka.serializers.subject."
+
+
+def formats(**options: str) -> FormatsConfig | None:
+    return SinkConfig.parse({**SERVERS, **options}).formats
+
+
+def registry(**options: str) -> RegistryConfig:
+    found = formats(**{**REGISTRY, **options})
+    assert found is not None
+    assert found.registry is not None
+    return found.registry
+
+
+def refused(**options: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        formats(**options)
+    return str(caught.value)
+
+
+def test_a_write_without_formats_has_no_config() -> None:
+    assert formats() is None
+    assert formats(**{"value.format": "raw", "key.format": "raw"}) is None
+
+
+def test_fields_are_separated_by_commas_or_semicolons() -> None:
+    for text in ("a,b", "a;b", " a , b ,"):
+        found = formats(**{"value.format": "json", "value.fields": text})
+        assert found is not None
+        assert found.value.fields == ("a", "b")
+    assert "twice" in refused(**{"value.format": "json", "value.fields": "a,a"})
+
+
+def test_flinks_names_select_the_data() -> None:
+    found = formats(
+        **{
+            "key.format": "json",
+            "key.fields": "id",
+            "value.format": "json",
+            "value.fields-include": "EXCEPT_KEY",
+        }
+    )
+    assert found is not None
+    assert (found.key.format, found.fields_include) == (Format.JSON, FieldsInclude.EXCEPT_KEY)
+    assert "requires key.fields" in refused(
+        **{"value.format": "json", "value.fields-include": "EXCEPT_KEY"}
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["schema", "schema.file", "schema.name", "schema.namespace"], ids=str
+)
+def test_options_of_a_schema_need_a_format_with_one(name: str) -> None:
+    assert "has no schema" in refused(**{"value.format": "json", f"value.{name}": "x"})
+    assert "has no schema" in refused(**{f"key.{name}": "x"})
+
+
+def test_a_schema_is_given_once() -> None:
+    both = {"value.format": "avro", "value.schema": "{}", "value.schema.file": "f"}
+    assert "both set" in refused(**both)
+
+
+@pytest.mark.parametrize("name", ["a.b", "1", "a b", "ä"])
+def test_names_of_records_are_checked(name: str) -> None:
+    assert "letters, digits" in refused(**{"value.format": "avro", "value.schema.name": name})
+
+
+def test_an_option_without_effect_is_refused() -> None:
+    assert "neither key nor value is JSON" in refused(
+        **{"value.format": "avro", "json.ignoreNullFields": "false"}
+    )
+    assert "uses a registry" in refused(**{"schema.registry.url": "http://r"})
+
+
+def test_the_registry_has_javas_defaults() -> None:
+    config = registry()
+    assert (config.auto_register, config.use_latest, config.normalize) == (True, False, False)
+    assert config.value.strategy is SubjectStrategy.TOPIC_NAME
+    assert config.value.framing is SchemaIdFraming.PREFIX
+    assert (config.user_info, config.bearer, config.tls) == (None, None, None)
+    assert "schema.registry.url is required" in refused(**{"value.format": "avro-confluent"})
+
+
+def test_options_of_the_registry_may_have_the_prefix() -> None:
+    config = registry(**{"kafka.normalize.schemas": "true"})
+    assert config.normalize
+    assert "synonyms" in refused(**REGISTRY, **{"kafka.schema.registry.url": "http://other:8081"})
+
+
+def test_classes_are_named_with_and_without_their_package() -> None:
+    for prefix in ("", STRATEGIES):
+        option = {"value.subject.name.strategy": f"{prefix}RecordNameStrategy"}
+        assert registry(**option).value.strategy is SubjectStrategy.RECORD_NAME
+    option = {"kafka.key.schema.id.serializer": "HeaderSchemaIdSerializer"}
+    assert registry(**option).key.framing is SchemaIdFraming.HEADER
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [
+        (SubjectStrategy.TOPIC_NAME, "orders-key"),
+        (SubjectStrategy.RECORD_NAME, "a.Order"),
+        (SubjectStrategy.TOPIC_RECORD_NAME, "orders-a.Order"),
+    ],
+)
+def test_subjects_are_javas(strategy: SubjectStrategy, subject: str) -> None:
+    assert strategy.subject("orders", "key", "a.Order") == subject
+
+
+def test_one_option_chooses_the_schema() -> None:
+    off = {"auto.register.schemas": "false"}
+    assert registry(**off, **{"use.latest.version": "true"}).use_latest
+    assert registry(**off, **{"use.schema.id": "7"}).schema_id == 7
+    assert "takes precedence" in refused(**REGISTRY, **{"use.latest.version": "true"})
+    both = {"use.latest.version": "true", "use.schema.id": "7"}
+    assert "both set" in refused(**REGISTRY, **off, **both)
+    text = {"use.schema.id": "7", "value.schema": "{}"}
+    assert "both choose the schema" in refused(**REGISTRY, **off, **text)
+    keys = {"key.format": "avro-confluent", "key.fields": "id", "use.schema.id": "7"}
+    assert "key and value both" in refused(**REGISTRY, **off, **keys)
+
+
+def test_a_login_comes_from_the_options_or_the_url() -> None:
+    config = registry(**{"basic.auth.user.info": "me:pw"})
+    assert config.user_info is not None
+    assert config.user_info.reveal() == "me:pw"
+    config = registry(**{"schema.registry.url": "http://me:p%40w@r:8081"})
+    assert config.user_info is not None
+    assert config.user_info.reveal() == "me:p@w"
+    assert config.url == "http://r:8081"
+    assert "requires basic.auth.user.info" in refused(
+        **REGISTRY, **{"basic.auth.credentials.source": "USER_INFO"}
+    )
+
+
+def test_secrets_are_in_no_text() -> None:
+    config = registry(
+        **{
+            "schema.registry.url": "http://me:pw-1@r:8081",
+            "bearer.auth.token": "pw-2",
+            "schema.registry.ssl.keystore.location": "/k",
+            "schema.registry.ssl.keystore.password": "pw-3",
+        }
+    )
+    assert "pw-" not in repr(config)
+    assert config.bearer is not None
+    assert config.tls is not None
+    assert config.tls.keystore is not None
+
+
+def test_an_oauth_login_is_complete() -> None:
+    source = {"bearer.auth.credentials.source": "OAUTHBEARER"}
+    assert "bearer.auth.issuer.endpoint.url is required" in refused(**REGISTRY, **source)
+    login = {
+        "bearer.auth.issuer.endpoint.url": "https://issuer/token",
+        "bearer.auth.client.id": "id",
+        "bearer.auth.client.secret": "secret",
+        "bearer.auth.scope": "read",
+    }
+    bearer = registry(**source, **login).bearer
+    assert bearer is not None
+    assert bearer.issuer is not None
+    assert bearer.issuer.scope == "read"
+
+
+@pytest.mark.parametrize("url", ["r:8081", "ftp://r", "http://"])
+def test_the_url_is_one(url: str) -> None:
+    assert "not a URL" in refused(**{**REGISTRY, "schema.registry.url": url})
