@@ -78,9 +78,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
     from spark_kafka_sink.spark.last_report import last_report
-    from spark_kafka_sink.spark.registration import micro_batch_writer, register
+    from spark_kafka_sink.spark.registration import micro_batch_writer, register, warm_up
     from spark_kafka_sink.spark.spark_errors import error_of
-    from spark_kafka_sink.spark.warm_up import warm_up
     from spark_kafka_sink.spark.write_progress import WriteProgress, progress
     from spark_kafka_sink.testing import assert_written
 
@@ -141,7 +140,7 @@ _MODULES = {
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
     "summarize": "spark_kafka_sink.report.text_and_html",
-    "warm_up": "spark_kafka_sink.spark.warm_up",
+    "warm_up": "spark_kafka_sink.spark.registration",
 }
 """Modules of the names in `__all__`; all other names are errors."""
 

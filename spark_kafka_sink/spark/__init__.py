@@ -29,7 +29,7 @@ In reading order:
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
 - `write_progress`: the progress of a running write on the driver
 - `registration`: register the format with a session; write micro-batches from `foreachBatch`
-- `warm_up`: start the Python workers of a session before its first write
+- `warm_up`: the writer that starts Python workers before a session's first write
 - `spark_errors`: convert exceptions of Spark to errors of this package
 - `kafka_partitions`: repartition a DataFrame so that each Kafka partition is in one task
 - `log_lines`: the format of log lines in Spark's Python workers

@@ -16,7 +16,11 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from spark_kafka_sink.spark.warm_up import WarmUpWriter
     from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
+
+WARM_UP = "kafkaprod.warm-up"
+"""Option with which `registration.warm_up` starts workers; any value."""
 
 
 class KafkaProdDataSource(DataSource):
@@ -63,7 +67,7 @@ class KafkaProdDataSource(DataSource):
         raise _only_writes()
 
     @without_traceback()
-    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | WarmUpWriter:
         """Return the writer of a batch.
 
         Raises:
@@ -72,6 +76,10 @@ class KafkaProdDataSource(DataSource):
             ReportError: the report cannot be written to reportPath.
             KafkaProdError: see check_brokers; with exactly-once, the decision log cannot be read.
         """
+        if WARM_UP in self.options:
+            from spark_kafka_sink.spark.warm_up import WarmUpWriter
+
+            return WarmUpWriter()
         if overwrite:
             raise ConfigError(
                 "save mode overwrite: a Kafka topic can't be overwritten",

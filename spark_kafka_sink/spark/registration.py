@@ -1,4 +1,4 @@
-"""Register the data source with a Spark session, and write micro-batches with foreachBatch.
+"""Register the data source with a session, start its workers, write micro-batches.
 
 Spark looks up a Python data source in the session that is active in the calling thread
 (`DataSource.lookupDataSource` uses `SparkSession.getActiveSession`). PySpark makes a session active
@@ -12,12 +12,13 @@ update mode can write from `foreachBatch` instead, with `micro_batch_writer`.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ from spark_kafka_sink.common.arguments import SESSION, check_argument, check_opt
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark import report_folder as folders
-from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from spark_kafka_sink.spark.datasource import WARM_UP, KafkaProdDataSource
 from spark_kafka_sink.spark.worker_context import QUERY_ID
 
 if TYPE_CHECKING:
@@ -102,10 +103,13 @@ def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
     return options
 
 
+_LOG = logging.getLogger(__name__)
 _ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 _lock = Lock()
 _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
 """Sessions in which the format is registered; guarded by `_lock`."""
+_warming_up: WeakKeyDictionary[SparkSession | ConnectSession, Thread] = WeakKeyDictionary()
+"""The latest warm-up of each session; guarded by `_lock`."""
 
 
 def register(spark: SparkSession | ConnectSession) -> None:
@@ -142,6 +146,54 @@ def register(spark: SparkSession | ConnectSession) -> None:
             if error.getCondition() != _ALREADY_EXISTS:
                 raise
         _known.add(spark)
+
+
+def warm_up(spark: SparkSession | ConnectSession) -> Thread:
+    """Start the Python workers of a session in the background, so that its first write is faster.
+
+    It returns immediately; call it after creating the session, while the job prepares its rows::
+
+        warm_up(spark)
+
+    It can be called repeatedly: while workers are being started, it does nothing. If the session is
+    stopped meanwhile or Spark cannot start a worker, only a debug message is logged. The Spark UI
+    shows a job named "start Python workers of kafkaprod" with one task for each core.
+
+    Args:
+        spark: a session, classic or of Spark Connect.
+
+    Returns:
+        The thread; `join` it to wait until the workers have started.
+
+    Raises:
+        ConfigError: the argument is not a session, or a stopped one.
+    """
+    check_session("warm_up(spark)", spark)
+    with _lock:
+        thread = _warming_up.get(spark)
+        if thread is None or not thread.is_alive():
+            thread = Thread(target=_warm_up, args=(spark,), name="kafkaprod-warm-up", daemon=True)
+            _warming_up[spark] = thread
+            thread.start()
+        return thread
+
+
+def _warm_up(spark: SparkSession | ConnectSession) -> None:
+    try:
+        _write_without_kafka(spark)
+    except Exception as error:  # noqa: BLE001 - the first write starts the workers itself
+        _LOG.debug("Python workers were not started in advance: %s", error)
+
+
+def _write_without_kafka(spark: SparkSession | ConnectSession) -> None:
+    """Write one row for each core, which `WarmUpWriter` discards."""
+    cores = 1
+    if isinstance(spark, SparkSession):
+        cores = spark.sparkContext.defaultParallelism
+        spark.sparkContext.setJobDescription("start Python workers of kafkaprod")
+        spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
+    rows = spark.range(0, cores, 1, cores)
+    rows.write.format(KafkaProdDataSource.name()).option(WARM_UP, "").mode("append").save()
 
 
 def check_session(call: str, spark: SparkSession | ConnectSession) -> None:

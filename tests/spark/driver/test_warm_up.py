@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
-from spark_kafka_sink import ConfigError, warm_up
-from spark_kafka_sink.spark import warm_up as module
+from spark_kafka_sink import ConfigError, EmbeddedBroker, KafkaProdDataSource, warm_up
+from spark_kafka_sink.spark import registration as module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,11 +41,11 @@ except ConfigError as error:
 """
 
 
-def daemons() -> set[str]:
-    """The kinds of Python workers of this process's Spark."""
-    found = psutil.Process().children(recursive=True)
-    lines = [each.cmdline() for each in found if each.is_running()]
-    return {line[-1] for line in lines if "pyspark.daemon" in line}
+def daemons() -> Counter[str]:
+    """The kinds of Python workers, and the number of daemons of each."""
+    jvms = [each for each in psutil.Process().children() if each.name() == "java"]
+    lines = [each.cmdline() for jvm in jvms for each in jvm.children()]
+    return Counter(line[-1] for line in lines if "pyspark.daemon" in line)
 
 
 def test_it_starts_every_kind_of_worker(
@@ -55,18 +56,24 @@ def test_it_starts_every_kind_of_worker(
     assert warm_up(spark) is thread
     thread.join(120)
     assert not thread.is_alive()
-    assert daemons() >= KINDS
+    before = daemons()
+    assert before.keys() >= KINDS
     again = warm_up(spark)
     again.join(120)
     assert again is not thread
     assert not caplog.records
+    with EmbeddedBroker(topics={"events": 1}) as kafka:
+        write = spark.sql("SELECT 'a' AS value").write.format("kafkaprod").mode("append")
+        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
+        write.options(**options).save()
+        assert kafka.end_offsets("events") == [1]
+    assert daemons() == before, "a write does not use the workers of the warm-up"
 
 
 def test_a_failure_is_only_logged(
     spark: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.WarmUpDataSource, "name", lambda: "no such source")
-    monkeypatch.setattr(spark.dataSource, "register", lambda _: None)
+    monkeypatch.setattr(KafkaProdDataSource, "name", lambda: "no such source")
     caplog.set_level("DEBUG", module.__name__)
     warm_up(spark).join(60)
     assert "not started in advance" in caplog.text

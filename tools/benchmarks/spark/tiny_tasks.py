@@ -25,6 +25,7 @@ from rich.table import Table
 from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.spark.writer import KafkaProdWriter
 from tools.benchmarks.results import describe, one_line
 from tools.benchmarks.topics import PARTITIONS, fresh_topic, measured_kafka
 from tools.support.jars import ROOT
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
-    from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 ROWS_PER_TASK = 20
 _CORES = 2
@@ -54,6 +54,7 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
         """Return the usual writer, with tasks that close their session instead of reusing it."""
         writer = super().writer(schema, overwrite)
+        assert isinstance(writer, KafkaProdWriter)
         run = writer.task.run
 
         def write(iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
