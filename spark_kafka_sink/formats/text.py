@@ -129,6 +129,8 @@ def write_scaled(out: RowWriter, values: Words, scale: int) -> None:
 
 _PLACES: Final = (2, 4)
 """Digits after the point with which floating-point numbers are tried as decimals."""
+_SAMPLE: Final = 64
+"""Numbers that decide whether to try decimals."""
 _EXACT: Final = float(1 << 53)
 _LONGEST: Final = 1e15
 """From here on Arrow writes an exponent."""
@@ -140,7 +142,7 @@ def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
     Numbers with few digits after the point are written as decimals, others by Arrow's cast, which
     is ten times slower. A number without fraction has ".0"; NaN and infinities are strings.
     """
-    for places in _PLACES:
+    for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
         scaled = np.abs(values.astype(np.float64)) * 10**places
         with np.errstate(invalid="ignore"):
             whole = np.rint(scaled)
@@ -156,6 +158,14 @@ def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
             out.column(spread(slow.join(), ~exact))
             return
     _write_shortest(out, values)
+
+
+def _are_short(sample: NDArray[Any]) -> bool:
+    """Return True if at least half of a few numbers have few digits after the point."""
+    factor = 10 ** _PLACES[-1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        rounded = (np.rint(sample.astype(np.float64) * factor) / factor).astype(sample.dtype)
+    return bool((rounded == sample).sum() * 2 >= len(sample))
 
 
 def _write_decimals(

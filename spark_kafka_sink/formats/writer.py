@@ -237,7 +237,7 @@ def _where(piece: _Piece, mask: Mask) -> _Piece:
         return piece.where(mask)
     if isinstance(piece, Constant):
         return Constant(piece.value, mask if piece.mask is None else mask & piece.mask)
-    return Entries(with_nulls(piece.column, mask), piece.lengths * mask)
+    return Entries(piece.column, piece.lengths * mask)
 
 
 def _sizes(piece: _Piece) -> NDArray[np.int64]:

@@ -35,7 +35,10 @@ _VIEW = np.dtype("V16")
 
 
 class Entries(NamedTuple):
-    """A column with one entry per row, and the entries' lengths, 0 for null, shape (n,)."""
+    """A column with one entry per row, and the entries' lengths, shape (n,).
+
+    Null entries, and others that are left out, have length 0.
+    """
 
     column: pa.BinaryArray
     lengths: NDArray[np.int32]
@@ -52,7 +55,7 @@ class Constant(NamedTuple):
         views[:, 0] = len(self.value)
         views[:, 1] = buffer
         if self.mask is not None:
-            views *= self.mask[:, np.newaxis]
+            views[:, 0] *= self.mask
 
 
 def join_views(
@@ -116,11 +119,14 @@ def _prefetch(column: pa.BinaryArray) -> None:
 
 
 def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write a view of each entry of a column, shape (n, 2); its buffers start at number `first`."""
+    """Write a view of each entry of a column, shape (n, 2); its buffers start at number `first`.
+
+    Of a view of length 0, only the length is read.
+    """
     column, lengths = entries
     data = column.buffers()[2]
-    if data is None or column.null_count or not len(lengths) or lengths.min() <= INLINE_SIZE:
-        return _point_some(column, views, first)
+    if data is None or not len(lengths) or _has_short(lengths):
+        return _point_some(entries, views, first)
     views[:, 0] = lengths
     views[:, 1] = offsets_of(column)[:-1]
     views[:, 1] <<= _HALF
@@ -129,16 +135,24 @@ def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.B
     return [data]
 
 
-def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
-    """Write the views of a column with null entries, or with entries short enough to be inline."""
+def _has_short(lengths: NDArray[np.int32]) -> bool:
+    """Return True if some entries, other than empty ones, are short enough to be inline."""
+    if lengths.min() > INLINE_SIZE:
+        return False
+    return bool(((lengths > 0) & (lengths <= INLINE_SIZE)).any())
+
+
+def _point_some(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """Write the views of a column with entries short enough to be inline."""
+    column, lengths = entries
     array = pc.cast(column, pa.binary_view(), safe=False)
-    _, entries, *data = array.buffers()
-    if entries is None:
+    _, cast_views, *data = array.buffers()
+    if cast_views is None:
         return []
-    whole = np.frombuffer(memoryview(entries), _VIEW)
+    whole = np.frombuffer(memoryview(cast_views), _VIEW)
     views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
     if first and data:
         views[:, 1] += ((views[:, 0] & _SIZE_BITS) > INLINE_SIZE) * np.uint64(first)
-    if column.null_count:
-        views[np.asarray(column.is_null())] = 0
+    if len(lengths) and not lengths.min():
+        views[:, 0] *= lengths > 0
     return [buffer for buffer in data if buffer is not None]

@@ -141,23 +141,34 @@ _DECIMALS = st.integers(1, 38).flatmap(
 
 
 def types(
-    plain: tuple[pa.DataType, ...], keys: tuple[pa.DataType, ...], *, null_items: bool = True
+    plain: tuple[pa.DataType, ...], keys: tuple[pa.DataType, ...]
 ) -> st.SearchStrategy[pa.DataType]:
     """Return types of any depth."""
-    leaves: st.SearchStrategy[pa.DataType] = st.sampled_from(plain) | _DECIMALS
     return st.recursive(
-        leaves,
-        lambda inner: st.one_of(
-            inner.map(lambda type_: pa.list_(pa.field("element", type_, nullable=null_items))),
-            struct_types(inner),
-            st.builds(
-                lambda key, item: pa.map_(key, pa.field("value", item, nullable=null_items)),
-                st.sampled_from(keys),
-                inner,
-            ),
-        ),
+        st.sampled_from(plain) | _DECIMALS,
+        lambda inner: _repeated(inner, keys, nullable=True) | struct_types(inner),
         max_leaves=6,
     )
+
+
+def single_item_types(
+    plain: tuple[pa.DataType, ...], keys: tuple[pa.DataType, ...]
+) -> st.SearchStrategy[pa.DataType]:
+    """Return types without lists or maps directly in lists or maps, and without null items."""
+    leaves: st.SearchStrategy[pa.DataType] = st.sampled_from(plain) | _DECIMALS
+    return st.recursive(
+        leaves | _repeated(leaves, keys, nullable=False),
+        lambda inner: struct_types(inner) | _repeated(struct_types(inner), keys, nullable=False),
+        max_leaves=6,
+    )
+
+
+def _repeated(
+    inner: st.SearchStrategy[Any], keys: tuple[pa.DataType, ...], *, nullable: bool
+) -> st.SearchStrategy[pa.DataType]:
+    lists = inner.map(lambda type_: pa.list_(pa.field("element", type_, nullable=nullable)))
+    values = inner.map(lambda type_: pa.field("value", type_, nullable=nullable))
+    return lists | st.builds(pa.map_, st.sampled_from(keys), values)
 
 
 def struct_types(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.StructType]:

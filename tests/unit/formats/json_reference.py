@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 
 ZONE = "Europe/Berlin"
@@ -61,7 +62,7 @@ class Shortest:
             return False
         found = float(other)
         if self.is_single:
-            found = float(pa.scalar(found, pa.float64()).cast(pa.float32()).as_py() or 0.0)
+            found = float(np.float32(found))
         signs = math.copysign(1, found) == math.copysign(1, self.value)
         return found == self.value and signs and len(other.as_tuple().digits) <= 18
 
