@@ -166,7 +166,12 @@ REGISTRY_ALIASES: Final = {
     "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
 }
 """Older names of Java's options."""
-_SECRETS: Final = frozenset(each.name for each in REGISTRY_OPTIONS if each.kind is Kind.PASSWORD)
+REGISTRY_SECRETS: Final = frozenset(
+    each.name
+    for each in REGISTRY_OPTIONS
+    if each.kind is Kind.PASSWORD and not each.name.endswith(".id")
+)
+"""Options whose values are secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

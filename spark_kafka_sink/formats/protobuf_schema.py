@@ -11,7 +11,7 @@ import binascii
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -30,6 +30,8 @@ from spark_kafka_sink.formats.plan import Derived
 from spark_kafka_sink.formats.writer import unsigned_varint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     _Parsed: TypeAlias = dict[int, list[Any]]
     """Values by field number: ints, or bytes."""
 
@@ -184,6 +186,37 @@ def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
     """
     parsed = ProtoSchema.parse(schema)
     return parsed.main[parsed.message(message).name]
+
+
+class ProtoFile(NamedTuple):
+    """One file of a schema: its name, the files that it imports, and its descriptor in base64."""
+
+    name: str
+    imports: tuple[str, ...]
+    text: str
+
+
+def files_of(text: str) -> list[ProtoFile]:
+    """Return the files of a FileDescriptorProto or FileDescriptorSet in base64, the main one last.
+
+    Raises:
+        ConfigError: the text is not a descriptor.
+    """
+    whole = _parse(base64.b64decode(text)) if _files(text) else {}
+    parts = whole[1] if whole.keys() == {1} else [base64.b64decode(text)]
+    return [
+        ProtoFile(
+            name=_text(parsed, 1),
+            imports=tuple(bytes(each).decode() for each in parsed.get(3, [])),
+            text=base64.b64encode(part).decode(),
+        )
+        for part, parsed in zip(parts, _files(text), strict=True)
+    ]
+
+
+def set_of(texts: Sequence[str]) -> str:
+    """Return a FileDescriptorSet of files in base64, the main one last."""
+    return base64.b64encode(b"".join(_bytes(1, base64.b64decode(each)) for each in texts)).decode()
 
 
 def framed_indexes(schema: str, message: str | None) -> bytes:

@@ -25,6 +25,7 @@ from spark_kafka_sink.config.security.model import (
     PasswordLogin,
     SaslConfig,
 )
+from spark_kafka_sink.formats.protobuf_schema import files_of, set_of
 from spark_kafka_sink.security.credentials import resolved_login, revealed
 
 if TYPE_CHECKING:
@@ -33,12 +34,17 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.schema_registry import BearerAuth, RegistryConfig
     from spark_kafka_sink.config.security.model import TlsConfig
+    from spark_kafka_sink.formats.protobuf_schema import ProtoFile
 
 _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
 _MODULE: Final = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
 _LONGEST: Final = 1_500
 """Maximum characters of a registry's message."""
+_SERIALIZED: Final = "serialized"
+"""Requests a Protobuf schema as a descriptor in base64, not as text."""
+_BUILT_IN: Final = "google/protobuf/"
+"""Imports that every registry knows."""
 _MAGIC_GUID: Final = b"\x01"
 
 
@@ -120,7 +126,7 @@ class Registry:
         Raises:
             SchemaRegistryError: it is incompatible with the subject's versions, or see `_fail`.
         """
-        schema = self._schema(candidate)
+        schema = self._schema(candidate, register=True)
         found = self._call(
             f"register the schema of subject {subject}",
             lambda: self._client.register_schema_full_response(
@@ -151,7 +157,8 @@ class Registry:
             SchemaRegistryError: there is none, it has another type, or see `_fail`.
         """
         what = f"read the latest version of subject {subject}"
-        found = self._call(what, lambda: self._client.get_latest_version(subject))
+        form = _SERIALIZED if format_.payload is Format.PROTOBUF else None
+        found = self._call(what, lambda: self._client.get_latest_version(subject, fmt=form))
         return self._read(found.schema_id, found.guid, subject, found.schema, format_)
 
     def by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
@@ -161,7 +168,10 @@ class Registry:
             SchemaRegistryError: there is none, it has another type, or see `_fail`.
         """
         found = self._call(
-            f"read the schema with id {schema_id}", lambda: self._client.get_schema(schema_id)
+            f"read the schema with id {schema_id}",
+            lambda: self._client.get_schema(
+                schema_id, fmt=_SERIALIZED if format_.payload is Format.PROTOBUF else None
+            ),
         )
         return self._read(schema_id, None, subject, found, format_)
 
@@ -189,8 +199,33 @@ class Registry:
             )
         return f"the schema is compatible with the latest version of subject {subject}"
 
-    def _schema(self, candidate: Candidate) -> Any:
-        return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
+    def _schema(self, candidate: Candidate, *, register: bool = False) -> Any:
+        """Return the client's form of a schema; with `register`, register the files it imports."""
+        if candidate.format.payload is not Format.PROTOBUF:
+            return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
+        *imported, main = files_of(candidate.text)
+        known: dict[str, Any] = {}
+        for file in imported:
+            if not file.name.startswith(_BUILT_IN):
+                known[file.name] = self._imported(file, known, register=register)
+        return self._proto(main, known)
+
+    def _imported(self, file: ProtoFile, known: Mapping[str, Any], *, register: bool) -> Any:
+        """Return the reference to an imported file, whose subject is its name."""
+        schema = self._proto(file, known)
+        if register:
+            self._call(
+                f"register the import {file.name}",
+                partial(self._client.register_schema, file.name, schema),
+            )
+        found = self._call(
+            f"find the import {file.name}", partial(self._client.lookup_schema, file.name, schema)
+        )
+        return self._library.SchemaReference(file.name, file.name, found.version)
+
+    def _proto(self, file: ProtoFile, known: Mapping[str, Any]) -> Any:
+        references = [known[name] for name in file.imports if name in known]
+        return self._library.Schema(file.text, "PROTOBUF", references)
 
     def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
         """Return a registered schema after checking its rules, which only a request by id has."""
@@ -219,16 +254,19 @@ class Registry:
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _with_references(self, format_: Format, text: str, references: Any, subject: str) -> str:
-        """Return an Avro schema with the schemas that it refers to.
+        """Return a schema with the schemas that it refers to.
 
         Raises:
             SchemaRegistryError: the format's references are not supported, or see `_fail`.
         """
-        if format_.payload is not Format.AVRO:
+        if format_.payload is Format.JSON:
             raise SchemaRegistryError(
-                f"the schema of subject {subject} has references, which are supported for Avro",
-                hint="set the schema with all its files as value.schema.file",
+                f"the schema of subject {subject} has references, which are supported for Avro "
+                "and Protobuf",
+                hint="register a JSON Schema without references",
             )
+        if format_.payload is Format.PROTOBUF:
+            return self._with_imports(text, references)
         named: dict[str, Any] = {}
         for each in references:
             found = self._call(
@@ -240,6 +278,23 @@ class Registry:
                 inner = self._with_references(format_, inner, found.schema.references, each.subject)
             named[each.name] = json.loads(inner)
         return json.dumps(_inlined(json.loads(text), named, ""))
+
+    def _with_imports(self, text: str, references: Any) -> str:
+        """Return a FileDescriptorSet of a Protobuf schema and those that it imports."""
+        texts: list[str] = []
+
+        def collect(references: Any) -> None:
+            for each in references:
+                found = self._call(
+                    f"read version {each.version} of subject {each.subject}",
+                    partial(self._client.get_version, each.subject, each.version, fmt=_SERIALIZED),
+                )
+                collect(found.schema.references or ())
+                if found.schema.schema_str not in texts:
+                    texts.append(found.schema.schema_str)
+
+        collect(references)
+        return set_of((*texts, text))
 
     def _call(self, what: str, request: Callable[[], Any]) -> Any:
         try:

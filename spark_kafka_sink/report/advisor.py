@@ -46,6 +46,10 @@ MANY_EARLY = 0.1
 """Share of batches closed early for lack of memory that indicates a small buffer."""
 ALWAYS = 0.9
 """Share of the time above which a thread is considered to be always busy."""
+MOSTLY = 0.5
+"""Share of the tasks' time spent serialising above which it limits a job."""
+MIN_SERIALISE_S = 5.0
+"""Seconds of serialising below which faster serialising would save little."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
@@ -341,6 +345,23 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     )
 
 
+def _serialising(facts: PipelineFacts) -> Advice | None:
+    """Give advice if tasks spend most of their time serialising, and do not wait for Kafka."""
+    seconds = facts.metrics.serialise_time / 1_000_000
+    if seconds < MIN_SERIALISE_S or not facts.busy or seconds < MOSTLY * facts.busy:
+        return None
+    settings = dict(facts.metrics.settings)
+    name = "value.format" if "value.format" in settings else "key.format"
+    is_json = settings.get(name, "").startswith("json")
+    return Advice(
+        setting=name,
+        direction=Direction.CHECK,
+        figure=f"serialising took {seconds:,.1f} s of the tasks' {facts.busy:,.1f} s",
+        sentence="serialising limits the job: use more cores or fewer fields"
+        + (", or avro, which is faster than json" if is_json else ""),
+    )
+
+
 def _splits(facts: PipelineFacts) -> Advice | None:
     splits = facts.report.splits
     if not splits or splits < 0.01 * facts.batches:
@@ -381,6 +402,7 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _throttling,
     _retries,
     _splits,
+    _serialising,
     _compression,
     _ceiling,
     _buffer,

@@ -158,11 +158,26 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         ("spread", _spread(report)),
         ("time", _time(report, duration_ms)),
         *(dry_run_rows(report) if report.dry_run else _latencies(report)),
+        *_formats(report),
         ("problems", _problems(report)),
         *_poison(report),
         *_topics(report),
         *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
     ]
+
+
+def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
+    """Return the formats of key and value with their schemas, and the time spent serialising."""
+    settings = dict(report.metrics.settings)
+    parts = []
+    for part in ("key", "value"):
+        text, number = settings.get(f"{part}.format"), settings.get(f"{part}.schema.id")
+        schema = f" (schema {number} of {settings.get(f'{part}.subject')})" if number else ""
+        parts += [f"{part} {text}{schema}"] if text else []
+    if not parts:
+        return []
+    seconds = report.metrics.serialise_time / 1_000_000
+    return [("formats", f"{', '.join(parts)}; {seconds:,.1f} s spent serialising in all tasks")]
 
 
 def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:

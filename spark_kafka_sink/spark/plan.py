@@ -37,6 +37,7 @@ from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.names import SINK_NAMES, GivenOptions, split_options
 from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.spark import report_folder as folders
@@ -288,10 +289,15 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
 
 
 def _refuse_secrets(given: GivenOptions) -> None:
-    for name, value in SecurityValues.parse(given.security).values.items():
+    values = {**SecurityValues.parse(given.security).values}
+    names = {name: given.security.given_name(name) for name in values}
+    for name, text in given.sink.items():
+        if name in REGISTRY_SECRETS:
+            values[name], names[name] = Secret(text, name), name
+    for name, value in values.items():
         if isinstance(value, Secret) and _stores_secret(name, value):
             raise ConfigError(
-                f"option {given.security.given_name(name)} is a secret, but Spark shows the "
+                f"option {names[name]} is a secret, but Spark shows the "
                 f"options of a table to all users",
                 hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
                 "if every executor can read the value.",
@@ -300,7 +306,7 @@ def _refuse_secrets(given: GivenOptions) -> None:
 
 def _stores_secret(name: str, value: Secret) -> bool:
     """Return True if a value is itself a secret, not a reference to a secret."""
-    if not is_secret(name) or value.is_reference:
+    if value.is_reference or not (is_secret(name) or name in REGISTRY_SECRETS):
         return False
     from spark_kafka_sink.config.security.jaas import parse_jaas
     from spark_kafka_sink.config.security.sasl import JAAS, holds_secret
@@ -355,14 +361,23 @@ def displayed_secrets(options: Mapping[str, str]) -> list[str]:
     Raises:
         ConfigError: see `SinkConfig.parse`, for names and security options.
     """
-    given = split_options(options).security
-    return [
-        given.given_name(name)
-        for name, value in SecurityValues.parse(given).values.items()
+    given = split_options(options)
+    security = given.security
+    displayed = [
+        security.given_name(name)
+        for name, value in SecurityValues.parse(security).values.items()
         if isinstance(value, Secret)
         and not value.is_reference
         and is_secret(name)
         and not name.endswith(".id")
+        and not is_redacted(name, value.reveal())
+    ]
+    of_registry = ((name, Secret(text, name)) for name, text in given.sink.items())
+    return displayed + [
+        name
+        for name, value in of_registry
+        if name in REGISTRY_SECRETS
+        and not value.is_reference
         and not is_redacted(name, value.reveal())
     ]
 

@@ -54,6 +54,9 @@ class SmallRegistry:
                 return self._version(subject, version)
             case "GET", ["schemas", "ids", number]:
                 return self._by_id(int(number))
+            case "GET", ["schemas", "guids", guid]:
+                known = [number + 1 for number in range(len(self.schemas))]
+                return self._by_id(next(each for each in known if guid_of(each) == guid))
             case "POST", ["compatibility", "subjects", subject, "versions", "latest"]:
                 if subject not in self.subjects:
                     return _error(404, 40401, f"Subject '{subject}' not found.")
@@ -184,7 +187,11 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
         def log_message(self, *arguments: object) -> None:
             """Print nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *arguments: object) -> None:
+            """Ignore clients that closed the connection, as after a timeout."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     scheme = "http" if context is None else "https"

@@ -1,0 +1,373 @@
+"""Schemas in a registry: framing, subjects, evolution, logins and faults.
+
+Confluent's client reads what was written.
+
+The registry is a small one in the test's process, see `tests.support.schema_registry`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql.types import (
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
+from spark_kafka_sink.spark import schema_plan
+from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from tests.integration.support.columnar import write_rows
+from tests.support.schema_registry import SmallRegistry, guid_of, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ORDER = StructType([StructField("id", StringType()), StructField("price", DoubleType())])
+ROWS: list[dict[str, Any]] = [{"id": "a", "price": 1.5}, {"id": None, "price": None}]
+AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "retries.max.wait.ms": "2"}
+NOT_NULL = StructType([StructField("id", StringType(), nullable=False)])
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics={"events": 1, "dead": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def registry() -> Iterator[SmallRegistry]:
+    with running() as registry:
+        yield registry
+
+
+def write(
+    broker: EmbeddedBroker,
+    registry: SmallRegistry,
+    schema: StructType = ORDER,
+    rows: list[dict[str, Any]] = ROWS,
+    /,
+    **options: str,
+) -> None:
+    write_rows(broker, schema, rows, **{**AVRO, "schema.registry.url": registry.url, **options})
+
+
+def values(broker: EmbeddedBroker) -> list[bytes]:
+    return [record.value or b"" for record in broker.records("events")]
+
+
+def decoded(broker: EmbeddedBroker, registry: SmallRegistry) -> list[Any]:
+    reader = AvroDeserializer(
+        SchemaRegistryClient({"url": registry.url}),
+        conf={"schema.id.deserializer": dual_schema_id_deserializer},
+    )
+    return [
+        reader(
+            record.value,
+            SerializationContext("events", MessageField.VALUE, list(record.headers)),
+        )
+        for record in broker.records("events")
+    ]
+
+
+def refused(broker: EmbeddedBroker, registry: SmallRegistry, **options: str) -> str:
+    with pytest.raises(SchemaRegistryError) as caught:
+        write(broker, registry, **options)
+    assert broker.records("events") == []
+    return str(caught.value)
+
+
+def test_a_schema_is_registered_once_and_its_id_precedes_each_payload(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    write(broker, registry)
+    assert list(registry.subjects) == ["events-value"]
+    assert [value[:5] for value in values(broker)] == [b"\0\0\0\0\1"] * 2
+    assert decoded(broker, registry) == ROWS
+    posts = [each for each in registry.requests if each.startswith("POST")]
+    assert posts == ["POST /subjects/events-value/versions"]
+
+
+def test_keys_have_a_subject_of_their_own(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    write(broker, registry, **{"key.format": "avro-confluent", "key.fields": "id"})
+    assert sorted(registry.subjects) == ["events-key", "events-value"]
+    assert [json.loads(each["schema"])["name"] for each in registry.schemas] == ["Key", "Value"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [
+        ("RecordNameStrategy", "com.example.Order"),
+        ("TopicRecordNameStrategy", "events-com.example.Order"),
+    ],
+)
+def test_subjects_contain_the_full_name_of_the_record(
+    broker: EmbeddedBroker, registry: SmallRegistry, strategy: str, subject: str
+) -> None:
+    names = {"value.schema.name": "Order", "value.schema.namespace": "com.example"}
+    write(broker, registry, **names, **{"value.subject.name.strategy": strategy})
+    assert list(registry.subjects) == [subject]
+
+
+def test_the_topics_of_a_column_have_no_subject_each(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    schema = StructType([*ORDER.fields, StructField("topic", StringType())])
+    options = {"schema.registry.url": registry.url, **AVRO, "value.fields": "id,price"}
+    source = KafkaProdDataSource(
+        {"kafka.bootstrap.servers": broker.bootstrap_servers, "preflight": "off", **options}
+    )
+    with pytest.raises(ConfigError, match="RecordNameStrategy"):
+        source.writer(schema, overwrite=False)
+
+
+def test_a_header_has_the_guid_instead(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    rows: list[dict[str, Any]] = [{"id": name, "price": 1.0} for name in "ab"]
+    header = {"value.schema.id.serializer": "HeaderSchemaIdSerializer"}
+    write(broker, registry, ORDER, rows, **header)
+    expected = [("__value_schema_id", b"\x01" + UUID(guid_of(1)).bytes)]
+    assert [record.headers for record in broker.records("events")] == [expected] * 2
+    assert decoded(broker, registry) == rows
+    registry.guids = False
+    with pytest.raises(SchemaRegistryError, match="no GUID"):
+        write(broker, registry, **header)
+
+
+def test_a_new_nullable_column_evolves_the_schema(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    write(broker, registry)
+    wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
+    write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}])
+    assert registry.subjects == {"events-value": [1, 2]}
+    assert values(broker)[-1][:5] == b"\0\0\0\0\2"
+
+
+@pytest.mark.parametrize("dry_run", ["false", "true"])
+def test_an_incompatible_schema_fails_before_any_task(
+    broker: EmbeddedBroker, registry: SmallRegistry, dry_run: str
+) -> None:
+    registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
+    with pytest.raises(SchemaRegistryError) as caught:
+        write(broker, registry, NOT_NULL, [{"id": "a"}], dryRun=dry_run)
+    assert "events-value" in str(caught.value)
+    assert "nullable" in (caught.value.hint or "")
+    if dry_run == "false":
+        assert "The field 'id' at path '/fields/0'" in str(caught.value)
+    assert registry.subjects == {"events-value": [1]}
+
+
+def test_a_dry_run_registers_nothing(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    write(broker, registry, dryRun="true")
+    assert registry.subjects == {}
+    assert registry.requests == ["POST /compatibility/subjects/events-value/versions/latest"]
+
+
+def test_the_latest_version_decides_order_and_types(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "price", "type": ["double", "null"]},
+            {"name": "id", "type": ["null", "string"]},
+            {"name": "source", "type": "string", "default": "web"},
+        ],
+    }
+    registry.put("events-value", json.dumps(schema))
+    write(broker, registry, **LATEST)
+    assert decoded(broker, registry) == [{**row, "source": "web"} for row in ROWS]
+    assert not any("POST" in each for each in registry.requests[:1])
+
+
+LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
+
+
+def test_an_id_chooses_the_schema(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.put("other", '"string"')
+    number = registry.put("events-value", RECORD)
+    write(broker, registry, **{"auto.register.schemas": "false", "use.schema.id": str(number)})
+    assert [value[:5] for value in values(broker)] == [b"\0\0\0\0\2"] * 2
+
+
+RECORD = json.dumps(
+    {
+        "type": "record",
+        "name": "Value",
+        "fields": [
+            {"name": "id", "type": ["null", "string"]},
+            {"name": "price", "type": ["null", "double"]},
+        ],
+    }
+)
+
+
+def test_without_auto_registration_the_subject_has_the_schema(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    off = {"auto.register.schemas": "false"}
+    assert "40401" in refused(broker, registry, **off)
+    write(broker, registry, **{"value.schema": RECORD})
+    write(broker, registry, **{"value.schema": RECORD}, **off)
+    assert registry.subjects == {"events-value": [1]}
+
+
+def test_a_null_that_the_schema_excludes_is_a_dead_letter_as_json(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    strict = RECORD.replace('["null", "string"]', '"string"')
+    registry.put("events-value", strict)
+    with pytest.raises(ColumnError, match=r"the field `id` of the value .* row 1"):
+        write(broker, registry, **LATEST)
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    rows: list[dict[str, Any]] = [*ROWS, {"id": None, "price": 7.5}]
+    write(broker, registry, ORDER, rows, **LATEST, **letters)
+    assert decoded(broker, registry) == ROWS[:1]
+    assert [record.value for record in broker.records("dead")] == [b"{}", b'{"price":7.5}']
+    message = dict(broker.records("dead")[1].headers)["__connect.errors.exception.message"]
+    assert b"the field `id` of the value" in (message or b"")
+
+
+def test_references_are_resolved(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.put("money", json.dumps({"type": "fixed", "name": "com.x.Unused", "size": 4}))
+    inner = {
+        "type": "record",
+        "name": "com.x.Name",
+        "fields": [{"name": "first", "type": ["null", "string"]}],
+    }
+    registry.put("name", json.dumps(inner))
+    outer = {
+        "type": "record",
+        "name": "Value",
+        "namespace": "com.x",
+        "fields": [{"name": "name", "type": ["null", "Name"]}],
+    }
+    reference = {"name": "com.x.Name", "subject": "name", "version": 1}
+    registry.put("events-value", json.dumps(outer), references=[reference])
+    nested = StructType([StructField("name", StructType([StructField("first", StringType())]))])
+    rows: list[dict[str, Any]] = [{"name": {"first": "Ada"}}, {"name": None}]
+    write(broker, registry, nested, rows, **LATEST)
+    assert [value[5:] for value in values(broker)] == [b"\x02\x02\x06Ada", b"\x00"]
+
+
+def test_rules_are_refused(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    rule = {"name": "encrypt", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT"}
+    registry.rules = {"domainRules": [rule]}
+    assert "encrypt (ENCRYPT)" in refused(broker, registry)
+    registry.put("events-value", RECORD)
+    assert "in clear" in refused(broker, registry, **LATEST)
+
+
+def test_another_type_of_schema_is_refused(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.put("events-value", "{}", "JSON")
+    assert "has type JSON" in refused(broker, registry, **LATEST)
+
+
+BASIC = "Basic bWU6cHctMQ=="
+
+
+def test_logins(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.authorization = BASIC
+    text = refused(broker, registry, **{"basic.auth.user.info": "me:wrong-pw"})
+    assert "HTTP status 401" in text
+    assert "wrong-pw" not in text
+    assert "basic.auth.user.info" in text
+    write(broker, registry, **{"basic.auth.user.info": "me:pw-1"})
+    url = registry.url.replace("http://", "http://me:pw-1@")
+    write(broker, registry, **{"schema.registry.url": url})
+    registry.authorization = "Bearer token-1"
+    write(broker, registry, **{"bearer.auth.token": "token-1"})
+
+
+def test_the_login_of_the_brokers(registry: SmallRegistry) -> None:
+    registry.authorization = BASIC
+    with EmbeddedBroker(topics={"events": 1}, sasl={"me": "pw-1"}) as broker:
+        write(
+            broker,
+            registry,
+            **{
+                "basic.auth.credentials.source": "SASL_INHERIT",
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.username": "me",
+                "kafka.sasl.password": "pw-1",
+            },
+        )
+        assert len(broker.records("events")) == 2
+
+
+def test_the_writer_that_tasks_get_has_no_login(
+    broker: EmbeddedBroker, registry: SmallRegistry
+) -> None:
+    registry.authorization = BASIC
+    source = KafkaProdDataSource(
+        {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "topic": "events",
+            "preflight": "off",
+            "schema.registry.url": registry.url,
+            "basic.auth.user.info": "me:pw-1",
+            **AVRO,
+        }
+    )
+    assert b"pw-1" not in pickle.dumps(source.writer(ORDER, overwrite=False))
+
+
+def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.faults.extend([(500, {}), (503, {"message": "later"})])
+    write(broker, registry)
+    assert decoded(broker, registry) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ((422, {"error_code": 42201, "message": "Invalid schema"}), "Invalid schema"),
+        ((403, {"error_code": 40301, "message": "Denied"}), "grant the login access"),
+        ((404, {}), "HTTP status 404"),
+    ],
+)
+def test_refusals_are_quoted(
+    broker: EmbeddedBroker, registry: SmallRegistry, fault: tuple[int, Any], text: str
+) -> None:
+    registry.faults.append(fault)
+    assert text in refused(broker, registry)
+
+
+def test_a_slow_registry_times_out(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    registry.faults.append(0.5)
+    options = {"http.read.timeout.ms": "50", "max.retries": "0"}
+    assert "cannot be reached" in refused(broker, registry, **options)
+
+
+def test_the_start_of_a_stream_registers_once(
+    broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_kafka_sink.spark.plan._planning", lambda: True)
+    monkeypatch.setattr("spark_kafka_sink.spark.plan.refuse_continuous", lambda: None)
+    schema_plan._KEPT.clear()
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "topic": "events",
+        "preflight": "off",
+        "schema.registry.url": registry.url,
+        "checkpointLocation": "/nowhere",
+        **AVRO,
+    }
+    for _ in range(3):
+        KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)
+    assert len([each for each in registry.requests if each.startswith("POST")]) == 1
+    wider = StructType([*ORDER.fields, StructField("n", LongType())])
+    KafkaProdDataSource(options).streamWriter(wider, overwrite=False)
+    assert registry.subjects == {"events-value": [1, 2]}

@@ -1,0 +1,40 @@
+"""What the report says about formats, and when serialising limits a job."""
+
+from __future__ import annotations
+
+from spark_kafka_sink import DeliveryReport, advise, summarize
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+
+SETTINGS = (
+    ("key.format", "json"),
+    ("value.format", "json-confluent"),
+    ("value.schema.id", "7"),
+    ("value.subject", "orders-value"),
+)
+
+
+def report(serialise_s: float, busy_s: float) -> DeliveryReport:
+    metrics = ProducerMetrics(settings=SETTINGS, serialise_time=int(serialise_s * 1_000_000))
+    return DeliveryReport(tasks=4, duration_sum_ms=int(busy_s * 1_000), metrics=metrics)
+
+
+def advised(found: DeliveryReport) -> list[str]:
+    return [each.setting for each in advise(found)]
+
+
+def test_formats_and_schemas_are_listed() -> None:
+    text = summarize(report(1.5, 60))
+    assert "key json, value json-confluent (schema 7 of orders-value); 1.5 s" in text
+    assert "formats" not in summarize(DeliveryReport())
+
+
+def test_a_report_keeps_the_time() -> None:
+    kept = DeliveryReport.from_json(report(1.5, 60).to_json())
+    assert kept.metrics.serialise_time == 1_500_000
+    assert (kept + kept).metrics.serialise_time == 3_000_000
+
+
+def test_serialising_limits_a_job_that_does_little_else() -> None:
+    assert "value.format" in advised(report(40, 60))
+    assert "value.format" not in advised(report(20, 60))
+    assert "value.format" not in advised(report(1, 1))
