@@ -111,7 +111,7 @@ def test_a_topic_that_is_recreated_in_mid_write_fails_the_task(
         session.append(numbered(unique_topic, 1_500, 100, 2))
         with pytest.raises(DeliveryError, match="deleted and recreated during the write") as caught:
             session.flush()
-        assert "had acknowledged 1,500 records of it" in str(caught.value)
+        assert "had acknowledged 1,500 records of the write" in str(caught.value)
         assert caught.value.topic == unique_topic
     finally:
         discard_session(session)
@@ -129,7 +129,7 @@ def test_a_topic_that_is_recreated_between_tasks_fails_the_write(
         written += session.written_topics
         give_back_session(session)
         real_kafka.admin.delete_topic(unique_topic)
-    with pytest.raises(DeliveryError, match="had acknowledged 300 records of it"):
+    with pytest.raises(DeliveryError, match="had acknowledged 300 records of the write"):
         check_recreated(written)
 
 

@@ -108,7 +108,7 @@ def test_a_topic_that_is_recreated_between_tasks_fails_the_write() -> None:
         _wrote("t", FIRST, 6, 2_000),
         KNOWN,
     ]
-    lost = "had acknowledged 76 records of it"
+    lost = "had acknowledged 76 records of the write"
     with pytest.raises(DeliveryError, match=lost) as caught:
         batch_writer(_task()).commit(messages)
     assert caught.value.topic == "t"

@@ -37,7 +37,7 @@ def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver()
 
 
 def test_an_overwrite_says_what_spark_has_done_to_the_table() -> None:
-    with pytest.raises(ConfigError, match=r"overwritten.*dropped the table.*saveAsTable"):
+    with pytest.raises(ConfigError, match=r"overwritten.*saveAsTable.*dropped the table"):
         SOURCE.writer(StructType([]), overwrite=True)
 
 

@@ -21,7 +21,7 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
     found = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
     caller = Caller(query="q", batch="7", single=True, run="r", nonces=frozenset({"o"}))
     text = str(refusal_error(Refusal.ANOTHER_WRITE, scope, found, caller))
-    assert "from planning n; this one is o" in text
+    assert "by planning n; this planning is o" in text
     assert "writeName" in text
 
 

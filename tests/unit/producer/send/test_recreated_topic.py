@@ -65,7 +65,7 @@ def check_failure(one: World, deleted: int) -> None:
     with pytest.raises(DeliveryError) as caught:
         one.finish()
     assert caught.value.topic == "t"
-    plural = "1 record of it, which is lost" if deleted == 1 else f"{deleted} records of it, which "
+    plural = "1 record of the" if deleted == 1 else f"{deleted} records of the"
     assert "was deleted and recreated during the write" in str(caught.value)
     assert plural in str(caught.value)
     assert sum(one.statuses().values()) == one.appended
