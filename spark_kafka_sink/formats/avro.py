@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.avro_schema import AvroSchema, default_bytes, derive
 from spark_kafka_sink.formats.fields import (
+    FLOATS,
+    INTEGERS,
     Cells,
     DecimalCells,
     child_path,
@@ -31,9 +33,13 @@ from spark_kafka_sink.formats.fields import (
     unsupported,
 )
 from spark_kafka_sink.formats.writer import (
+    BooleanNode,
+    BytesNode,
+    FloatNode,
     Node,
+    NullNode,
+    RowEncoder,
     RowWriter,
-    encode_rows,
     grouped,
     write_valid,
     zigzag,
@@ -41,28 +47,15 @@ from spark_kafka_sink.formats.writer import (
 from spark_kafka_sink.records.varint import varint
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.fields import RowFaults
     from spark_kafka_sink.formats.plan import FieldPlan
 
-__all__ = ["AvroEncoder", "compile_plan", "derive"]
+__all__ = ["compile_plan", "derive"]
 
 
-@dataclass(frozen=True, slots=True)
-class AvroEncoder:
-    """Writes structs as Avro records."""
-
-    root: Node
-    prefix: bytes
-
-    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """See `plan.Encoder`."""
-        return encode_rows(self.root, self.prefix, Cells(values, faults))
-
-
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> AvroEncoder:
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
     schema = AvroSchema.parse(plan.schema or "", plan.references)
-    return AvroEncoder(_root(schema, type_), plan.framing.prefix)
+    return RowEncoder(_root(schema, type_), plan.framing.prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +78,6 @@ class _Integer:
             bad = (values >= limit) | (values < -limit)
             cells.fail(bad, self.path, f"has a number beyond {self.bits} bits")
         out.varints(zigzag(values * self.factor if self.factor > 1 else values))
-
-
-@dataclass(frozen=True, slots=True)
-class _Float:
-    source: type[Any]
-    target: type[Any]
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        out.floats(cells.numbers(self.source).astype(self.target, copy=False))
-
-
-class _Boolean:
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        out.flags(cells.numbers(np.bool_), b"\1", b"\0")
-
-
-@dataclass(frozen=True, slots=True)
-class _Bytes:
-    """Bytes after their length; `text_path` is set if they must be UTF-8."""
-
-    text_path: str | None
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        column = cells.strings() if self.text_path is None else cells.utf8(self.text_path)
-        out.sized(column, is_zigzag=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +126,6 @@ class _Enum:
         unknown = np.asarray(found.is_null())
         cells.fail(unknown, self.path, "is not a symbol of the enum")
         out.varints(zigzag(np.asarray(found.fill_null(0)).astype(np.int64)))
-
-
-class _Null:
-    """A column without any value."""
-
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """Write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +190,7 @@ class _Map:
     def write(self, cells: Cells, out: RowWriter) -> None:
         offsets, entries = cells.items()
         inner = RowWriter(len(entries))
-        _Bytes(self.key_path).write(entries.field(0), inner)
+        BytesNode(self.key_path, is_zigzag=True).write(entries.field(0), inner)
         self.value.write(entries.field(1), inner)
         _write_block(out, inner, offsets)
 
@@ -286,7 +241,7 @@ def _value(schema: AvroSchema, type_: pa.DataType, path: str) -> _Required | _Nu
         ColumnError: no branch of the schema takes the column's type.
     """
     if schema.kind == "null" and pa.types.is_null(type_):
-        return _Nullable(_Null(), b"", b"")
+        return _Nullable(NullNode(), b"", b"")
     if schema.kind != "union":
         return _Required(_node(schema, type_, path), path)
     kinds = [branch.kind for branch in schema.branches]
@@ -363,13 +318,6 @@ def _node(schema: AvroSchema, type_: pa.DataType, path: str) -> Node:
     return node
 
 
-_INTEGERS: Final[dict[pa.DataType, type[Any]]] = {
-    pa.int8(): np.int8,
-    pa.int16(): np.int16,
-    pa.int32(): np.int32,
-    pa.int64(): np.int64,
-}
-_FLOATS: Final[dict[pa.DataType, type[Any]]] = {pa.float32(): np.float32, pa.float64(): np.float64}
 _BITS: Final = {"int": 32, "long": 64}
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
 _UNITS: Final = {"millis": (1, 1000), "micros": (1, 1), "nanos": (1000, 1)}
@@ -377,16 +325,16 @@ _UNITS: Final = {"millis": (1, 1000), "micros": (1, 1), "nanos": (1000, 1)}
 
 
 def _number(schema: AvroSchema, type_: pa.DataType, path: str) -> Node | None:
-    if type_ in _INTEGERS and schema.kind in _BITS:
-        return _Integer(_INTEGERS[type_], path, _BITS[schema.kind])
-    source = _FLOATS.get(type_) or _INTEGERS.get(type_)
+    if type_ in INTEGERS and schema.kind in _BITS:
+        return _Integer(INTEGERS[type_], path, _BITS[schema.kind])
+    source = FLOATS.get(type_) or INTEGERS.get(type_)
     if source is not None and schema.kind in _WIDTHS and type_ != pa.float64():
-        return _Float(source, _WIDTHS[schema.kind])
+        return FloatNode(source, _WIDTHS[schema.kind])
     if type_ == pa.float64() and schema.kind == "double":
-        return _Float(np.float64, np.float64)
+        return FloatNode(np.float64, np.float64)
     if pa.types.is_boolean(type_) and schema.kind == "boolean":
-        return _Boolean()
-    return _Null() if pa.types.is_null(type_) else None
+        return BooleanNode()
+    return NullNode() if pa.types.is_null(type_) else None
 
 
 def _time(schema: AvroSchema, type_: pa.DataType, path: str) -> Node | None:
@@ -408,7 +356,7 @@ def _bytes(schema: AvroSchema, type_: pa.DataType, path: str) -> Node | None:
     if schema.logical == "decimal":
         return None
     if schema.kind in ("string", "bytes"):
-        return _Bytes(path if schema.kind == "string" else None)
+        return BytesNode(path if schema.kind == "string" else None, is_zigzag=True)
     if schema.kind == "enum" and is_text(type_):
         return _Enum(tuple(schema.json["symbols"]), path)
     return _Fixed(schema.json["size"], path) if schema.kind == "fixed" and is_bytes(type_) else None

@@ -8,7 +8,7 @@ each belongs, so that a fault in a nested value is reported for its row.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -219,6 +219,15 @@ def is_text(type_: pa.DataType) -> bool:
 def is_bytes(type_: pa.DataType) -> bool:
     """Return True for binary values of any length."""
     return pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
+
+
+INTEGERS: Final[dict[pa.DataType, type[Any]]] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+}
+FLOATS: Final[dict[pa.DataType, type[Any]]] = {pa.float32(): np.float32, pa.float64(): np.float64}
 
 
 def refuse_variant(type_: pa.StructType, path: str) -> None:

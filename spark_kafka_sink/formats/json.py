@@ -3,8 +3,8 @@
 Null fields are left out unless the plan says otherwise; nulls in arrays and maps are kept.
 Timestamps have the zone's offset and milliseconds, decimals their scale, binary values are base64,
 NaN and infinities are strings. Differences in spelling, which do not change the value: numbers have
-no exponent between 1e-5 and 1e15, decimals none at all, and map keys that are dates or times are
-written as text instead of Spark's internal number.
+no exponent from 1e-5 to 1e10, decimals none at all. Map keys that are dates or times are text, not
+Spark's internal number.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import pyarrow as pa
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats import text
 from spark_kafka_sink.formats.fields import (
+    FLOATS,
+    INTEGERS,
     Cells,
     DecimalCells,
     child_path,
@@ -34,32 +36,21 @@ from spark_kafka_sink.formats.fields import (
 from spark_kafka_sink.formats.plan import Derived
 from spark_kafka_sink.formats.writer import (
     Node,
+    NullNode,
+    RowEncoder,
     RowWriter,
-    encode_rows,
     grouped,
     write_valid,
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.fields import Mask, RowFaults
+    from spark_kafka_sink.formats.fields import Mask
     from spark_kafka_sink.formats.plan import FieldPlan
 
 _TARGET: Final = "JSON"
 
 
-@dataclass(frozen=True, slots=True)
-class JsonEncoder:
-    """Writes structs as JSON objects."""
-
-    root: Node
-    prefix: bytes
-
-    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """See `plan.Encoder`."""
-        return encode_rows(self.root, self.prefix, Cells(values, faults))
-
-
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> JsonEncoder:
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
     try:
         text.utc_offsets(np.zeros(1, np.int64), plan.zone)
@@ -69,7 +60,7 @@ def compile_plan(plan: FieldPlan, type_: pa.StructType) -> JsonEncoder:
             hint="set spark.sql.session.timeZone to a name such as Europe/Berlin",
         ) from None
     root = _Compiler(plan.zone, plan.writes_nulls).node(type_, "")
-    return JsonEncoder(root, plan.framing.prefix)
+    return RowEncoder(root, plan.framing.prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +163,6 @@ class _Interval:
         out.constant(b"' DAY TO SECOND\"")
 
 
-class _Null:
-    """A column without any value."""
-
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """Write nothing: all cells are null."""
-
-
 @dataclass(frozen=True, slots=True)
 class _List:
     item: Node
@@ -275,9 +257,6 @@ def _write_field(
     return None if valid is None else before | valid
 
 
-_INTEGERS: Final = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32}
-_INTEGERS[pa.int64()] = np.int64
-_FLOATS: Final = {pa.float32(): np.float32, pa.float64(): np.float64}
 _QUOTED: Final = (_Text, _Base64, _Date, _Timestamp, _Time, _Interval)
 
 
@@ -305,15 +284,15 @@ class _Compiler:
         return leaf
 
     def _number(self, type_: pa.DataType) -> Node | None:
-        if type_ in _INTEGERS:
-            return _Integer(_INTEGERS[type_])
-        if type_ in _FLOATS:
-            return _Float(_FLOATS[type_])
+        if type_ in INTEGERS:
+            return _Integer(INTEGERS[type_])
+        if type_ in FLOATS:
+            return _Float(FLOATS[type_])
         if pa.types.is_decimal128(type_):
             return _Decimal(type_.scale)
         if pa.types.is_boolean(type_):
             return _Boolean()
-        return _Null() if pa.types.is_null(type_) else None
+        return NullNode() if pa.types.is_null(type_) else None
 
     def _string(self, type_: pa.DataType, path: str) -> Node | None:
         if is_text(type_):

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.fields import (
+    INTEGERS,
     Cells,
     DecimalCells,
     child_path,
@@ -42,9 +43,13 @@ from spark_kafka_sink.formats.protobuf_schema import (
 )
 from spark_kafka_sink.formats.text import write_decimals
 from spark_kafka_sink.formats.writer import (
+    BooleanNode,
+    BytesNode,
+    FloatNode,
     Node,
+    NullNode,
+    RowEncoder,
     RowWriter,
-    encode_rows,
     grouped,
     write_valid,
     zigzag,
@@ -53,29 +58,16 @@ from spark_kafka_sink.formats.writer import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.formats.fields import RowFaults
     from spark_kafka_sink.formats.plan import FieldPlan
 
-__all__ = ["ProtobufEncoder", "compile_plan", "derive", "message_indexes"]
+__all__ = ["compile_plan", "derive", "message_indexes"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProtobufEncoder:
-    """Writes structs as Protobuf messages."""
-
-    root: Node
-    prefix: bytes
-
-    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """See `plan.Encoder`."""
-        return encode_rows(self.root, self.prefix, Cells(values, faults))
-
-
-def compile_plan(plan: FieldPlan, type_: pa.StructType) -> ProtobufEncoder:
+def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """See `plan.compile_encoder`."""
     schema = ProtoSchema.parse(plan.schema or "", plan.references)
     root = _Compiler(schema).message(schema.message(plan.message), type_, "")
-    return ProtobufEncoder(root, plan.framing.prefix)
+    return RowEncoder(root, plan.framing.prefix)
 
 
 _VARINT, _EIGHT, _SIZED, _FOUR = 0, 1, 2, 5
@@ -132,35 +124,6 @@ class _Integer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Float:
-    source: type[Any]
-    target: type[Any]
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        out.floats(cells.numbers(self.source).astype(self.target, copy=False))
-
-
-class _Boolean:
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        out.flags(cells.numbers(np.bool_), b"\1", b"\0")
-
-
-@dataclass(frozen=True, slots=True)
-class _Bytes:
-    """Bytes after their length; `text_path` is set if they must be UTF-8."""
-
-    text_path: str | None
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        column = cells.strings() if self.text_path is None else cells.utf8(self.text_path)
-        out.sized(column)
-
-
-@dataclass(frozen=True, slots=True)
 class _DecimalText:
     """A decimal as a string."""
 
@@ -209,15 +172,6 @@ class _Seconds:
         inner.constant(tag(2, _VARINT))
         inner.varints(nanos.view(np.uint64))
         _write_sized(inner, out)
-
-
-class _Null:
-    """A column without any value."""
-
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """Write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +282,6 @@ class _Wrapper:
         self.node.write(cells, out)
 
 
-_INTEGERS: Final[dict[pa.DataType, type[Any]]] = {
-    pa.int8(): np.int8,
-    pa.int16(): np.int16,
-    pa.int32(): np.int32,
-    pa.int64(): np.int64,
-}
 _FLOATS: Final[dict[tuple[pa.DataType, Kind], tuple[type[Any], type[Any]]]] = {
     (pa.float32(), Kind.FLOAT): (np.float32, np.float32),
     (pa.float32(), Kind.DOUBLE): (np.float32, np.float64),
@@ -379,7 +327,7 @@ class _Compiler:
         type_ = plain_type(type_)
         entry = self.schema.messages.get(field.type_name)
         if pa.types.is_null(type_):
-            return _Single(b"", _Null(), path, field.is_required)
+            return _Single(b"", NullNode(), path, field.is_required)
         if isinstance(type_, pa.MapType) and field.is_repeated and entry and entry.is_map_entry:
             return self._map(field, entry, type_, path)
         if isinstance(type_, pa.ListType | pa.LargeListType) and field.is_repeated:
@@ -448,22 +396,22 @@ def _scalar(kind: Kind, type_: pa.DataType, path: str) -> Node | None:
     """Return the writer of a plain value, None if the column has another type."""
     if kind in _RANGES:
         return _integer(kind, type_, path)
-    if kind is Kind.ENUM and type_ in _INTEGERS:
-        return _Integer(_INTEGERS[type_], Kind.INT32, path)
+    if kind is Kind.ENUM and type_ in INTEGERS:
+        return _Integer(INTEGERS[type_], Kind.INT32, path)
     if (type_, kind) in _FLOATS:
-        return _Float(*_FLOATS[type_, kind])
+        return FloatNode(*_FLOATS[type_, kind])
     if kind is Kind.BOOL and pa.types.is_boolean(type_):
-        return _Boolean()
+        return BooleanNode()
     if kind is Kind.STRING and isinstance(type_, pa.Decimal128Type):
         return _DecimalText(type_.scale)
     if kind in (Kind.STRING, Kind.BYTES) and (is_text(type_) or is_bytes(type_)):
-        return _Bytes(path if kind is Kind.STRING else None)
+        return BytesNode(path if kind is Kind.STRING else None)
     return None
 
 
 def _integer(kind: Kind, type_: pa.DataType, path: str) -> Node | None:
-    if type_ in _INTEGERS:
-        return _Integer(_INTEGERS[type_], kind, path)
+    if type_ in INTEGERS:
+        return _Integer(INTEGERS[type_], kind, path)
     if type_ == pa.date32() and kind is Kind.INT32:
         return _Integer(np.int32, kind, path)
     if type_ == pa.timestamp("us") and kind is Kind.INT64:

@@ -132,8 +132,6 @@ _PLACES: Final = (2, 4)
 _SAMPLE: Final = 64
 """Numbers that decide whether to try decimals."""
 _EXACT: Final = float(1 << 53)
-_LONGEST: Final = 1e15
-"""From here on Arrow writes an exponent."""
 
 
 def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
@@ -143,8 +141,8 @@ def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
     is ten times slower. A number without fraction has ".0"; NaN and infinities are strings.
     """
     for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
-        scaled = np.abs(values.astype(np.float64)) * 10**places
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = np.abs(values.astype(np.float64)) * 10**places
             whole = np.rint(scaled)
             exact = ((whole / 10**places).astype(values.dtype) == np.abs(values)) & (whole < _EXACT)
         if exact.all():
@@ -189,12 +187,11 @@ def _write_decimals(
 def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
     """Append any floating-point numbers."""
     finite = np.isfinite(values)
-    text = pa.array(values, mask=~finite).cast(pa.string()).cast(pa.binary())
-    out.column(text)
-    with np.errstate(invalid="ignore"):
-        integral = (values == np.rint(values)) & (np.abs(values) < _LONGEST)
-    if integral.any():
-        out.flags(integral, b".0")
+    text: Any = pa.array(values, mask=~finite).cast(pa.string())
+    out.column(text.cast(pa.binary()))
+    if (values == np.rint(values)).any():
+        is_whole = pc.invert(pc.match_substring_regex(text, "[.e]"))
+        out.flags(np.asarray(is_whole.fill_null(False)), b".0")
     if not finite.all():
         out.flags(np.isnan(values), b'"NaN"')
         _write_infinities(out, values)

@@ -11,12 +11,14 @@ per list. `spread` inserts empty rows for nulls.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
+from spark_kafka_sink.formats.fields import Cells
 from spark_kafka_sink.records.columns import (
     INLINE_SIZE,
     REGISTER_SIZE,
@@ -33,7 +35,7 @@ from spark_kafka_sink.records.views import Constant, Entries, join_views
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.formats.fields import Cells, Mask
+    from spark_kafka_sink.formats.fields import Mask, RowFaults
 
     Words: TypeAlias = NDArray[np.uint64]
     Numbers: TypeAlias = NDArray[np.int64]
@@ -222,13 +224,67 @@ def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -
         out.append(inner, valid)
 
 
-def encode_rows(node: Node, prefix: bytes, cells: Cells) -> pa.BinaryArray:
-    """Return each cell's bytes after the prefix, null for a null cell."""
-    valid = cells.valid()
-    out = RowWriter(len(cells))
-    write_valid(node, cells, out, prefix)
-    rows = out.join()
-    return rows if valid is None else with_nulls(rows, valid)
+@dataclass(frozen=True, slots=True)
+class RowEncoder:
+    """Writes structs with a compiled node; see `plan.Encoder`."""
+
+    root: Node
+    prefix: bytes
+
+    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
+        """Return each row's bytes after the prefix, null for a null row."""
+        cells = Cells(values, faults)
+        valid = cells.valid()
+        out = RowWriter(len(cells))
+        write_valid(self.root, cells, out, self.prefix)
+        rows = out.join()
+        return rows if valid is None else with_nulls(rows, valid)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatNode:
+    """Little-endian floating-point numbers."""
+
+    source: type[Any]
+    target: type[Any]
+    is_nested = False
+
+    def write(self, cells: Cells, out: RowWriter) -> None:
+        """See `Node`."""
+        out.floats(cells.numbers(self.source).astype(self.target, copy=False))
+
+
+class BooleanNode:
+    """Booleans as one byte."""
+
+    is_nested = False
+
+    def write(self, cells: Cells, out: RowWriter) -> None:
+        """See `Node`."""
+        out.flags(cells.numbers(np.bool_), b"\1", b"\0")
+
+
+@dataclass(frozen=True, slots=True)
+class BytesNode:
+    """Bytes after their length; `text_path` is set if they must be UTF-8."""
+
+    text_path: str | None
+    is_zigzag: bool = False
+    is_nested = False
+
+    def write(self, cells: Cells, out: RowWriter) -> None:
+        """See `Node`."""
+        column = cells.strings() if self.text_path is None else cells.utf8(self.text_path)
+        out.sized(column, is_zigzag=self.is_zigzag)
+
+
+class NullNode:
+    """A column without any value."""
+
+    is_nested = False
+
+    def write(self, cells: Cells, out: RowWriter) -> None:
+        """Write nothing."""
 
 
 def _where(piece: _Piece, mask: Mask) -> _Piece:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tools.benchmarks import encryption, exactly_once
+from tools.benchmarks import encryption, exactly_once, formats
 from tools.benchmarks.core import codec, encoder, latency, rates
 from tools.benchmarks.core.codec import CodecPlan
 from tools.benchmarks.core.latency import LatencyPlan
@@ -80,6 +80,7 @@ class Amounts:
     """Records and rounds of each part."""
 
     encoder_rounds: int
+    format_rounds: int
     core: CorePlan
     kinds: CorePlan
     sizes: SizesPlan
@@ -96,6 +97,7 @@ class Amounts:
 
 FULL = Amounts(
     encoder_rounds=60,
+    format_rounds=40,
     core=CorePlan(records=4_000_000, warmup=500_000, rounds=3),
     kinds=CorePlan(records=2_000_000, warmup=300_000, rounds=3),
     sizes=SizesPlan(records=3_000_000, value_bytes=400_000_000, rounds=3),
@@ -121,6 +123,7 @@ FULL = Amounts(
 )
 QUICK = Amounts(
     encoder_rounds=15,
+    format_rounds=10,
     core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
     kinds=CorePlan(records=300_000, warmup=100_000, rounds=1),
     sizes=SizesPlan(records=300_000, value_bytes=50_000_000, rounds=1),
@@ -153,6 +156,7 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
 
     return (
         Part("encoder", lambda bench: encoder.measure(amounts.encoder_rounds, bench.log)),
+        Part("formats", lambda bench: formats.measure(amounts.format_rounds, bench.log)),
         _on_kafka("core", rates.measure_core, amounts.core),
         _on_kafka("headers", rates.measure_headers, amounts.kinds),
         _on_kafka("sizes", rates.measure_sizes, amounts.sizes),
