@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+
 REPORT = DeliveryReport(
     tasks=1,
     partitions=(PartitionReport(topic="events", partition=0, persisted=1500),),
@@ -49,7 +50,8 @@ def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
     } == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
 
 
-def test_a_folder_lists_its_micro_batches(tmp_path: Path) -> None:
+def test_a_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     for number, seconds in enumerate((3, 9, 1)):
         task = TaskReport(duration_ms=seconds * 1000, task=TaskInfo(partition_id=number + 70))
         made = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))

@@ -43,6 +43,8 @@ def test_options_have_the_units_that_their_docs_speak_of() -> None:
         "retries",
         "max.in.flight.requests.per.connection",
         "batch.num.messages",
+        "max.retries",
+        "use.schema.id",
         "compression.level",
         "compression.gzip.level",
         "compression.lz4.level",

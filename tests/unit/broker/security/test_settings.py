@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import ConfigError
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"sasl": {}}, "sasl is given, but there are no users, so nobody can log in"),
+        ({"sasl": {}}, "sasl is set, but there are no users, so nobody can log in"),
         ({"sasl_mechanisms": ["PLAIN"]}, "sasl_mechanisms has PLAIN, but there are no users"),
         ({"sasl": {}, "sasl_mechanisms": ["SCRAM-SHA-256"]}, "has SCRAM-SHA-256, but there are no"),
         ({"sasl": {"a": None}}, "sasl has a user or a password that is not a string"),

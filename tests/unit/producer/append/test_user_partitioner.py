@@ -119,8 +119,8 @@ def test_a_nested_name(module: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (np.zeros(3, np.int64), "returned int64; it must return an int32 array"),
-        ([0, 0, 0], "returned list; it must return an int32 array"),
+        (np.zeros(3, np.int64), "returned int64; it must return a NumPy or Arrow int32 array"),
+        ([0, 0, 0], "returned list; it must return a NumPy or Arrow int32 array"),
         (None, "returned NoneType"),
         (np.zeros(2, np.int32), "returned shape (2,) for 3 rows"),
         (np.zeros((3, 1), np.int32), "returned shape (3, 1) for 3 rows"),
