@@ -163,7 +163,7 @@ def _listed(kind: str, rows: Sequence[str]) -> list[str]:
 
 
 def _rest(row: ComparedRow) -> str:
-    """Return what follows the name of a row: its value, if the name is the key, and headers."""
+    """Return the text after a row's name: the value (if the row has a key) and the headers."""
     value = f" = {_text(row.value)}" if row.key is not None and row.value is not None else ""
     return f"{value}{_headers(row)}"
 

@@ -53,7 +53,7 @@ IGNORED_CONSUMER_KEYS = names(
     max.poll.records partition.assignment.strategy session.timeout.ms value.deserializer
     """
 )
-"""Consumer options, which are present if one set of options is used for reading and writing."""
+"""Consumer options; ignored, because the same options are often used to read and to write."""
 
 IGNORED_LIBRDKAFKA_KEYS = names(
     """

@@ -46,7 +46,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
-        # Java checks this even if acks would disable an implicit idempotence.
+        # Java checks this even if acks would disable idempotence that is only on by default.
         raise ConfigError(
             f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
             f"{MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",

@@ -103,7 +103,7 @@ class Cells:
         return len(self.array)
 
     def valid(self) -> Mask | None:
-        """Return which entries are not null; None if all are not null."""
+        """Return a mask of the non-null entries, or None if there are no nulls."""
         if not self.array.null_count:
             return None
         return _mask(self.array.is_valid())

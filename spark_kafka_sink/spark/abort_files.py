@@ -168,7 +168,7 @@ class ErrorFile:
 
 
 def describe_error(error: KafkaProdError) -> str:
-    """Return class, message and hint of an error; the report contains the records' statuses."""
+    """Return an error's class, message and hint, but not its statuses: the report has them."""
     plain = copy(error)
     plain.statuses = ()
     return f"{type(error).__name__}: {plain}"[:_MOST]

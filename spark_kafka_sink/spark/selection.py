@@ -28,7 +28,7 @@ ROLES: Final = {
     "headers": "the headers of the record",
     "timestamp": "the timestamp of the record",
 }
-"""Columns with a meaning of their own, beside `value`."""
+"""Columns with a special meaning, in addition to `value`."""
 _SHOWN = 5
 
 

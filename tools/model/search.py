@@ -132,7 +132,7 @@ class _Graph:
         return True
 
     def run_to(self, number: int) -> tuple[Event, ...]:
-        """Return a shortest run from the start to a world."""
+        """Return a shortest run from the initial state to the given world."""
         events = []
         while number > 0:
             source, who, what = self._reached_by[number]

@@ -76,7 +76,7 @@ class _PortLocks:
 
     def __init__(self) -> None:
         path = Path(tempfile.gettempdir()) / "kafkaprod-test-ports"
-        # The file, and with it the locks, is closed when the process ends.
+        # When the process ends, the file is closed, which releases the locks.
         self._file = path.open("ab")
         self._mine: set[int] = set()
 

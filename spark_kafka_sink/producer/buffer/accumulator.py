@@ -192,7 +192,10 @@ class Accumulator:
             self.state.wake_sender()
 
     def give_up(self, reserved: int) -> None:
-        """Free the reservation of rows that are not appended; open batches may close again."""
+        """Free the reservation of rows that will not be appended.
+
+        After this, `close_due` can close open batches again.
+        """
         with self._lock:
             self._began = None
             self.pool.free(reserved)

@@ -184,7 +184,7 @@ class Breaker:
 
 
 STORM = Thresholds(retry_percent=50)
-"""Retry rate from which the rate limits restart at 1/16."""
+"""Retry rate at which the rate limits are reset to 1/16 of their values."""
 
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10

@@ -30,7 +30,7 @@ _IDS = {"producer_id", "member_id", "leader", "current_txn_start_offset", "repli
 _TIMES = {"last_timestamp", "transaction_start_time"}
 _ORDERED = ("name", "topic", "group_id", "index", "partition_index")
 _DAY_MS = 86_400_000
-# This omits retention.ms, because the compared Kafka keeps everything.
+# retention.ms is omitted because the real Kafka is configured to keep everything.
 CONFIGS = (
     "cleanup.policy",
     "consumer.session.timeout.ms",

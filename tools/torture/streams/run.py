@@ -147,8 +147,8 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
     try:
         supervisor.run(_TIMEOUT_S)
         cluster.heal()
-        # A batch without faults cleans up after killed attempts; a job is started again, as if by a
-        # scheduler that does not know about its success.
+        # For a stream, a batch without faults cleans up after killed attempts. A job is started
+        # again, as if by a scheduler that did not notice that it had succeeded.
         if not supervisor.is_torn:
             if not plan.job:
                 source.write(folder / "input", [last])
