@@ -40,9 +40,9 @@ def held_port(monkeypatch: pytest.MonkeyPatch, held: int) -> Iterator[HeldLookup
     """Names with this port are not looked up before the test says so."""
     real, lookups = socket.getaddrinfo, HeldLookups()
 
-    def look_up(host: str, port: int, *rest: Any, **named: Any) -> Any:
+    def look_up(host: bytes, port: int, *rest: Any, **named: Any) -> Any:
         if port == held and not named.get("flags"):
-            lookups.hosts.append(host)
+            lookups.hosts.append(host.decode())
             lookups.begun.set()
             lookups.released.wait(PATIENCE_S)
         return real(host, port, *rest, **named)
@@ -119,8 +119,8 @@ def test_the_second_address_of_a_name_is_tried(
 ) -> None:
     real = socket.getaddrinfo
 
-    def look_up(host: str, port: int, *rest: Any, **named: Any) -> Any:
-        if host != "two.test" or named.get("flags"):
+    def look_up(host: str | bytes, port: int, *rest: Any, **named: Any) -> Any:
+        if host not in (b"two.test", "two.test") or named.get("flags"):
             return real(host, port, *rest, **named)
         return [*real("127.0.0.2", port, *rest, **named), *real("127.0.0.1", port, *rest, **named)]
 

@@ -127,7 +127,7 @@ def test_wrong_arguments(any_kafka: AnyKafka, unique_topic: str) -> None:
 
 def run(kafka: AnyKafka, *words: str) -> tuple[int, str]:
     given = [*words, "--bootstrap-servers", kafka.bootstrap_servers]
-    result = CliRunner().invoke(app, given)
+    result = CliRunner().invoke(app, given, env={"COLUMNS": "200"})
     return result.exit_code, result.output
 
 

@@ -74,7 +74,7 @@ def test_a_batch_that_runs_is_shown_and_left_alone(query: Writes) -> None:
     assert output(query, "abort") == "No open transaction may be aborted.\n"
     refused = invoke(query, "abort", name_of(results[0]))
     assert refused.exit_code == 1
-    assert "is undecided. A running driver may still commit it" in refused.output
+    assert "is undecided. A running driver may still commit the transaction" in refused.output
     query.committer.commit("0", results)
     assert query.visible() == rows_of("0")
     assert "done" in output(query, "describe")
