@@ -18,6 +18,12 @@ Exactly once for read_committed readers, whatever fails and runs again (docs/exa
     once = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
     write.options(**once, batchId="2026-11-20").mode("append").save()
 
+The records of a topic, with the options of a write::
+
+    from spark_kafka_sink import read_records
+
+    read_records("events", limit=10, **kafka).to_pandas()
+
 What was delivered, and a broker for tests and demos::
 
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker, summarize
@@ -27,10 +33,6 @@ What was delivered, and a broker for tests and demos::
         ...
     report = DeliveryReport.read("report.json")
     print(summarize(report))
-
-Records of any Kafka, with the options of a write::
-
-    read_records("events", limit=10, **kafka).to_pandas()
 
 Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
 

@@ -24,7 +24,7 @@ FILES = ("report.json", "checkpoint")
 def examples() -> str:
     """The indented blocks after a double colon, one after the other."""
     blocks = re.findall(r"::\n\n((?:(?: {4}.*)?\n)+)", spark_kafka_sink.__doc__ or "")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     return "\n".join(textwrap.dedent(block) for block in blocks)
 
 

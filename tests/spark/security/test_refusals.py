@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 SOON_S = 40
 
 
-def refused(spark: SparkSession, kafka: SecuredKafka, door: Door, topic: str) -> str:
+def refused(
+    spark: SparkSession, kafka: SecuredKafka, door: Door, topic: str, **options: str
+) -> str:
     """The error of a write that must not succeed."""
     sink = Sink(spark, kafka.servers(door.listener))
     rows = sink.frame("value string", ("a",))
     started = time.monotonic()
     error, _ = sink.jobs_of(
-        lambda: sink.write(rows, **{**door.spark_options(kafka), "topic": topic})
+        lambda: sink.write(rows, **{**door.spark_options(kafka), "topic": topic, **options})
     )
     assert error is not None
     assert time.monotonic() - started < SOON_S
@@ -66,10 +68,11 @@ def test_the_error_says_what_is_wrong(
         (User.CAROL, DENIED, "TOPIC_AUTHORIZATION_FAILED"),
     ],
 )
-def test_a_user_who_may_not(
+def test_a_task_of_a_user_who_may_not(
     spark: SparkSession, kafka: SecuredKafka, unique_topic: str, user: User, prefix: str, says: str
 ) -> None:
+    """The error of the task, as nothing is checked before."""
     topic = kafka.admin.create_topic(f"{prefix}{unique_topic}")
     options = {**TRUST, **password_options("SCRAM-SHA-512", user)}
     door = Door(name=user, listener=Listener.SASL_SSL, options=options)
-    assert says in refused(spark, kafka, door, topic)
+    assert says in refused(spark, kafka, door, topic, preflight="off")

@@ -695,6 +695,17 @@ CASES: dict[str, tuple[str, Direction, DeliveryReport, list[DeliveryReport]]] = 
             ),
         ],
     ),
+    "serialising": (
+        "value.format",
+        Direction.CHECK,
+        report({"value.format": "json"}, serialise_time=8_000_000),
+        [
+            report({"value.format": "json"}, serialise_time=4_000_000),
+            report(
+                {"value.format": "json"}, serialise_time=8_000_000, duration_sum_ms=40_000, tasks=4
+            ),
+        ],
+    ),
     "another codec": (
         "kafka.compression.type=zstd",
         Direction.SET,
