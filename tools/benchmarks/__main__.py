@@ -34,11 +34,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=DRAFT, help=f"{DRAFT}")
     parser.add_argument(
-        "--docs", action="store_true", help="write the tables into docs/benchmarks.md"
+        "--docs", action="store_true", help="write the tables into README.md and docs/benchmarks.md"
     )
     arguments = parser.parse_args()
-    if arguments.docs and (arguments.only or arguments.quick):
-        parser.error("--docs requires the whole measurement, without --only and --quick")
+    if arguments.docs and arguments.quick:
+        parser.error("--docs requires full sizes, without --quick")
     return arguments
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     shown.print(one_line(results.machine))
     for table in results.tables():
         shown.print(table.rich())
-    write_draft(results, arguments.out)
+    write_draft(arguments.out)
     shown.print(f"all samples, tables and charts: {arguments.out}", soft_wrap=True)
     if arguments.docs:
         publish(arguments.out)

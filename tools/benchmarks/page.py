@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from spark_kafka_sink.plots.panels import BAD, GOOD, PALE, SECOND, done, dress, legend, log_numbers
 from tools.benchmarks.core.contestants import EVENTS
+from tools.benchmarks.results import Table, Target, failure_table, target_table
+from tools.benchmarks.spark.contestants import CONFLUENT, SINK, TUNED_JVM, SparkContestant, keyed
 from tools.docs.pages import DOCS, write_block
 from tools.support.jars import ROOT
-
-if TYPE_CHECKING:
-    from tools.benchmarks.results import Results
-
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +102,26 @@ def _partitions(series: Sequence[Found]) -> Figure:
     return done(figure)
 
 
+def _rates_of_peers(series: Sequence[Found]) -> Figure:
+    """Draw the rates of the README's comparison, a group of bars per kind of records."""
+    figures = {"parts": {"spark": series}}
+    figure, axes = plt.subplots(figsize=(8, 3))
+    width = 0.8 / len(_PEERS)
+    for number, (peer, color) in enumerate(zip(_PEERS, (GOOD, PALE, SECOND), strict=True)):
+        found = [_find(figures, "spark", peer, keys, codec=codec) for _, keys, codec in _KINDS]
+        heights = [one["median_records_per_s"] / _MILLION if one else 0 for one in found]
+        places = [kind + number * width for kind in range(len(_KINDS))]
+        axes.bar(places, heights, width, color=color, label=peer.name)
+    axes.set_xticks([kind + width for kind in range(len(_KINDS))], [name for name, *_ in _KINDS])
+    dress(axes, "131-byte JSON events from Parquet to one Kafka, one core for Spark", y="M rec/s")
+    legend(axes)
+    return done(figure)
+
+
+RATES = "rates.svg"
+"""Chart for the README."""
 CHARTS = (
+    Chart(RATES, "Rates of Spark writes", "spark", _rates_of_peers),
     Chart("spark.svg", "Spark writes: rates, and CPU of the JVM and of Python", "spark", _spark),
     Chart("core.svg", "The core: rates and CPU compared with librdkafka and Java", "core", _core),
     Chart("sizes.svg", "MB/s of values from 10 B to 1 MB", "sizes", _sizes),
@@ -164,29 +180,123 @@ def _curves(axes: Axes, lines: Mapping[str, Sequence[tuple[int, float, float, fl
 DRAFT = ROOT / "build" / "benchmarks"
 FIGURES, TABLES = "figures.json", "figures.md"
 _PUBLISHED = DOCS / "benchmarks"
-_BLOCK = "figures"
 
 
-def write_draft(results: Results, folder: Path) -> None:
-    """Write the charts and the tables from the samples in the folder."""
-    tables = results.markdown()
-    (folder / TABLES).write_text(tables)
+def write_draft(folder: Path) -> str:
+    """Write charts and tables of the samples in the folder, and return the tables as Markdown."""
+    figures = json.loads((folder / FIGURES).read_text())
     for earlier in folder.glob("*.svg"):
         earlier.unlink()
-    charts = draw_charts(json.loads((folder / FIGURES).read_text()), folder)
-    pictures = (f"![{chart.shows}]({_PUBLISHED.name}/{chart.name})\n\n" for chart in charts)
+    charts = draw_charts(figures, folder)
+    pictures = (
+        f"![{chart.shows}]({_PUBLISHED.name}/{chart.name})\n\n"
+        for chart in charts
+        if chart.name != RATES
+    )
     samples = f"\n[Every sample as JSON]({_PUBLISHED.name}/{FIGURES})\n"
-    (folder / TABLES).write_text("".join([*pictures, tables, samples]))
+    text = "".join([*pictures, _tables(figures), samples])
+    (folder / TABLES).write_text(text)
+    return text
+
+
+def _tables(figures: Found) -> str:
+    """Return the tables of all parts, below a description of the machine or machines."""
+    machines: dict[str, list[str]] = {}
+    for part, machine in figures["machines"].items():
+        machines.setdefault(machine, []).append(part)
+    facts = [
+        machine if len(machines) == 1 else f"{', '.join(parts)}: {machine}"
+        for machine, parts in machines.items()
+    ]
+    tables = [Table(**each) for part in figures["tables"].values() for each in part]
+    targets = [Target(**each) for part in figures["targets"].values() for each in part]
+    tables += [*failure_table(figures["failures"]), target_table(targets)]
+    return "\n\n".join([*facts, *(table.markdown() for table in tables)]) + "\n"
 
 
 def publish(folder: Path) -> None:
-    """Copy a draft's tables into the page, and its samples and charts next to the page."""
+    """Write a draft's figures to the pages; parts that it lacks keep their earlier figures."""
     _PUBLISHED.mkdir(exist_ok=True)
-    for earlier in _PUBLISHED.glob("*.svg"):
-        earlier.unlink()
-    for source in (folder / FIGURES, *sorted(folder.glob("*.svg"))):
-        shutil.copy(source, _PUBLISHED / source.name)
-    write_block(_BLOCK, (folder / TABLES).read_text())
+    published = _PUBLISHED / FIGURES
+    earlier = json.loads(published.read_text()) if published.exists() else {}
+    figures = merged(earlier, json.loads((folder / FIGURES).read_text()))
+    published.write_text(json.dumps(figures, indent=1) + "\n")
+    write_block("figures", write_draft(_PUBLISHED))
+    (_PUBLISHED / TABLES).unlink()
+    write_block("comparison", comparison(figures))
+
+
+def merged(earlier: Found, new: Found) -> Found:
+    """Return the figures with the parts of `new` in place of their earlier results."""
+    again = set(new["seconds"])
+    kept = {
+        section: {part: each for part, each in parts.items() if part not in again}
+        for section, parts in earlier.items()
+    }
+    return {section: {**kept.get(section, {}), **parts} for section, parts in new.items()}
+
+
+_PEERS = (SINK, TUNED_JVM, CONFLUENT)
+_HEADS = ('`format("kafkaprod")`', '`format("kafka")`, tuned', "confluent-kafka in `mapInArrow`")
+_KINDS = (
+    ("null keys", False, "none"),
+    ("keys", True, "none"),
+    ("null keys, zstd", False, "zstd"),
+    ("keys, zstd", True, "zstd"),
+)
+"""Kinds of records to compare: name, keys, codec."""
+_FEATURES = (
+    ("exactly once", "yes", "no", "no"),
+    ("rows that cannot be written", "dead letter topic, or an error that names the row")
+    + ("the task fails", "your code"),
+    ("JSON, Avro, Protobuf; Schema Registry", "yes; yes", "by Spark's functions; no")
+    + ("one call per row; yes",),
+    ("delivery report", "per partition: offsets, latency, retries, advice", "no", "your code"),
+    (
+        "broker for tests",
+        "embedded, also with faults, TLS, SASL",
+        "no",
+        "librdkafka's mock cluster",
+    ),
+    (
+        "only there",
+        "exactly once, reports, dead letters",
+        "reading; Scala, Java; `trigger(continuous=...)`",
+    )
+    + ("librdkafka's options, consumers",),
+)
+
+
+def comparison(figures: Found) -> str:
+    """Return the README's table: rates, CPU and features of the sink and its peers."""
+    lines = [f"| M rec/s, CPU per record | {' | '.join(_HEADS)} |", "|---|---|---|---|"]
+    for name, with_keys, codec in _KINDS:
+        found = [_find(figures, "spark", peer, with_keys, codec=codec) for peer in _PEERS]
+        lines.append(_compared(name, found))
+    found = [_find(figures, "partitions", peer, True, point=1_000) for peer in _PEERS]
+    lines.append(_compared("keys, 1,000 partitions", found))
+    lines += [f"| {' | '.join(row)} |" for row in _FEATURES]
+    return "\n".join(lines) + "\n"
+
+
+def _find(
+    figures: Found, part: str, peer: SparkContestant, with_keys: bool, **wanted: Any
+) -> Found | None:
+    name = keyed(peer.name) if with_keys else peer.name
+    measured = _measured(figures["parts"].get(part, []))
+    facts = {"contestant": name, **wanted}
+    return next((one for one in measured if facts.items() <= one.items()), None)
+
+
+def _compared(name: str, found: Sequence[Found | None]) -> str:
+    cells = (
+        "-"
+        if one is None
+        else f"{one['median_records_per_s'] / _MILLION:.2f}, "
+        f"{one['median_cpu_us_per_record']:.2f} µs"
+        for one in found
+    )
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tools.checks.needs import find_java
 from tools.support.jars import KAFKA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tools.benchmarks.suite import Figures, Part, Workbench
 
@@ -130,6 +130,12 @@ def target_table(targets: Sequence[Target]) -> Table:
     """Return a table of targets and measurements, followed by the missed targets."""
     rows = [(target.what, target.wanted, target.figure, target.verdict) for target in targets]
     return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary(targets))
+
+
+def failure_table(failures: Mapping[str, str]) -> list[Table]:
+    """Return a table of the parts that failed, with the last line of each traceback, or nothing."""
+    rows = [(part, text.strip().splitlines()[-1][:200]) for part, text in failures.items()]
+    return [Table("Parts that failed", ("part", "why"), rows)] if rows else []
 
 
 def summary(targets: Sequence[Target]) -> str:
@@ -332,25 +338,24 @@ class Results:
     def tables(self) -> list[Table]:
         """Return the tables of all parts, the failures, and the targets."""
         tables = [table for each in self._measured() for table in each.tables()]
-        if failed := self.failed():
-            rows = [(each.part, each.failure.strip().splitlines()[-1][:200]) for each in failed]
-            tables.append(Table("Parts that failed", ("part", "why"), rows))
-        return [*tables, target_table(self.targets())]
+        failures = {each.part: each.failure for each in self.failed()}
+        return [*tables, *failure_table(failures), target_table(self.targets())]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the results as a JSON object."""
+        """Return the results as a JSON object of objects by part."""
+        measured = {each.part: each.figures for each in self.outcomes if each.figures}
         return {
-            "machine": self.machine,
-            "parts": {each.part: each.figures.to_dict() for each in self.outcomes if each.figures},
-            "failures": {each.part: each.failure for each in self.failed()},
+            "machines": {each.part: one_line(self.machine) for each in self.outcomes},
             "seconds": {each.part: round(each.seconds, 1) for each in self.outcomes},
-            "targets": [asdict(target) for target in self.targets()],
+            "failures": {each.part: each.failure for each in self.failed()},
+            "parts": {part: each.to_dict() for part, each in measured.items()},
+            "tables": {
+                part: [asdict(one) for one in each.tables()] for part, each in measured.items()
+            },
+            "targets": {
+                part: [asdict(one) for one in each.targets()] for part, each in measured.items()
+            },
         }
-
-    def markdown(self) -> str:
-        """Return the tables as Markdown, below a description of the machine."""
-        texts = [one_line(self.machine), *(table.markdown() for table in self.tables())]
-        return "\n\n".join(texts) + "\n"
 
     def _measured(self) -> Iterable[Figures]:
         return (each.figures for each in self.outcomes if each.figures is not None)

@@ -58,6 +58,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 MEASURED = (
     "matrix",
     "differences",
+    "comparison",
     "figures",
     "scale-costs",
     "scale-estimates",

@@ -196,6 +196,12 @@ SINK = SparkContestant(name=OURS, writer="kafkaprod")
 TUNED_JVM = SparkContestant(name=JVM, writer="jvm", options={**SAFE, **BATCHES})
 SINK_41 = replace(SINK, name=f"{OURS}, pyspark 4.1", codecs=("none",), python=str(PYTHON_41))
 NULL_SINK = SparkContestant(name=NULL, writer="null", codecs=("none",))
+CONFLUENT = SparkContestant(
+    name="confluent-kafka in mapInArrow",
+    writer="confluent",
+    options={**SAFE, **BATCHES, **_QUEUE},
+    codecs=("none", "zstd"),
+)
 CONTESTANTS = (
     SINK,
     TUNED_JVM,
@@ -203,12 +209,8 @@ CONTESTANTS = (
     TUNED_JVM.keyed(),
     SparkContestant(name="Spark's kafka, defaults", writer="jvm", codecs=("none",)),
     replace(SINK, name=f"{OURS}, Spark's own conf", codecs=("none",), conf={}),
-    SparkContestant(
-        name="confluent-kafka in mapInArrow",
-        writer="confluent",
-        options={**SAFE, **BATCHES, **_QUEUE},
-        codecs=("none",),
-    ),
+    CONFLUENT,
+    CONFLUENT.keyed(),
     NULL_SINK,
     replace(NULL_SINK, name=f"{NULL}, Spark's own conf", conf={}),
     SparkContestant(name="Spark's noop, which reads only", writer="noop", codecs=("none",)),

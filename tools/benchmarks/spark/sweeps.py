@@ -15,6 +15,7 @@ from tools.benchmarks.payload import events_file
 from tools.benchmarks.results import Series, Table, Target, at_least, attempt, notes, spread, times
 from tools.benchmarks.spark.contestants import (
     ARROW_ROWS,
+    CONFLUENT,
     FLIGHT,
     NULL_SINK,
     SINK,
@@ -130,7 +131,7 @@ def run(
 PARTITION_COUNTS = (8, 100, 1_000)
 KEPT_WITH_PARTITIONS = 0.7
 """Smallest allowed ratio of the rate with the most partitions to the rate with the fewest."""
-_OURS, _JVM = SINK.keyed(), TUNED_JVM.keyed()
+_OURS, _JVM, _CONFLUENT = SINK.keyed(), TUNED_JVM.keyed(), CONFLUENT.keyed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +147,11 @@ def measure_partitions(
     bootstrap_servers: str, plan: PartitionsPlan, log: Callable[[str], None]
 ) -> Sweep:
     """Run all rounds."""
-    records = {_OURS.name: plan.records, _JVM.name: plan.jvm_records}
+    records = {each.name: plan.records for each in (_OURS, _CONFLUENT)}
+    records[_JVM.name] = plan.jvm_records
     configurations = [
         Configuration(contestant=each, point=point, records=records[each.name])
-        for each in (_OURS, _JVM)
+        for each in (_OURS, _JVM, _CONFLUENT)
         for point in PARTITION_COUNTS
     ]
     for size in records.values():
