@@ -13,9 +13,10 @@ from tools.benchmarks.core.latency import LatencyPlan
 from tools.benchmarks.core.rates import CorePlan, SizesPlan
 from tools.benchmarks.encryption import EncryptionPlan
 from tools.benchmarks.exactly_once import ExactlyOncePlan
+from tools.benchmarks.spark import first_write, sweeps
 from tools.benchmarks.spark import rates as spark_rates
-from tools.benchmarks.spark import sweeps
-from tools.benchmarks.spark.rates import FirstWritePlan, SparkPlan
+from tools.benchmarks.spark.first_write import FirstWritePlan
+from tools.benchmarks.spark.rates import SparkPlan
 from tools.benchmarks.spark.sweeps import PartitionsPlan
 from tools.benchmarks.topics import measured_kafka
 from tools.support.admin import Admin
@@ -104,7 +105,7 @@ FULL = Amounts(
     codec=CodecPlan(cost_rounds=10, places=CorePlan(records=1_000_000, warmup=200_000, rounds=2)),
     latency=LatencyPlan(seconds=6, rounds=2),
     spark=SparkPlan(records=4_000_000, rounds=4),
-    first_write=FirstWritePlan(records=1_000_000, sessions=3),
+    first_write=FirstWritePlan(records=(20_000, 1_000_000), sessions=2),
     partitions=PartitionsPlan(records=1_000_000, jvm_records=200_000, rounds=3),
     arrow_batches=SparkPlan(records=400_000, rounds=3),
     topics=SparkPlan(records=1_000_000, rounds=3),
@@ -130,7 +131,7 @@ QUICK = Amounts(
     codec=CodecPlan(cost_rounds=2, places=CorePlan(records=300_000, warmup=100_000, rounds=1)),
     latency=LatencyPlan(seconds=3, rounds=1),
     spark=SparkPlan(records=500_000, rounds=1),
-    first_write=FirstWritePlan(records=100_000, sessions=1),
+    first_write=FirstWritePlan(records=(20_000,), sessions=1),
     partitions=PartitionsPlan(records=100_000, jvm_records=20_000, rounds=1),
     arrow_batches=SparkPlan(records=100_000, rounds=1),
     topics=SparkPlan(records=100_000, rounds=1),
@@ -163,7 +164,7 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
         _on_kafka("codec", codec.measure, amounts.codec),
         _on_kafka("latency", latency.measure, amounts.latency),
         _on_kafka("spark", spark_rates.measure, amounts.spark),
-        _on_kafka("first-write", spark_rates.measure_first_writes, amounts.first_write),
+        _on_kafka("first-write", first_write.measure, amounts.first_write),
         _on_kafka("partitions", sweeps.measure_partitions, amounts.partitions),
         _on_kafka("arrow-batches", sweeps.measure_arrow_batches, amounts.arrow_batches),
         _on_kafka("topics", sweeps.measure_topics, amounts.topics),

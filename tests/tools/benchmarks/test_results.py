@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,8 @@ from tools.benchmarks.results import Results, Sample, Series, at_least, at_most,
 from tools.benchmarks.spark.child import Cpu
 from tools.benchmarks.spark.contestants import JVM, NULL, keyed
 from tools.benchmarks.spark.contestants import OURS as SINK
-from tools.benchmarks.spark.rates import FirstWriteFigures, SparkFigures
+from tools.benchmarks.spark.first_write import WARM, FirstWriteFigures, Place, Writes
+from tools.benchmarks.spark.rates import SparkFigures
 from tools.benchmarks.spark.sweeps import Sweep, judge_arrow_batches, judge_partitions, judge_topics
 from tools.benchmarks.suite import Part, Workbench
 
@@ -109,10 +111,40 @@ def test_partitions_topics_and_batches_keep_a_share_of_the_rate(
         assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-@pytest.mark.parametrize(("rate", "met"), [(1.5e6, True), (1.4e6, False)])
-def test_first_writes(rate: float, met: bool) -> None:
-    figures = FirstWriteFigures(1_000_000, [series(SINK, rate), series(JVM, 1e6)])
-    assert [target.met for target in figures.targets()] == [met]
+def writes(name: str, first_s: float, second_s: float) -> Writes:
+    """One session; an infinite time means that it failed."""
+    if first_s == inf:
+        return Writes(Series(name, "none", failures=["no broker"]), Series(name, "none"))
+    first, second = (
+        Series(name, "none", [Sample(records=20_000, seconds=seconds, cpu_s=1.0)])
+        for seconds in (first_s, second_s)
+    )
+    return Writes(first, second)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "warm_s", "second_s", "met"),
+    [
+        (1.8, 1.2, 0.45, [True, True, True]),
+        (1.9, 1.3, 0.46, [False, False, False]),
+        (inf, 1.2, 0.4, [None, True, None]),
+    ],
+)
+def test_first_writes(
+    first_s: float, warm_s: float, second_s: float, met: list[bool | None]
+) -> None:
+    measured = {SINK: (first_s, second_s), WARM: (warm_s, 0.3), JVM: (1.0, 0.2)}
+    figures = FirstWriteFigures(
+        {Place("4.1", 20_000, name): writes(name, *times) for name, times in measured.items()}
+    )
+    assert [target.met for target in figures.targets()] == met
+    (table,) = figures.tables()
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert table.rows[-1][3:] == (
+        *("1.00", "1.00 - 1.00", "1.00x", "1.00", "0.00"),
+        *("0.20", "0.20 - 0.20", "1.00x"),
+    )
+    assert [each["write"] for each in figures.to_dict()] == [1, 2] * 3
 
 
 def test_sizes_are_judged_where_the_core_is_worst() -> None:

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.functions import expr
 
+from spark_kafka_sink import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.processes import peak_mib, tree_cpu_s
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, UNLIMITED
@@ -260,6 +261,15 @@ def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     return {"records": order["records"], "seconds": seconds, **spent, **peaks()}
 
 
+def _query(spark: SparkSession, order: dict[str, Any]) -> float:
+    """Run a query in the JVM, start Python workers if requested, and return the seconds."""
+    started = time.perf_counter()
+    spark.read.parquet(order["query"]).selectExpr("sum(length(value))").collect()
+    if order["warm_up"]:
+        warm_up(spark).join()
+    return time.perf_counter() - started
+
+
 def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
     """Execute orders until the input ends."""
     # Spark and its workers can print anything: responses use a separate channel.
@@ -309,6 +319,8 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
 
 
 def _answer(spark: SparkSession, order: dict[str, Any]) -> object:
+    if "query" in order:
+        return _query(spark, order)
     if "stream" in order:
         return _stream(spark, order)
     return _job(spark, order) if "job" in order else _write(spark, order)

@@ -1,8 +1,7 @@
 """Compare the sink with its peers: JSON events from Parquet to a real Kafka, `local[1]`.
 
 Each peer has its own warm Spark; the peers take turns in each round. Every measured write follows a
-small write of the same kind, so that the workers already run. The first write of a fresh session is
-also measured.
+small write of the same kind, so that the workers already run.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ from tools.benchmarks.spark.contestants import (
     CODECS,
     JVM,
     OURS,
-    SINK,
     SINK_41,
-    TUNED_JVM,
     WarmSpark,
     keyed,
     present,
@@ -203,64 +200,3 @@ def write(
     expected = contestant.expected(records)
     with fresh_topic(bootstrap_servers, expected, partitions=partitions) as topic:
         return spark.order(contestant.order(topic, bootstrap_servers, records, codec))
-
-
-WANTED = 1.5
-"""Smallest allowed ratio to the tuned JVM sink's rate."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstWritePlan:
-    """Events per write, and sessions per contestant."""
-
-    records: int
-    sessions: int
-
-
-@dataclass(frozen=True, slots=True)
-class FirstWriteFigures:
-    """Series of both contestants."""
-
-    records: int
-    series: Sequence[Series]
-
-    def tables(self) -> list[Table]:
-        """Return one table."""
-        title = "First write of a fresh session: 131-byte JSON events from Parquet, local[1]"
-        about = (
-            f"{self.records:,} events; the clock starts after the session is created and the "
-            f"file's schema is read."
-        )
-        return [spark_table(self.series, title, about)]
-
-    def targets(self) -> list[Target]:
-        """Return the target relative to the tuned JVM sink."""
-        ours, theirs = find(self.series, OURS), find(self.series, JVM)
-        ratio, figure = None, ""
-        if ours and theirs:
-            ratio = ours.rate / theirs.rate
-            figure = f"{ratio:.2f}x ({ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s)"
-        what = "Spark, first write of a session: rate relative to the tuned JVM sink's"
-        return [at_least(what, WANTED, "x", ratio, figure)]
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return the figures as a JSON object."""
-        return [one.to_dict() for one in self.series]
-
-
-def measure_first_writes(
-    bootstrap_servers: str, plan: FirstWritePlan, log: Callable[[str], None]
-) -> FirstWriteFigures:
-    """Run all sessions, with the contestants in turn."""
-    events_file(plan.records)
-    configurations = [(each, Series(each.name, "none")) for each in (SINK, TUNED_JVM)]
-    for number in range(plan.sessions):
-        for contestant, series in configurations:
-            log(f"first write, session {number + 1} of {plan.sessions}: {contestant.name}")
-            series.add(partial(_first, contestant, bootstrap_servers, plan.records), log)
-    return FirstWriteFigures(plan.records, [series for _, series in configurations])
-
-
-def _first(contestant: SparkContestant, bootstrap_servers: str, records: int) -> Sample:
-    with WarmSpark() as spark:
-        return write(spark, contestant, bootstrap_servers, records)
