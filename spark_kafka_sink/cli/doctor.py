@@ -88,7 +88,8 @@ def doctor(
 ) -> None:
     """Check the connection to Kafka and the topic, step by step.
 
-    The steps are name resolution, TCP, TLS, login, brokers, topic, permissions and a record.
+    The steps are name resolution, TCP, TLS, login, brokers, topic, permissions and a record,
+    and the schema registry if a format uses one.
 
     Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """

@@ -216,6 +216,15 @@ class RegistryConfig:
     retries_wait_ms: int = 1_000
     retries_max_wait_ms: int = 20_000
 
+    @property
+    def chooses_version(self) -> bool:
+        """True if the schema is a registered one: the latest version, or the one with an id."""
+        return self.use_latest or self.schema_id is not None
+
+    def part(self, part: str) -> PartRegistry:
+        """Return the settings of the key or the value."""
+        return self.key if part == "key" else self.value
+
     @classmethod
     def from_options(
         cls, values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]

@@ -10,6 +10,7 @@ In reading order:
 - `transactional_ids`: check that transactional ids under the prefix may be used
 - `examination`: query the brokers for what these checks need, with a deadline for each query
 - `produce_check`: check that a leader accepts records, with a probe or with one record
+- `schemas`: check the schemas of formats in the registry, without registering any
 - `preflight`: the checks that the driver runs before any task
 - `doctor`: the checks of `kafkaprod doctor`
 """

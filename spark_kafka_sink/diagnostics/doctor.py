@@ -54,7 +54,15 @@ class Doctor:
     seconds: float = SECONDS
 
     def examine(self) -> Iterator[Finding]:
-        """Yield each finding immediately; stop after a step that has failed."""
+        """Yield each finding immediately; of Kafka's steps none after one that has failed."""
+        yield from self._examine_kafka()
+        formats = self.intent.config.formats
+        if formats is not None and formats.registry is not None:
+            from spark_kafka_sink.diagnostics.schemas import judge_schemas  # needed for formats
+
+            yield from judge_schemas(self.intent.config)
+
+    def _examine_kafka(self) -> Iterator[Finding]:
         failures: list[Finding] = []
         for server in self._producer.bootstrap_servers:
             for finding in self._examine_server(server):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Step(StrEnum):
-    """The steps from a server's name to an accepted record, in order."""
+    """The steps from a server's name to an accepted record, in order; then the registry."""
 
     OPTIONS = "options"
     RESOLVE = "name resolution"
@@ -25,6 +25,7 @@ class Step(StrEnum):
     SETTINGS = "topic settings"
     PERMISSIONS = "permissions"
     PRODUCE = "produce"
+    REGISTRY = "schema registry"
 
 
 class Severity(StrEnum):

@@ -14,5 +14,6 @@ In reading order:
 - `avro`: Avro's binary encoding
 - `protobuf_schema`: Protobuf descriptors, parsed and derived
 - `protobuf`: Protobuf's binary encoding
+- `sources`: schemas that options give or columns need, and their subjects
 - `registry`: register and look up schemas, on the driver
 """

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from urllib.parse import quote
 from uuid import UUID
 
 from spark_kafka_sink.common.clock import SystemClock
@@ -46,6 +47,7 @@ _SERIALIZED: Final = "serialized"
 _BUILT_IN: Final = "google/protobuf/"
 """Imports that every registry knows."""
 _MAGIC_GUID: Final = b"\x01"
+_MOCK: Final = "mock://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +152,37 @@ class Registry:
         )
         return self._complete(found.schema_id, found.guid, subject, candidate.text)
 
-    def latest(self, subject: str, format_: Format) -> Registered:
-        """Return the subject's latest version.
+    def existing(self, subject: str, format_: Format) -> Registered:
+        """Return the schema that options choose: by id, or the subject's latest version.
 
         Raises:
             SchemaRegistryError: there is none, it has another type, or see `_fail`.
         """
+        if self._config.schema_id is not None:
+            return self._by_id(self._config.schema_id, subject, format_)
+        return self._latest(subject, format_)
+
+    def has_versions(self, subject: str) -> bool:
+        """Return False if the subject has no schema yet.
+
+        Raises:
+            SchemaRegistryError: see `_fail`.
+        """
+        try:
+            self._client.get_latest_version(subject)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            if getattr(error, "http_status_code", None) != _NOT_FOUND:
+                self._fail(f"read the latest version of subject {subject}", error)
+            return False
+        return True
+
+    def _latest(self, subject: str, format_: Format) -> Registered:
         what = f"read the latest version of subject {subject}"
         form = _SERIALIZED if format_.payload is Format.PROTOBUF else None
         found = self._call(what, lambda: self._client.get_latest_version(subject, fmt=form))
         return self._read(found.schema_id, found.guid, subject, found.schema, format_)
 
-    def by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
-        """Return the schema with an id.
-
-        Raises:
-            SchemaRegistryError: there is none, it has another type, or see `_fail`.
-        """
+    def _by_id(self, schema_id: int, subject: str, format_: Format) -> Registered:
         found = self._call(
             f"read the schema with id {schema_id}",
             lambda: self._client.get_schema(
@@ -181,23 +197,32 @@ class Registry:
         Raises:
             SchemaRegistryError: it is incompatible with the latest version, or see `_fail`.
         """
-        schema = self._schema(candidate)
+        schema, latest = self._schema(candidate), f"the latest version of subject {subject}"
+        if self._config.url.startswith(_MOCK):  # it accepts any schema
+            return f"the schema is compatible with {latest}"
         try:
             compatible = self._client.test_compatibility(
                 subject, schema, normalize=self._config.normalize
             )
-        except self._library.SchemaRegistryError as error:
-            if error.http_status_code != _NOT_FOUND:
+            reasons = "" if compatible else self._incompatibilities(subject, schema)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            if getattr(error, "http_status_code", None) != _NOT_FOUND:
                 self._fail(f"check the schema of subject {subject}", error)
             return f"subject {subject} does not exist yet"
-        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            self._fail(f"check the schema of subject {subject}", error)
         if not compatible:
             raise SchemaRegistryError(
-                f"the schema is incompatible with the latest version of subject {subject}",
-                hint=_INCOMPATIBLE_HINT,
+                f"the schema is incompatible with {latest}{reasons}", hint=_INCOMPATIBLE_HINT
             )
-        return f"the schema is compatible with the latest version of subject {subject}"
+        return f"the schema is compatible with {latest}"
+
+    def _incompatibilities(self, subject: str, schema: Any) -> str:
+        """Return the registry's reasons, which the client requests but does not return."""
+        rest = getattr(self._client, "_rest_client", None)
+        if rest is None:
+            return ""
+        path = f"compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        reasons = rest.post(path, body=schema.to_dict()).get("messages") or ()
+        return "".join(f": {_printable(str(each))}" for each in reasons[:1])
 
     def _schema(self, candidate: Candidate, *, register: bool = False) -> Any:
         """Return the client's form of a schema; with `register`, register the files it imports."""

@@ -136,8 +136,11 @@ def _with_schemas(
     from spark_kafka_sink.spark import schema_plan  # needed only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    name = None if stream is None else f"{stream.query_name}\n{stream.checkpoint}"
-    planned = schema_plan.with_schemas(contract, schema, located, stream=name)
+    start = None
+    if stream is not None:
+        name = f"{stream.query_name}\n{stream.checkpoint}"
+        start = schema_plan.StreamStart(name, latest_query_start())
+    planned = schema_plan.with_schemas(contract, schema, located, start)
     return planned, replace(config, formats=None)
 
 
@@ -406,7 +409,7 @@ def refuse_continuous(proc: Path = _PROC) -> None:
     Raises:
         ConfigError: the trigger is continuous.
     """
-    names = _query_threads(proc)
+    names = [_name(task) for task in _query_threads(proc)]
     if names and names.count(_EPOCHS) == names.count(_QUERY):
         raise ConfigError(
             "trigger(continuous=...): Spark would count the rows as written without writing them",
@@ -414,25 +417,49 @@ def refuse_continuous(proc: Path = _PROC) -> None:
         )
 
 
-def _query_threads(proc: Path) -> list[str]:
-    """Return thread names of streaming queries in the nearest ancestor process that has any."""
+def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
+    """Return when the latest query of the driver's JVM started; None if threads cannot be listed.
+
+    A planning process serves all queries of a session, and Spark passes it nothing that differs
+    between two starts of the same query. Its thread does.
+
+    Returns:
+        Clock ticks since the system's boot, and the thread's id.
+    """
+    starts = [_start(task) for task in _query_threads(proc) if _name(task) == _QUERY]
+    return max((each for each in starts if each is not None), default=None)
+
+
+def _query_threads(proc: Path) -> list[Path]:
+    """Return threads of streaming queries in the nearest ancestor process that has any."""
     process = "self"
     while process != "0":
         try:
             tasks = list((proc / process / "task").iterdir())
-            parent = _parent(proc / process)
+            parent = _field(proc / process, _PARENT)
         except (OSError, ValueError):
             return []
-        names = [name for name in map(_name, tasks) if name in {_EPOCHS, _QUERY}]
-        if names:
-            return names
+        threads = [task for task in tasks if _name(task) in {_EPOCHS, _QUERY}]
+        if threads:
+            return threads
         process = parent
     return []
 
 
-def _parent(process: Path) -> str:
-    """Return the parent's process id; the fields of `stat` follow the name in brackets."""
-    return (process / "stat").read_text().rpartition(")")[2].split()[1]
+_PARENT, _STARTED = 1, 19
+"""Places in `stat` after the name in brackets: the parent's process id, and the start time."""
+
+
+def _field(process: Path, place: int) -> str:
+    """Return a field of `stat`; the fields follow the name in brackets, which may have spaces."""
+    return (process / "stat").read_text().rpartition(")")[2].split()[place]
+
+
+def _start(task: Path) -> tuple[int, int] | None:
+    try:
+        return int(_field(task, _STARTED)), int(task.name)
+    except (OSError, ValueError, IndexError):  # the thread has ended
+        return None
 
 
 def _name(task: Path) -> str:

@@ -2,13 +2,12 @@
 
 A schema is derived from the columns, given by an option, or taken from the registry. Registering
 or looking it up happens here, once per write. A stream is planned for each micro-batch, in a
-process that lives as long as the query: the schemas of its first micro-batch are kept.
+process that serves all queries of a session: the schemas of a query's first micro-batch are kept
+until the query ends or starts again.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -17,31 +16,58 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_type
 
-from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.config.schema_registry import SchemaIdFraming, SubjectStrategy
-from spark_kafka_sink.formats.plan import Framing, compile_encoder, derive_schema
+from spark_kafka_sink.config.schema_registry import SchemaIdFraming
+from spark_kafka_sink.formats.plan import Framing, compile_encoder
+from spark_kafka_sink.formats.sources import message_of, source_of, subject_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
     from spark_kafka_sink.config.model import SinkConfig
-    from spark_kafka_sink.config.schema_registry import PartRegistry, RegistryConfig
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.formats.plan import FieldPlan
-    from spark_kafka_sink.formats.registry import Registered, Registry
+    from spark_kafka_sink.formats.registry import Candidate, Registered, Registry
     from spark_kafka_sink.spark.contract import Contract
 
 _MOST_KEPT: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder of a prefix in a dry run, which registers nothing."""
-_KEPT: dict[Hashable, Contract] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """A start of a stream.
+
+    Attributes:
+        name: identifies the stream in its session.
+        latest: when the latest query of the session started, in any unit; None if unknown.
+    """
+
+    name: str
+    latest: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A plan, and the latest query that had started when it was made."""
+
+    contract: Contract
+    latest: tuple[int, int]
+
+    def serves(self, start: StreamStart) -> bool:
+        """Return True unless the stream may have started again since."""
+        return start.latest is not None and start.latest <= self.latest
+
+
+_KEPT: dict[Hashable, _Kept] = {}
 """The plans of this process's streams."""
 
 
 def with_schemas(
-    contract: Contract, schema: types.StructType, config: SinkConfig, *, stream: str | None = None
+    contract: Contract, schema: types.StructType, config: SinkConfig, start: StreamStart | None
 ) -> Contract:
     """Return the contract with complete plans; registers or looks up schemas if necessary.
 
@@ -49,40 +75,50 @@ def with_schemas(
         contract: the columns.
         schema: of the DataFrame.
         config: options, with the registry's.
-        stream: identifies the stream of a micro-batch; None for a batch write.
+        start: the stream of a micro-batch; None for a batch write.
 
     Raises:
         ColumnError: a column cannot be represented in its format or schema.
         ConfigError: a given schema cannot be read.
         SchemaRegistryError: the registry cannot be reached, or refuses the schema.
     """
-    key = None if stream is None else (stream, contract, schema.json(), config.formats)
-    if key in _KEPT:
-        return _KEPT[key]
-    formats = config.formats
-    if formats is None:
-        return contract
-    with _Planner(schema, config) as planner:
-        planned = replace(
-            contract,
-            key_plan=planner.plan(contract.key_plan, formats.key),
-            value_plan=planner.plan(contract.value_plan, formats.value),
-        )
-    if key is not None:
-        _KEPT[key] = planned
+    if start is None:
+        return _planned(contract, schema, config)
+    key = (start.name, contract, schema.json(), config.formats)
+    kept = _KEPT.get(key)
+    if kept is not None and kept.serves(start):
+        return kept.contract
+    planned = _planned(contract, schema, config)
+    if start.latest is not None:
+        _KEPT.pop(key, None)
+        _KEPT[key] = _Kept(planned, start.latest)
         while len(_KEPT) > _MOST_KEPT:
             del _KEPT[next(iter(_KEPT))]
     return planned
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A schema that is not yet in the registry, or needs none."""
+def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -> Contract:
+    formats = cast("FormatsConfig", config.formats)
+    parts = ((contract.key_plan, formats.key), (contract.value_plan, formats.value))
+    with _Planner(schema, config) as planner:
+        drafts = [None if plan is None else planner.draft(plan, part) for plan, part in parts]
+        planner.check([each for each in drafts if each is not None])
+        key, value = (None if each is None else planner.finish(each) for each in drafts)
+    return replace(contract, key_plan=key, value_plan=value)
 
-    schema: str
-    name: str
-    """Full name of the record."""
-    message: str | None = None
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A plan whose schema fits the columns, but may not have an id yet."""
+
+    plan: FieldPlan
+    part: PartFormat
+    candidate: Candidate | None = None
+    """The schema to register or look up; None if the plan is complete."""
+
+    @property
+    def subject(self) -> str:
+        return self.plan.subject or ""
 
 
 class _Planner:
@@ -100,19 +136,39 @@ class _Planner:
         if self._registry is not None:
             self._registry.__exit__(None, None, None)
 
-    def plan(self, plan: FieldPlan | None, part: PartFormat) -> FieldPlan | None:
-        if plan is None:
-            return None
+    def draft(self, plan: FieldPlan, part: PartFormat) -> _Draft:
+        """Return the plan with its schema, which the columns fit; registers nothing."""
         type_ = self._type(plan, part)
         if part.format is Format.JSON:
-            planned = plan
+            draft = _Draft(plan, part)
         elif part.format.has_registry:
-            planned = self._registered(plan, part, type_)
+            draft = self._with_subject(plan, part, type_)
         else:
-            source = _source(part, type_)
-            planned = replace(plan, schema=source.schema, message=source.message)
-        compile_encoder(planned, type_)
-        return planned
+            source = source_of(part, type_)
+            draft = _Draft(replace(plan, schema=source.schema, message=source.message), part)
+        compile_encoder(draft.plan, type_)
+        return draft
+
+    def check(self, drafts: Sequence[_Draft]) -> None:
+        """Check schemas in a dry run, or if there are two: if one is refused, none is registered.
+
+        Raises:
+            SchemaRegistryError: see `Registry.check`.
+        """
+        pending = [each for each in drafts if each.candidate is not None]
+        if not pending or not self._registry_config.auto_register:
+            return
+        if len(pending) > 1 or self._config.dry_run:
+            for each in pending:
+                self._connected.check(each.subject, cast("Candidate", each.candidate))
+
+    def finish(self, draft: _Draft) -> FieldPlan:
+        """Return the plan with the id of its schema; in a dry run without an id."""
+        auto = draft.candidate is not None and self._registry_config.auto_register
+        if draft.candidate is None or (auto and self._config.dry_run):
+            return draft.plan
+        put = self._connected.register if auto else self._connected.lookup
+        return self._identified(draft.plan, draft.part, put(draft.subject, draft.candidate))
 
     def _type(self, plan: FieldPlan, part: PartFormat) -> pa.StructType:
         """Return the Arrow type of the structs to serialise."""
@@ -123,154 +179,60 @@ class _Planner:
             found = _arrow(types.StructType(fields), "")
         return cast("pa.StructType", found)
 
-    def _registered(self, plan: FieldPlan, part: PartFormat, type_: pa.StructType) -> FieldPlan:
-        """Return a plan with a schema of the registry."""
-        config = _registry_config(self._config)
-        settings = config.key if part.part == "key" else config.value
-        if config.use_latest or config.schema_id is not None:
-            subject = self._subject(part, settings, None)
-            found = self._existing(config, subject, part.format)
-            message = _message(part, found.text)
-        else:
-            source = _source(part, type_)
-            subject, message = self._subject(part, settings, source), source.message
-            put = self._put(config, subject, part.format, source)
-            if put is None:
-                framing = Framing(prefix=_NO_ID)
-                return replace(
-                    plan, schema=source.schema, message=message, framing=framing, subject=subject
-                )
-            found = put
+    def _with_subject(self, plan: FieldPlan, part: PartFormat, type_: pa.StructType) -> _Draft:
+        """Return a plan with a registered schema, or with one to register or look up."""
+        from spark_kafka_sink.formats.registry import Candidate
+
+        config, topic = self._registry_config, self._config.topic
+        if config.chooses_version:
+            subject = subject_of(config, part, topic, None)
+            found = self._connected.existing(subject, part.format)
+            plan = replace(
+                plan, schema=found.text, message=message_of(part, found.text), subject=subject
+            )
+            return _Draft(self._identified(plan, part, found), part)
+        source = source_of(part, type_)
+        plan = replace(
+            plan,
+            schema=source.schema,
+            message=source.message,
+            framing=Framing(prefix=_NO_ID),
+            subject=subject_of(config, part, topic, source),
+        )
+        return _Draft(plan, part, Candidate(part.format, source.schema))
+
+    def _identified(self, plan: FieldPlan, part: PartFormat, found: Registered) -> FieldPlan:
         return replace(
             plan,
             schema=found.text,
-            message=message,
-            framing=_framing(found, part, settings, message),
-            subject=subject,
+            framing=_framing(found, part, self._registry_config, plan.message),
             schema_id=found.id,
         )
 
-    def _existing(self, config: RegistryConfig, subject: str, format_: Format) -> Registered:
-        if config.schema_id is not None:
-            return self._connected(config).by_id(config.schema_id, subject, format_)
-        return self._connected(config).latest(subject, format_)
+    @property
+    def _registry_config(self) -> RegistryConfig:
+        return cast("RegistryConfig", cast("FormatsConfig", self._config.formats).registry)
 
-    def _put(
-        self, config: RegistryConfig, subject: str, format_: Format, source: _Source
-    ) -> Registered | None:
-        """Register or look up a schema; in a dry run, only check it and return None."""
-        from spark_kafka_sink.formats.registry import Candidate
-
-        registry, candidate = self._connected(config), Candidate(format_, source.schema)
-        if not config.auto_register:
-            return registry.lookup(subject, candidate)
-        if self._config.dry_run:
-            registry.check(subject, candidate)
-            return None
-        return registry.register(subject, candidate)
-
-    def _connected(self, config: RegistryConfig) -> Registry:
+    @property
+    def _connected(self) -> Registry:
         if self._registry is None:
             from spark_kafka_sink.formats.registry import Registry
 
-            self._registry = Registry(config, self._config.producer.security.sasl)
+            self._registry = Registry(self._registry_config, self._config.producer.security.sasl)
         return self._registry
-
-    def _subject(self, part: PartFormat, settings: PartRegistry, source: _Source | None) -> str:
-        strategy, topic = settings.strategy, self._config.topic
-        if topic is None and strategy is not SubjectStrategy.RECORD_NAME:
-            raise ConfigError(
-                f"option {part.part}.subject.name.strategy is {strategy.value}, which needs the "
-                "option topic: topics of a column are not known before the tasks run",
-                hint='Add .option("topic", ...), or use RecordNameStrategy.',
-            )
-        if strategy is not SubjectStrategy.TOPIC_NAME and source is None:
-            name = ".".join(filter(None, (part.namespace, part.record_name)))
-        else:
-            name = "" if source is None else source.name
-        return strategy.subject(topic or "", part.part, name)
-
-
-def _registry_config(config: SinkConfig) -> RegistryConfig:
-    return cast("RegistryConfig", cast("FormatsConfig", config.formats).registry)
 
 
 def _framing(
-    found: Registered, part: PartFormat, settings: PartRegistry, message: str | None
+    found: Registered, part: PartFormat, config: RegistryConfig, message: str | None
 ) -> Framing:
     indexes = b""
     if part.format.payload is Format.PROTOBUF:
         from spark_kafka_sink.formats.protobuf_schema import framed_indexes
 
         indexes = framed_indexes(found.text, message)
-    if settings.framing is SchemaIdFraming.HEADER:
+    if config.part(part.part).framing is SchemaIdFraming.HEADER:
         return Framing(header=(f"__{part.part}_schema_id", found.header_value + indexes))
     return Framing(prefix=found.prefix + indexes)
-
-
-def _source(part: PartFormat, type_: pa.StructType) -> _Source:
-    """Return the schema that the options give, or else the one derived from the columns."""
-    text = part.schema if part.schema_file is None else _read_file(part)
-    if text is None:
-        derived = derive_schema(part.format, type_, part.record_name, part.namespace)
-        return _Source(derived.schema, derived.name, derived.message)
-    message = _message(part, text)
-    return _Source(text, message or _record_name(part, text), message)
-
-
-def _message(part: PartFormat, text: str) -> str | None:
-    """Return the full name of the Protobuf message to write; None for other formats."""
-    if part.format.payload is not Format.PROTOBUF:
-        return None
-    from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
-
-    return ProtoSchema.parse(text).message(part.schema_name).name
-
-
-def _record_name(part: PartFormat, text: str) -> str:
-    """Return the full name of a given Avro record, or the title of a JSON Schema.
-
-    Raises:
-        ConfigError: the text is not JSON, or not a record.
-    """
-    option = f"{part.part}.schema" if part.schema_file is None else f"{part.part}.schema.file"
-    try:
-        schema: Any = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"option {option} is not JSON: {error}") from None
-    if not isinstance(schema, dict):
-        raise ConfigError(f"option {option} is not the schema of a record")
-    if part.format.payload is Format.JSON:
-        return str(schema.get("title") or part.record_name)
-    name, namespace = str(schema.get("name", "")), str(schema.get("namespace") or "")
-    return name if "." in name or not namespace else f"{namespace}.{name}"
-
-
-def _read_file(part: PartFormat) -> str:
-    """Return the schema in a file; a Protobuf descriptor in base64.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    from pyarrow import fs
-
-    path, option = part.schema_file or "", f"{part.part}.schema.file"
-    try:
-        if "://" in path:
-            system, place = fs.FileSystem.from_uri(path)
-        else:
-            system, place = fs.LocalFileSystem(), path
-        with system.open_input_stream(place) as file:
-            content = file.read()
-        if part.format.payload is Format.PROTOBUF:
-            return base64.b64encode(content).decode()
-        return content.decode("utf-8-sig")
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise ConfigError(
-            f"option {option} names {shown(path)}, which the driver cannot read: "
-            f"{type(error).__name__}",
-            hint="The file must be on the driver, or at a URI that pyarrow.fs supports.",
-        ) from None
 
 
 def _arrow(data_type: types.DataType, path: str) -> pa.DataType:

@@ -61,7 +61,7 @@ class SmallRegistry:
                 if subject not in self.subjects:
                     return _error(404, 40401, f"Subject '{subject}' not found.")
                 problem = self._incompatibility(subject, body)
-                return 200, {"is_compatible": problem is None}
+                return 200, {"is_compatible": problem is None, "messages": [problem or ""]}
         return _error(404, 404, "HTTP 404 Not Found")
 
     def put(self, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> int:

@@ -16,6 +16,7 @@ from spark_kafka_sink.diagnostics.doctor import Doctor, Produce
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from tests.integration.support.servers import closed_port, hang_up, listening, say_nothing
+from tests.support.schema_registry import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,3 +236,50 @@ def test_the_command_has_a_status_and_json(plain: EmbeddedBroker) -> None:
     assert told["findings"][-1]["step"] == "topic"
     assert told["findings"][-1]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert logging.getLogger("spark_kafka_sink").level == level
+
+
+RECORD = json.dumps({"type": "record", "name": "Value", "fields": []})
+WIDER = RECORD.replace("[]", '[{"name": "id", "type": "string"}]')
+AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "max.retries": "1"}
+OK, NOTE, ERROR = Severity.OK, Severity.NOTE, Severity.ERROR
+NOT_AUTO = {"auto.register.schemas": "false"}
+
+
+@pytest.mark.parametrize(
+    ("options", "severity", "says"),
+    [
+        ({}, NOTE, "subject events-value exists; a write with dryRun=true"),
+        ({"topic": "new"}, NOTE, "subject new-value does not exist yet"),
+        ({"topic": "new", **NOT_AUTO}, ERROR, "auto.register.schemas is false"),
+        ({"value.schema": RECORD}, OK, "compatible with the latest version"),
+        ({"value.schema": WIDER}, ERROR, "'id' at path '/fields/0'"),
+        ({"value.schema": RECORD, **NOT_AUTO}, OK, "has the schema with id 1"),
+        ({"value.schema": WIDER, **NOT_AUTO}, ERROR, "Schema not found"),
+        ({"use.latest.version": "true", **NOT_AUTO}, OK, "has the schema with id 1"),
+        ({"use.schema.id": "7", **NOT_AUTO}, ERROR, "40403"),
+        ({"value.format": "json-confluent", "use.schema.id": "1", **NOT_AUTO}, ERROR, "type AVRO"),
+        ({"basic.auth.user.info": "me:secret-pw"}, ERROR, "HTTP status 401"),
+    ],
+)
+def test_schemas_are_checked_and_not_registered(
+    plain: EmbeddedBroker, options: dict[str, str], severity: Severity, says: str
+) -> None:
+    with running() as registry:
+        registry.put("events-value", RECORD)
+        registry.authorization = "Basic none" if "basic.auth.user.info" in options else None
+        write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
+        found = examined({**write, "schema.registry.url": registry.url, **options})[Step.REGISTRY]
+        assert (found.severity, says in found.text, "secret-pw" in found.text) == (
+            severity,
+            True,
+            False,
+        ), found
+        assert registry.subjects == {"events-value": [1]}
+
+
+def test_a_registry_that_cannot_be_reached(plain: EmbeddedBroker) -> None:
+    write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
+    found = examined({**write, "schema.registry.url": f"http://{closed_port()}"})
+    assert found[Step.PRODUCE].severity is OK
+    assert found[Step.REGISTRY].severity is ERROR
+    assert "cannot be reached" in found[Step.REGISTRY].text

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.plan import refuse_continuous
+from spark_kafka_sink.spark.plan import latest_query_start, refuse_continuous
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,3 +49,14 @@ def test_without_proc_nothing_is_seen(tmp_path: Path) -> None:
 def test_a_thread_that_ends_meanwhile(tmp_path: Path) -> None:
     (_tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
     refuse_continuous(tmp_path)
+
+
+def test_the_latest_query_is_that_whose_thread_started_last(tmp_path: Path) -> None:
+    proc = _tree(tmp_path, QUERY, EPOCHS, QUERY, QUERY)
+    for number, started in {"12": "300", "13": "900", "14": "500", "15": "500"}.items():
+        fields = " ".join(["0"] * 18)
+        (proc / "1" / "task" / number / "stat").write_text(f"1 (a ) b) S {fields} {started} 7")
+    assert latest_query_start(proc) == (500, 15)
+    (proc / "1" / "task" / "15" / "stat").unlink()
+    assert latest_query_start(proc) == (500, 14)
+    assert latest_query_start(tmp_path / "none") is None

@@ -1,0 +1,145 @@
+"""Schemas before they are in a registry: given by options or derived, and their subjects."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.schema_registry import SubjectStrategy
+from spark_kafka_sink.formats.plan import derive_schema
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.formats import PartFormat
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A schema that is not yet in the registry, or needs none."""
+
+    schema: str
+    name: str
+    """Full name of the record."""
+    message: str | None = None
+    """Full name of the Protobuf message; None for other formats."""
+
+
+def source_of(part: PartFormat, type_: pa.StructType) -> Source:
+    """Return the schema that the options give, or else the one derived from the columns.
+
+    Raises:
+        ColumnError: a column cannot be represented in the format.
+        ConfigError: the given schema cannot be read.
+    """
+    given = given_source(part)
+    if given is not None:
+        return given
+    derived = derive_schema(part.format, type_, part.record_name, part.namespace)
+    return Source(derived.schema, derived.name, derived.message)
+
+
+def given_source(part: PartFormat) -> Source | None:
+    """Return the schema that the options give as text or file; None if it is to be derived.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    text = part.schema if part.schema_file is None else _read_file(part)
+    if text is None:
+        return None
+    message = message_of(part, text)
+    return Source(text, message or _record_name(part, text), message)
+
+
+def message_of(part: PartFormat, text: str) -> str | None:
+    """Return the full name of the Protobuf message to write; None for other formats.
+
+    Raises:
+        ConfigError: `text` is not a descriptor, or does not have the message.
+    """
+    if part.format.payload is not Format.PROTOBUF:
+        return None
+    from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
+
+    return ProtoSchema.parse(text).message(part.schema_name).name
+
+
+def subject_of(
+    config: RegistryConfig, part: PartFormat, topic: str | None, source: Source | None
+) -> str:
+    """Return the subject of the key's or the value's schema.
+
+    Args:
+        config: the registry's options.
+        part: the key or the value.
+        topic: the topic that options name, if any.
+        source: the schema; None if it is not known, then options name the record.
+
+    Raises:
+        ConfigError: the subject contains the topic, which the options do not name.
+    """
+    strategy = config.part(part.part).strategy
+    if topic is None and strategy is not SubjectStrategy.RECORD_NAME:
+        raise ConfigError(
+            f"option {part.part}.subject.name.strategy is {strategy.value}, which needs the "
+            "option topic: topics of a column are not known before the tasks run",
+            hint='Add .option("topic", ...), or use RecordNameStrategy.',
+        )
+    if source is None:
+        name = ".".join(filter(None, (part.namespace, part.record_name)))
+    else:
+        name = source.name
+    return strategy.subject(topic or "", part.part, name)
+
+
+def _record_name(part: PartFormat, text: str) -> str:
+    """Return the full name of a given Avro record, or the title of a JSON Schema.
+
+    Raises:
+        ConfigError: the text is not JSON, or not a record.
+    """
+    option = f"{part.part}.schema" if part.schema_file is None else f"{part.part}.schema.file"
+    try:
+        schema: Any = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"option {option} is not JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise ConfigError(f"option {option} is not the schema of a record")
+    if part.format.payload is Format.JSON:
+        return str(schema.get("title") or part.record_name)
+    name, namespace = str(schema.get("name", "")), str(schema.get("namespace") or "")
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _read_file(part: PartFormat) -> str:
+    """Return the schema in a file; a Protobuf descriptor in base64.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    from pyarrow import fs
+
+    path, option = part.schema_file or "", f"{part.part}.schema.file"
+    try:
+        if "://" in path:
+            system, place = fs.FileSystem.from_uri(path)
+        else:
+            system, place = fs.LocalFileSystem(), path
+        with system.open_input_stream(place) as file:
+            content = file.read()
+        if part.format.payload is Format.PROTOBUF:
+            return base64.b64encode(content).decode()
+        return content.decode("utf-8-sig")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ConfigError(
+            f"option {option} names {shown(path)}, which the driver cannot read: "
+            f"{type(error).__name__}",
+            hint="The file must be on the driver, or at a URI that pyarrow.fs supports.",
+        ) from None

@@ -1,0 +1,75 @@
+"""Schemas of a registry in Spark: streams that restart in the same session after an evolution."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.support.stream import WAIT_S, Stream
+from tests.support.schema_registry import SmallRegistry, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.spark.support.sink import Sink
+
+LATEST = {
+    "value.format": "avro-confluent",
+    "auto.register.schemas": "false",
+    "use.latest.version": "true",
+}
+
+
+@pytest.fixture
+def registry() -> Iterator[SmallRegistry]:
+    with running() as registry:
+        yield registry
+
+
+def _schema(*fields: dict[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "Line", "fields": [LINE, *fields]})
+
+
+LINE = {"name": "line", "type": ["null", "string"]}
+
+
+def test_a_stream_that_restarts_finds_the_evolved_schema(
+    sink: Sink, topic: str, tmp_path: Path, registry: SmallRegistry
+) -> None:
+    subject = f"{topic}-value"
+    registry.put(subject, _schema())
+    stream = Stream(sink, tmp_path, topic)
+    options = {**LATEST, "schema.registry.url": registry.url}
+    stream.put("0.txt", ["a"])
+    stream.put("1.txt", ["b"])
+    frame = stream.files().selectExpr("value AS line")
+    query = stream.start(frame, trigger={"processingTime": "0 seconds"}, **options)
+    try:
+        query.processAllAvailable()
+        registry.put(subject, _schema({"name": "source", "type": "string", "default": "web"}))
+        stream.put("2.txt", ["c"])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert len(_lookups(registry, subject)) == 1
+    stream.put("3.txt", ["d"])
+    stream.put("4.txt", ["e"])
+    again = stream.start(frame, **options)
+    assert again.awaitTermination(WAIT_S)
+    assert len(_lookups(registry, subject)) == 2
+    written = [value or b"" for value in stream.written()]
+    assert {value[6:8]: (value[:5], value[8:]) for value in written} == {
+        b"\x02a": (b"\0\0\0\0\1", b""),
+        b"\x02b": (b"\0\0\0\0\1", b""),
+        b"\x02c": (b"\0\0\0\0\1", b""),
+        b"\x02d": (b"\0\0\0\0\2", b"\x06web"),
+        b"\x02e": (b"\0\0\0\0\2", b"\x06web"),
+    }
+
+
+def _lookups(registry: SmallRegistry, subject: str) -> list[str]:
+    wanted = f"GET /subjects/{subject}/versions/latest"
+    return [each for each in registry.requests if each == wanted]
