@@ -1,7 +1,6 @@
-"""The encoders of `value.format` alone, on one core: no Spark, no broker.
+"""The encoders of `value.format` alone, on one core, and whole Spark writes with them.
 
-Batches of 10,000 records of ten fields: int, long, two doubles (one with two digits after the
-point, one random), four short strings, timestamp, int. The clock is the process's CPU time.
+The encoders get batches of 10,000 orders (see `payload`); the clock is the process's CPU time.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.formats import Format
@@ -26,18 +24,20 @@ from spark_kafka_sink.formats.plan import (
     compile_encoder,
     derive_schema,
 )
+from tools.benchmarks.payload import FLAT, NESTED, NO_DOUBLES, NULLS, orders
 from tools.benchmarks.processes import python
 from tools.benchmarks.results import Table, Target, at_least
+from tools.benchmarks.spark.formats import FormatWrites, measure_writes
 from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tools.benchmarks.spark.rates import SparkPlan
+
 ROWS = 10_000
 _BATCHES = 8
 """Different batches, encoded in turn."""
-_NULLS = 0.1
-FLAT, NO_DOUBLES, NULLS, NESTED = "flat", "without doubles", "10% null", "nested"
 _WANTED = {
     (Format.AVRO, FLAT): 6.0,
     (Format.PROTOBUF, FLAT): 6.0,
@@ -60,12 +60,13 @@ class FormatResult:
 
 @dataclass(frozen=True, slots=True)
 class FormatFigures:
-    """Results of all formats."""
+    """Results of all encoders, and of the writes."""
 
     results: Sequence[FormatResult]
+    writes: FormatWrites
 
     def tables(self) -> list[Table]:
-        """Return one table of the rates."""
+        """Return a table of the encoders and one of the writes."""
         rows = [
             (
                 each.format,
@@ -77,12 +78,13 @@ class FormatFigures:
             for each in self.results
         ]
         title = "Formats: records of ten fields, encoders alone, one core, CPU time"
-        return [Table(title, ("format", "records", "bytes", "M rec/s, median", "best"), rows)]
+        columns = ("format", "records", "bytes", "M rec/s, median", "best")
+        return [Table(title, columns, rows), self.writes.table()]
 
     def targets(self) -> list[Target]:
-        """Return the targets of the issue's record."""
+        """Return the targets of the encoders and of the writes."""
         found = {(Format(each.format), each.records): each for each in self.results}
-        return [
+        encoders = [
             at_least(
                 f"{format_.value} encoder, {records}",
                 wanted,
@@ -92,73 +94,35 @@ class FormatFigures:
             )
             for (format_, records), wanted in _WANTED.items()
         ]
+        return [*encoders, *self.writes.targets()]
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures as a JSON object."""
-        return [asdict(each) for each in self.results]
-
-
-def measure(rounds: int, log: Callable[[str], None]) -> FormatFigures:
-    """Run all rounds in a separate process."""
-    log("formats")
-    line = python("tools.benchmarks.formats", str(rounds))
-    done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    return FormatFigures([FormatResult(**each) for each in json.loads(done.stdout)])
-
-
-def records(kind: str, seed: int) -> pa.StructArray:
-    """Return one batch; the columns are nullable in Spark's sense except in `flat`."""
-    random = np.random.default_rng(seed)
-    columns = _columns(random)
-    if kind == NO_DOUBLES:
-        columns = {name: each for name, each in columns.items() if each.type != pa.float64()}
-    if kind == NULLS:
-        columns = {
-            name: pa.array(each.to_pylist(), each.type, mask=random.random(ROWS) < _NULLS)
-            for name, each in columns.items()
+        return {
+            "encoders": [asdict(each) for each in self.results],
+            "writes": [each.to_dict() for each in self.writes.series],
         }
-    if kind == NESTED:
-        columns = _nested(columns, random)
-    fields = [pa.field(name, each.type, nullable=kind != FLAT) for name, each in columns.items()]
-    return pa.StructArray.from_arrays(list(columns.values()), fields=fields)
 
 
-def _columns(random: np.random.Generator) -> dict[str, Any]:
-    words = np.array(
-        [f"{shop}-{number}" for shop in ("store", "web", "app") for number in range(50)]
-    )
-    days = 1_700_000_000_000_000 + random.integers(0, 10**12, ROWS)
-    texts = {
-        name: pa.array(random.choice(words, ROWS).tolist())
-        for name in ("channel", "status", "city", "product")
-    }
-    return {
-        "order_id": pa.array(random.integers(0, 100_000, ROWS).astype(np.int32)),
-        "customer": pa.array(random.integers(0, 1 << 33, ROWS)),
-        "price": pa.array(np.round(random.random(ROWS) * 1000, 2)),
-        "score": pa.array(random.random(ROWS) * 1000),
-        **texts,
-        "ordered_at": cast("Any", pa.array(days)).cast(pa.timestamp("us", "UTC")),
-        "quantity": pa.array(random.integers(0, 100, ROWS).astype(np.int32)),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatsPlan:
+    """Rounds of the encoders, and records and rounds of the writes."""
+
+    rounds: int
+    writes: SparkPlan
 
 
-def _nested(columns: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
-    """Return five columns, a struct of three others, a list and a map of two entries a row."""
-    names = list(columns)
-    offsets: Any = pa.array(np.arange(ROWS + 1, dtype=np.int32) * 2)
-    numbers: Any = pa.array(random.integers(0, 1000, 2 * ROWS).astype(np.int32))
-    keys: Any = pa.array(["color", "size"] * ROWS)
-    return {
-        **{name: columns[name] for name in names[:5]},
-        "place": pa.StructArray.from_arrays([columns[name] for name in names[5:8]], names[5:8]),
-        "amounts": pa.ListArray.from_arrays(offsets, numbers),
-        "labels": pa.MapArray.from_arrays(offsets, keys, keys),
-    }
+def measure(bootstrap_servers: str, plan: FormatsPlan, log: Callable[[str], None]) -> FormatFigures:
+    """Run all rounds: the encoders in a separate process, then the writes."""
+    log("formats: encoders alone")
+    line = python("tools.benchmarks.formats", str(plan.rounds))
+    done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    results = [FormatResult(**each) for each in json.loads(done.stdout)]
+    return FormatFigures(results, measure_writes(bootstrap_servers, plan.writes, log))
 
 
 def _measured(format_: Format, kind: str, rounds: int) -> FormatResult:
-    batches = [records(kind, seed) for seed in range(_BATCHES)]
+    batches = [orders(kind, ROWS, seed) for seed in range(_BATCHES)]
     derived = derive_schema(format_, batches[0].type, "Order", "shop")
     plan = FieldPlan(
         format=format_,

@@ -1,8 +1,8 @@
-"""Payloads of the contestants: lines of 100 random bytes, and flight events as JSON."""
+"""Payloads of the contestants: random lines, flight events as JSON, and orders in columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -121,6 +121,77 @@ def events_folder(rows: int, files: int) -> Path:
         for number in range(files):
             table = pa.table({"value": events(rows // files, seed=number)})
             pq.write_table(table, temporary / f"{number:05}.parquet", use_dictionary=False)
+        temporary.rename(path)
+    return path
+
+
+FLAT, NO_DOUBLES, NULLS, NESTED = "flat", "without doubles", "10% null", "nested"
+"""Kinds of orders."""
+_NULL_SHARE = 0.1
+_STATES = [f"{shop}-{number}" for shop in ("store", "web", "app") for number in range(50)]
+
+
+def orders(kind: str, rows: int, seed: int = 0) -> pa.StructArray:
+    """Return orders: int, long, two doubles, four short strings, timestamp, int.
+
+    The first double has two digits after the point, the second is random. `NESTED` orders have five
+    of these columns, a struct of three, a list and a map of two entries each.
+    """
+    random = np.random.default_rng(seed)
+    columns = _order_columns(rows, random)
+    if kind == NO_DOUBLES:
+        columns = {name: each for name, each in columns.items() if each.type != pa.float64()}
+    if kind == NULLS:
+        columns = {
+            name: pa.array(each.to_pylist(), each.type, mask=random.random(rows) < _NULL_SHARE)
+            for name, each in columns.items()
+        }
+    if kind == NESTED:
+        columns = _nested(columns, rows, random)
+    fields = [pa.field(name, each.type, nullable=kind != FLAT) for name, each in columns.items()]
+    return pa.StructArray.from_arrays(list(columns.values()), fields=fields)
+
+
+def _order_columns(rows: int, random: np.random.Generator) -> dict[str, Any]:
+    days = 1_700_000_000_000_000 + random.integers(0, 10**12, rows)
+    texts = {
+        name: _names(_STATES, random.integers(0, len(_STATES), rows))
+        for name in ("channel", "status", "city", "product")
+    }
+    return {
+        "order_id": pa.array(random.integers(0, 100_000, rows).astype(np.int32)),
+        "customer": pa.array(random.integers(0, 1 << 33, rows)),
+        "price": pa.array(np.round(random.random(rows) * 1000, 2)),
+        "score": pa.array(random.random(rows) * 1000),
+        **texts,
+        "ordered_at": cast("Any", pa.array(days)).cast(pa.timestamp("us", "UTC")),
+        "quantity": pa.array(random.integers(0, 100, rows).astype(np.int32)),
+    }
+
+
+def _nested(columns: dict[str, Any], rows: int, random: np.random.Generator) -> dict[str, Any]:
+    names = list(columns)
+    offsets: Any = pa.array(np.arange(rows + 1, dtype=np.int32) * 2)
+    numbers: Any = pa.array(random.integers(0, 1000, 2 * rows).astype(np.int32))
+    keys: Any = pa.array(["color", "size"] * rows)
+    return {
+        **{name: columns[name] for name in names[:5]},
+        "place": pa.StructArray.from_arrays([columns[name] for name in names[5:8]], names[5:8]),
+        "amounts": pa.ListArray.from_arrays(offsets, numbers),
+        "labels": pa.MapArray.from_arrays(offsets, keys, keys),
+    }
+
+
+def orders_file(kind: str, rows: int) -> Path:
+    """Return the path of a Parquet file of orders; create it if missing."""
+    path = FOLDER / f"orders-{kind}-{rows}.parquet"
+    if not path.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".part")
+        with pq.ParquetWriter(temporary, pa.schema(orders(kind, 1).type)) as writer:
+            for start in range(0, rows, _ROW_GROUP):
+                batch = orders(kind, min(_ROW_GROUP, rows - start), seed=start)
+                writer.write_table(pa.Table.from_struct_array(batch))
         temporary.rename(path)
     return path
 

@@ -13,6 +13,7 @@ from tools.benchmarks.core.latency import LatencyPlan
 from tools.benchmarks.core.rates import CorePlan, SizesPlan
 from tools.benchmarks.encryption import EncryptionPlan
 from tools.benchmarks.exactly_once import ExactlyOncePlan
+from tools.benchmarks.formats import FormatsPlan
 from tools.benchmarks.spark import first_write, sweeps
 from tools.benchmarks.spark import rates as spark_rates
 from tools.benchmarks.spark.first_write import FirstWritePlan
@@ -81,7 +82,7 @@ class Amounts:
     """Records and rounds of each part."""
 
     encoder_rounds: int
-    format_rounds: int
+    formats: FormatsPlan
     core: CorePlan
     kinds: CorePlan
     sizes: SizesPlan
@@ -98,7 +99,7 @@ class Amounts:
 
 FULL = Amounts(
     encoder_rounds=60,
-    format_rounds=40,
+    formats=FormatsPlan(rounds=40, writes=SparkPlan(records=2_000_000, rounds=4)),
     core=CorePlan(records=4_000_000, warmup=500_000, rounds=3),
     kinds=CorePlan(records=2_000_000, warmup=300_000, rounds=3),
     sizes=SizesPlan(records=3_000_000, value_bytes=400_000_000, rounds=3),
@@ -124,7 +125,7 @@ FULL = Amounts(
 )
 QUICK = Amounts(
     encoder_rounds=15,
-    format_rounds=10,
+    formats=FormatsPlan(rounds=10, writes=SparkPlan(records=50_000, rounds=1)),
     core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
     kinds=CorePlan(records=300_000, warmup=100_000, rounds=1),
     sizes=SizesPlan(records=300_000, value_bytes=50_000_000, rounds=1),
@@ -157,7 +158,7 @@ def suite(amounts: Amounts) -> tuple[Part, ...]:
 
     return (
         Part("encoder", lambda bench: encoder.measure(amounts.encoder_rounds, bench.log)),
-        Part("formats", lambda bench: formats.measure(amounts.format_rounds, bench.log)),
+        _on_kafka("formats", formats.measure, amounts.formats),
         _on_kafka("core", rates.measure_core, amounts.core),
         _on_kafka("headers", rates.measure_headers, amounts.kinds),
         _on_kafka("sizes", rates.measure_sizes, amounts.sizes),

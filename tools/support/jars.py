@@ -1,4 +1,4 @@
-"""Java archives of a real Kafka and of Spark's own Kafka sink, cached in ``.cache/``.
+"""Java archives of a real Kafka and of Spark's own Kafka sink and Avro, cached in ``.cache/``.
 
 ``python -m tools.support.jars`` fills the cache with the resolver of the installed pyspark (Ivy).
 """
@@ -187,6 +187,13 @@ SPARK_SINK = JarSet(
     transitive=False,
     least=4,
 )
+SPARK_AVRO = JarSet(
+    name="spark-avro-4.1.1",
+    coordinates=("org.apache.spark:spark-avro_2.13:4.1.1",),
+    transitive=False,
+    least=1,
+)
+"""Spark's `to_avro`; loads in the same releases."""
 
 
 def ensure(jars: JarSet) -> JarSet:
@@ -245,7 +252,7 @@ def _locked(jars: JarSet) -> Iterator[None]:
 
 def main() -> None:
     """Download all sets: `python -m tools.support.jars`."""
-    for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK):
+    for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK, SPARK_AVRO):
         count = len(ensure(jars).paths())
         sys.stdout.write(f"{jars.name}: {count} archives in {jars.folder}\n")
 

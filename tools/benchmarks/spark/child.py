@@ -28,7 +28,7 @@ from spark_kafka_sink import warm_up
 from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.processes import peak_mib, tree_cpu_s
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS, UNLIMITED
-from tools.support.jars import ROOT, SPARK_SINK, ensure
+from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -124,6 +124,8 @@ def _is_jvm(process: psutil.Process) -> bool:
 
 
 _POLL_EVERY = 1000
+_NOT_KAFKAS = ("value.format",)
+"""Options without the prefix `kafka.`."""
 
 
 def kafkaprod(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
@@ -172,7 +174,7 @@ def _by_format(name: str, frame: DataFrame, topic: str, options: dict[str, str])
     if topic:
         writer = writer.option("topic", topic)
     for key, value in options.items():
-        writer = writer.option(f"kafka.{key}", value)
+        writer = writer.option(key if key in _NOT_KAFKAS else f"kafka.{key}", value)
     writer.save()
 
 
@@ -236,7 +238,9 @@ def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+        "spark.jars": ",".join(
+            str(path) for jars in (SPARK_SINK, SPARK_AVRO) for path in ensure(jars).paths()
+        ),
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName("benchmark")
     for name, value in (*settings.items(), *more.items()):
@@ -250,7 +254,7 @@ def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
             spark.conf.set(name, order["conf"][name])
         else:
             spark.conf.unset(name)
-    frame = spark.read.parquet(order["events"])
+    frame = spark.read.parquet(order["events"]).selectExpr(*order.get("select", "*"))
     for name, expression in order["columns"].items():
         frame = frame.withColumn(name, expr(expression))
     write = WRITERS[order["writer"]]

@@ -19,6 +19,7 @@ from tools.support.jars import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
 
@@ -142,7 +143,8 @@ _QUEUE = {
 class SparkContestant:
     """A writer (see `writers`), its producer options, and the codecs to measure.
 
-    `columns` are expressions of the events' column `value`, `conf` are settings of the session;
+    `source` returns the Parquet file with a number of records; `select` are the expressions read
+    from it, `columns` further ones of the column `value`. `conf` are settings of the session;
     `python` is the interpreter of the driver and the workers.
     """
 
@@ -150,6 +152,8 @@ class SparkContestant:
     writer: str
     options: Mapping[str, str] = field(default_factory=dict)
     codecs: tuple[str, ...] = CODECS
+    source: Callable[[int], Path] = events_file
+    select: tuple[str, ...] = ("*",)
     columns: Mapping[str, str] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=lambda: SMALL_ROWS)
     python: str = sys.executable
@@ -176,8 +180,9 @@ class SparkContestant:
             "writer": self.writer,
             "topic": topic,
             "options": {**settings, **self.options},
-            "events": str(events_file(records)),
+            "events": str(self.source(records)),
             "records": records,
+            "select": list(self.select),
             "columns": dict(self.columns),
             "conf": dict(self.conf),
         }

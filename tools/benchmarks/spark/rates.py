@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tools.benchmarks.payload import events_file
 from tools.benchmarks.results import (
     Series,
     Table,
@@ -51,12 +50,13 @@ PYTHON_US, PYTHON_US_41 = 0.2, 0.25
 WORKER_MIB = 200 + 64
 """Limit of a worker's peak RSS: 200 MB plus the default buffer.memory."""
 _TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
-_ABOUT = (
+ABOUT = (
     "CPU is the total of the driver, the JVM and the Python workers, including reading; ratios are "
     "relative to the tuned JVM sink with the same codec and kind of records. MiB are the peak RSS "
     "during a write: of the largest Python worker, of all workers (including idle ones), and of "
     "the JVM, which keeps memory of earlier writes."
 )
+"""Notes below a table of Spark writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class SparkFigures:
             for codec in CODECS:
                 what = f"Spark, {kind}, {codec}"
                 found, reference = find(self.series, ours, codec), find(self.series, theirs, codec)
-                targets += _against_jvm(what, RATE[codec], found, reference)
+                targets += against_jvm(what, found, reference, rate=RATE[codec])
             old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
             targets.append(self._python(f"Spark, {kind}, none", ours, PYTHON_US))
             targets.append(self._python(f"Spark 4.1, {kind}, none", old, PYTHON_US_41))
@@ -99,9 +99,15 @@ class SparkFigures:
         return at_most("Spark: peak RSS of the worker", WORKER_MIB, " MiB", peak, figure)
 
 
-def _against_jvm(
-    what: str, rate: float, ours: Series | None, theirs: Series | None
-) -> Sequence[Target]:
+def against_jvm(
+    what: str,
+    ours: Series | None,
+    theirs: Series | None,
+    *,
+    rate: float,
+    cpu_share: float = CPU_SHARE,
+) -> tuple[Target, Target]:
+    """Return the targets for rate and CPU relative to the tuned JVM sink."""
     faster, cheaper, rates, costs = None, None, "", ""
     if ours and theirs:
         faster, cheaper = ours.rate / theirs.rate, ours.cpu_us / theirs.cpu_us
@@ -109,23 +115,31 @@ def _against_jvm(
         costs = f"{cheaper:.2f}x ({ours.cpu_us:.2f} to {theirs.cpu_us:.2f} us)"
     return (
         at_least(f"{what}: rate relative to the tuned JVM sink's", rate, "x", faster, rates),
-        at_most(f"{what}: CPU relative to the tuned JVM sink's", CPU_SHARE, "x", cheaper, costs),
+        at_most(f"{what}: CPU relative to the tuned JVM sink's", cpu_share, "x", cheaper, costs),
     )
 
 
-def spark_table(series: Sequence[Series], title: str = _TITLE, about: str = _ABOUT) -> Table:
-    """Return rates, CPU by process, and memory; ratios are relative to Spark's tuned sink."""
+def _keyed_like(one: Series) -> str:
+    return keyed(JVM) if one.contestant.endswith(keyed("")) else JVM
+
+
+def spark_table(
+    series: Sequence[Series],
+    title: str = _TITLE,
+    about: str = ABOUT,
+    reference: Callable[[Series], str] = _keyed_like,
+) -> Table:
+    """Return rates, CPU by process, and memory; ratios are relative to Spark's tuned sink.
+
+    `reference` returns the name of that sink's series for another series.
+    """
     rows = [
-        (*compared(one, find(series, _reference(one), one.codec), digits=2), *_split(one))
+        (*compared(one, find(series, reference(one), one.codec), digits=2), *_split(one))
         for one in series
     ]
     columns = ("sink", "codec", "M rec/s", "min - max", "to JVM sink", "CPU us/rec", "to JVM sink")
     more = ("of that JVM", "Python", "worker MiB", "workers MiB", "JVM MiB")
     return Table(title, (*columns, *more), rows, notes(about, series))
-
-
-def _reference(one: Series) -> str:
-    return keyed(JVM) if one.contestant.endswith(keyed("")) else JVM
 
 
 def _split(one: Series) -> tuple[str, ...]:
@@ -143,7 +157,7 @@ def _split(one: Series) -> tuple[str, ...]:
 WARM_UP = 20_000
 """Events of the warm-up write before each measured write."""
 FIRST_WARM_UP = 400_000
-"""Events of the first write of each kind, during which the JVM compiles."""
+"""Most events of the first write of each kind, during which the JVM compiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +170,21 @@ class SparkPlan:
 
 def measure(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None]) -> SparkFigures:
     """Run all rounds of all contestants and codecs."""
-    log(f"spark: generating {plan.records:,} events")
-    for records in (plan.records, WARM_UP, FIRST_WARM_UP):
-        events_file(records)
-    contestants = present(log)
+    return SparkFigures(measure_all(present(log), bootstrap_servers, plan, log))
+
+
+def measure_all(
+    contestants: Sequence[SparkContestant],
+    bootstrap_servers: str,
+    plan: SparkPlan,
+    log: Callable[[str], None],
+) -> list[Series]:
+    """Run all rounds of these contestants in turn."""
+    log(f"spark: generating {plan.records:,} records")
+    first = min(plan.records, FIRST_WARM_UP)
+    for contestant in contestants:
+        for records in (plan.records, WARM_UP, first):
+            contestant.source(records)
     configurations = [
         (contestant, Series(contestant.name, codec))
         for codec in CODECS
@@ -175,7 +200,7 @@ def measure(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None])
             log(f"spark: warming up {contestant.name}, {series.codec}")
             spark = sparks[contestant.spark]
             warm_up = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
-            attempt(partial(warm_up, FIRST_WARM_UP), series.failures, log)
+            attempt(partial(warm_up, first), series.failures, log)
         for number in range(plan.rounds):
             for contestant, series in configurations:
                 what = f"{contestant.name}, {series.codec}"
@@ -184,7 +209,7 @@ def measure(bootstrap_servers: str, plan: SparkPlan, log: Callable[[str], None])
                 run = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
                 if attempt(partial(run, WARM_UP), series.failures, log) is not None:
                     series.add(partial(run, plan.records), log)
-    return SparkFigures([series for _, series in configurations])
+    return [series for _, series in configurations]
 
 
 def write(

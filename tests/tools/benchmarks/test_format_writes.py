@@ -1,0 +1,56 @@
+"""Writes with formats are compared with the tuned JVM sink that writes the same rows."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+
+from tools.benchmarks import payload
+from tools.benchmarks.results import Sample, Series
+from tools.benchmarks.spark.formats import FormatWrites, contestants, converted, ours
+
+
+def series(name: str, rate: float) -> Series:
+    """One run of a million records, with one core fully used."""
+    return Series(name, "none", [Sample(records=1_000_000, seconds=1e6 / rate, cpu_s=1e6 / rate)])
+
+
+def test_each_contestant_is_compared_with_the_jvm_sink_of_its_rows() -> None:
+    rates = {
+        ours("json", "flat"): 2e6,
+        converted("json", "flat"): 1e6,
+        ours("avro", "flat"): 2e6,
+        ours("avro-confluent", "flat"): 1e6,
+        converted("avro", "flat"): 1e6,
+        ours("json", "nested"): 3e6,
+        converted("json", "nested"): 2.5e6,
+    }
+    writes = FormatWrites([series(name, rate) for name, rate in rates.items()])
+    assert [row[4] for row in writes.table().rows] == [
+        *("2.00x", "1.00x", "2.00x", "1.00x", "1.00x"),
+        *("1.20x", "1.00x"),
+    ]
+    verdicts = {target.what: target.met for target in writes.targets()}
+    assert verdicts["Spark, json, flat: rate relative to the tuned JVM sink's"] is True
+    assert verdicts["Spark, json, flat: CPU relative to the tuned JVM sink's"] is True
+    assert verdicts["Spark, json, nested: rate relative to the tuned JVM sink's"] is False
+    assert verdicts["Spark, avro, nested: rate relative to the tuned JVM sink's"] is None
+    assert verdicts["Spark, Avro with a registry: CPU relative to Avro without"] is False
+
+
+def test_every_format_meets_its_function_with_both_sinks() -> None:
+    names = [each.name for each in contestants()]
+    assert len(names) == len(set(names)) == 13
+    assert all(
+        converted(format_, kind) in names
+        for format_ in ("json", "avro")
+        for kind in ("flat", "nested")
+    )
+
+
+@pytest.mark.parametrize("kind", [payload.FLAT, payload.NESTED])
+def test_orders_file(kind: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload, "FOLDER", tmp_path)
+    table = pq.read_table(payload.orders_file(kind, 100))
+    assert table.num_rows == 100
+    assert table.num_columns == (10 if kind == payload.FLAT else 8)
