@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+
+LOG = logging.getLogger(__name__)
 
 NO_LEADER = -1
 
@@ -70,14 +73,14 @@ class Elections:
             if first not in partition.in_sync or not self._nodes[first].is_active:
                 return ErrorCode.preferred_leader_not_available
             self._lead(partition, first)
-            return ErrorCode.none
+            return _led_by(partition, first)
         active = [node for node in partition.replicas if self._nodes[node].is_active]
         if not active:
             return ErrorCode.eligible_leaders_not_available
         node = next((node for node in active if node in partition.in_sync), active[0])
         partition.in_sync = [node]
         self._set_leader(partition, node)
-        return ErrorCode.none
+        return _led_by(partition, node)
 
     def set_replicas(self, partition: Partition, replicas: list[int]) -> None:
         """Reduce the replicas to `replicas`; elect a new leader if the old one is removed."""
@@ -133,13 +136,30 @@ class Elections:
         if node != NO_LEADER and len(partition.replicas) > 1:
             end = partition.replica_states.end(node)
             if end < partition.log.end_offset:
-                partition.truncate(end)
-        if node != NO_LEADER:
+                self._truncate(partition, end)
+        if partition.leader != NO_LEADER:
             partition.begin_leader_epoch()
         self._wake(partition)
+
+    def _truncate(self, partition: Partition, end: int) -> None:
+        """Drop the records that the new leader lacks; if storage fails, nothing leads."""
+        try:
+            partition.truncate(end)
+        except OSError as error:
+            LOG.warning(
+                "%s-%d has no leader: its log can't be truncated: %s",
+                partition.topic,
+                partition.index,
+                error,
+            )
+            partition.leader = NO_LEADER
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self._topics.all() for partition in topic.partitions]
 
     def _wake(self, partition: Partition) -> None:
         self._purgatory.wake((partition.topic, partition.index))
+
+
+def _led_by(partition: Partition, node: int) -> ErrorCode:
+    return ErrorCode.none if partition.leader == node else ErrorCode.kafka_storage_error

@@ -322,13 +322,13 @@ class DiskSegment(LogSegment):
         """See `LogSegment`."""
         if count == len(self.table):
             return
+        os.ftruncate(self._handles.get(self.path), self.table.position(count))
         facts = [self.table.facts(number, self.base_offset) for number in range(count)]
         self.table = BatchTable()
         self.first_timestamp = None
         self._indexes.reset()
         for one in facts:
             self.register(one)
-        self.truncate_file()
         self._indexes.trim()
 
     def truncate_file(self) -> None:

@@ -1,8 +1,8 @@
 """Cluster metadata (everything besides the logs), kept across restarts: the latest value per key.
 
-The journal is like a small compacted topic: a file of JSON lines [kind, key, value]. The last line
-of a key applies, and a null value deletes the key. `put` returns after the line was passed to the
-operating system.
+The journal is like a small compacted topic: a file of lines with JSON [kind, key, value], a space
+and the JSON's CRC-32C. The last line of a key applies, and a null value deletes the key. `put`
+returns after the line was passed to the operating system.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from crc32c import crc32c
 from filelock import lock_descriptor
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -50,6 +51,7 @@ class Journal:
         self._path = path
         self._values: dict[str, dict[Key, Any]] = {}
         self._lines = self._size = 0
+        self._torn = False
         self._fd: int | None = None
         if path is not None:
             self._open(path)
@@ -78,15 +80,23 @@ class Journal:
 
     def _write(self, fd: int, line: bytes) -> None:
         """Append a complete line, or leave the file unchanged, so that later lines stay valid."""
+        if self._torn:
+            self._cut(fd)
         written = 0
         try:
             while written < len(line):
                 written += os.write(fd, line[written:])
         except OSError:
+            self._torn = True
             with contextlib.suppress(OSError):
-                os.ftruncate(fd, self._size)
+                self._cut(fd)
             raise
         self._size += written
+
+    def _cut(self, fd: int) -> None:
+        """Remove an incomplete last line."""
+        os.ftruncate(fd, self._size)
+        self._torn = False
 
     def close(self) -> None:
         """Sync and close the file."""
@@ -188,7 +198,8 @@ def _check_regular(path: Path) -> None:
 
 
 def _line(kind: str, key: Key, value: Any) -> bytes:
-    return json.dumps([kind, key, value], separators=(",", ":")).encode() + b"\n"
+    text = json.dumps([kind, key, value], separators=(",", ":")).encode()
+    return b"%b %08x\n" % (text, crc32c(text))
 
 
 def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
@@ -207,9 +218,10 @@ def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
 
 
 def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], Any]:
+    text, _, checksum = line.rpartition(b" ")
     with contextlib.suppress(ValueError, TypeError):
-        kind, key, value = json.loads(line)
-        if isinstance(kind, str) and isinstance(key, list):
+        kind, key, value = json.loads(text)
+        if isinstance(kind, str) and isinstance(key, list) and int(checksum, 16) == crc32c(text):
             return kind, key, value
     raise _not_a_journal(path, f"line {number} can't be read")
 

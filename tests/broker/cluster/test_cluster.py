@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from datetime import timedelta
@@ -28,6 +29,7 @@ from tools.support.raw_client import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def cluster(**options: Any) -> EmbeddedBroker:
@@ -42,6 +44,10 @@ def client(kafka: EmbeddedBroker, node: int = 1) -> RawClient:
 def produce_for(raw: RawClient, timeout_ms: int, records: bytes | bytearray, acks: int = -1) -> Any:
     values = produce_values("t", records, acks) | {"timeout": timedelta(milliseconds=timeout_ms)}
     return raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
+
+
+def _fail(descriptor: int, size: int) -> None:
+    raise OSError(errno.EIO, "Input/output error")
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -166,6 +172,28 @@ class TestNodesThatStop:
             kafka.set_follower_lag(0)
             answer = produce(second, "t", batch(2, producer=(producer, 0, 2)))
             assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 2)
+
+    def test_a_log_that_cannot_be_truncated_has_no_leader_until_it_can(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with cluster(data_dir=str(tmp_path)) as kafka, client(kafka) as first:
+            produce(first, "t", batch(2))
+            kafka.set_follower_lag(60_000)
+            produce(first, "t", batch(2), acks=1)
+            kafka.move_leader("t", 1, 1)
+            with monkeypatch.context() as patch:
+                patch.setattr("os.ftruncate", _fail)
+                kafka.stop_node(1)
+                assert kafka.partition_state("t", 0).leader == -1
+                assert kafka.partition_state("t", 1).leader == 2
+            kafka.stop_node(3)
+            kafka.start_node(3)
+            state = kafka.partition_state("t", 0)
+            assert (state.leader, state.end_offset) == (2, 4)
+            with client(kafka, 2) as second:
+                assert produce(second, "t", batch(1), acks=1).base_offset == 4
+        with EmbeddedBroker(data_dir=str(tmp_path)) as kafka:
+            assert kafka.end_offsets("t")[0] == 5
 
     def test_a_partition_without_copies_is_down_with_its_node(self) -> None:
         with cluster(replication_factor=1) as kafka, client(kafka, 2) as second:

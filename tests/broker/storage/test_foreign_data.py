@@ -442,6 +442,47 @@ def test_a_journal_on_a_full_disk(
         assert (kafka.end_offsets("t"), kafka.end_offsets("u")) == ([1], [0])
 
 
+def test_a_journal_line_that_can_neither_be_completed_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next value that is kept is not appended to the rest of the line."""
+    path = tmp_path / "j.journal"
+    journal, real, writes = Journal(path), os.write, iter([True, False])
+
+    def write(descriptor: int, data: bytes) -> int:
+        if next(writes):
+            return real(descriptor, data[:7])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fail(descriptor: int, size: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    journal.put("k", ("a",), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.ftruncate", fail)
+        patch.setattr("os.write", write)
+        with pytest.raises(OSError, match="No space"):
+            journal.put("k", ("b",), 2)
+        with pytest.raises(OSError, match="Input/output"):
+            journal.put("k", ("c",), 3)
+    journal.put("k", ("d",), 4)
+    journal.close()
+    assert Journal(path).all("k") == {("a",): 1, ("d",): 4}
+
+
+def test_a_damaged_byte_anywhere_in_the_journal_is_detected(tmp_path: Path) -> None:
+    path = tmp_path / "j.journal"
+    journal = Journal(path)
+    journal.put("topic", ("a",), {"partitions": 12, "id": "x y"})
+    journal.put("topic", ("b",), 3)
+    journal.close()
+    whole = path.read_bytes()
+    for at in range(whole.index(b"\n")):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x01]) + whole[at + 1 :])
+        with pytest.raises(ConfigError, match="line 1"):
+            Journal(path)
+
+
 def test_compaction_that_fails_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
