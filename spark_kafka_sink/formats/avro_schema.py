@@ -11,31 +11,26 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.fields import (
-    child_path,
-    is_bytes,
-    is_text,
-    item_path,
-    plain_type,
-    refuse_variant,
-    unique_fields,
-    unsupported,
-)
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
 from spark_kafka_sink.formats.plan import Derived
 from spark_kafka_sink.records.varint import varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+
 PRIMITIVES: Final = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 )
 NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
 _COMPLEX: Final = NAMED | {"array", "map"}
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAMES: Final = Names(
+    "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
+)
+_MISFITS: Final = (KeyError, TypeError, ValueError, struct.error, AttributeError)
+"""What the encoding of a default raises if it does not fit the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +158,7 @@ def default_bytes(schema: AvroSchema, value: Any) -> bytes:
     """
     try:
         return _encoded(schema, value)
-    except (KeyError, TypeError, ValueError, struct.error, AttributeError):
+    except _MISFITS:
         problem = f"the default {json.dumps(value)} does not fit the type {schema.full_name}"
         raise _invalid(problem) from None
 
@@ -176,15 +171,14 @@ def _encoded(schema: AvroSchema, value: Any) -> bytes:
             _encoded(part, value[name] if name in value else field["default"])
             for name, part, field in schema.fields
         )
-    if schema.kind == "array":
-        part = schema.part(schema.json["items"])
-        items = b"".join(_encoded(part, each) for each in value)
-        return (varint(len(value)) + items if value else b"") + b"\0"
-    if schema.kind == "map":
-        part = schema.part(schema.json["values"])
-        pairs = value.items()
-        items = b"".join(_string(name.encode()) + _encoded(part, each) for name, each in pairs)
-        return (varint(len(value)) + items if value else b"") + b"\0"
+    if schema.kind in ("array", "map"):
+        if schema.kind == "array":
+            part = schema.part(schema.json["items"])
+            items = [_encoded(part, each) for each in value]
+        else:
+            part = schema.part(schema.json["values"])
+            items = [_string(name.encode()) + _encoded(part, each) for name, each in value.items()]
+        return b"".join([varint(len(items)), *items, b"\0"] if items else [b"\0"])
     return _scalar(schema, value)
 
 
@@ -193,7 +187,7 @@ def _union(schema: AvroSchema, value: Any) -> bytes:
     for index, branch in enumerate(schema.branches):
         try:
             return varint(index) + _encoded(branch, value)
-        except (KeyError, TypeError, ValueError, struct.error, AttributeError):
+        except _MISFITS:
             continue
     raise ValueError
 
@@ -240,60 +234,45 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
     accepts added, dropped and reordered columns as backward compatible. Nested records are in a
     namespace of their path, as in Spark's `to_avro`.
     """
-    for part in (name, *namespace.split(".")) if namespace else (name,):
-        if not _NAME.fullmatch(part):
-            raise ConfigError(
-                f"{part!r} is not a name in Avro",
-                hint="use letters, digits and underscores, and no digit at the start",
-            )
-    schema = _record(type_, name, namespace, "")
-    text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
-    return Derived(text, _full_name(name, namespace))
+    full_name = _NAMES.check_record(name, namespace)
+    schema = _record(Column.of(type_, name=name), namespace)
+    return Derived(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), full_name)
 
 
-def _record(type_: pa.StructType, name: str, namespace: str, path: str) -> dict[str, Any]:
-    refuse_variant(type_, path)
-    below = _full_name(name, namespace)
-    fields = []
-    for field in unique_fields(type_, path):
-        field_path = child_path(path, field.name)
-        if not _NAME.fullmatch(field.name):
-            raise ColumnError(
-                f"column `{field_path}` has a name that Avro does not allow",
-                hint="rename it to letters, digits and underscores, with no digit at the start",
-            )
-        derived: dict[str, Any] = {
-            "name": field.name,
-            "type": _nullable(field, field.name, below, field_path),
-        }
-        is_optional = isinstance(derived["type"], list) or derived["type"] == "null"
-        fields.append({**derived, "default": None} if is_optional else derived)
+def _record(column: Column, namespace: str) -> dict[str, Any]:
     spaced = {"namespace": namespace} if namespace else {}
-    return {"type": "record", "name": name, **spaced, "fields": fields}
+    fields = [_field(each, _full_name(column.name, namespace)) for each in column.parts]
+    return {"type": "record", "name": column.name, **spaced, "fields": fields}
 
 
-def _nullable(field: pa.Field[Any], name: str, namespace: str, path: str) -> Any:
-    schema = _type(plain_type(field.type), name, namespace, path)
-    return ["null", schema] if field.nullable and schema != "null" else schema
+def _field(column: Column, namespace: str) -> dict[str, Any]:
+    _NAMES.check(column)
+    derived = {"name": column.name, "type": _nullable(column, namespace)}
+    is_optional = isinstance(derived["type"], list) or derived["type"] == "null"
+    return {**derived, "default": None} if is_optional else derived
 
 
-def _type(type_: pa.DataType, name: str, namespace: str, path: str) -> Any:
-    if isinstance(type_, pa.StructType):
-        return _record(type_, name, namespace, path)
-    if isinstance(type_, pa.MapType):
-        if not is_text(plain_type(type_.key_type)):
-            raise unsupported(child_path(path, "key"), type_.key_type, "the key of an Avro map")
-        values = _nullable(type_.item_field, name, namespace, child_path(path, "value"))
-        return {"type": "map", "values": values}
-    if isinstance(type_, pa.ListType | pa.LargeListType):
-        items = _nullable(type_.value_field, name, namespace, item_path(path))
-        return {"type": "array", "items": items}
-    if isinstance(type_, pa.Decimal128Type):
-        return _decimal(type_, f"{namespace}.{name}")
-    found = _primitive(type_)
-    if found is None:
-        raise unsupported(path, type_, "Avro")
-    return found
+def _nullable(column: Column, namespace: str) -> Any:
+    schema = _type(column, namespace)
+    return ["null", schema] if column.is_nullable and schema != "null" else schema
+
+
+def _type(column: Column, namespace: str) -> Any:
+    if column.shape is Shape.STRUCT:
+        return _record(column, namespace)
+    if column.shape is Shape.LIST:
+        return {"type": "array", "items": _nullable(column.parts[0], namespace)}
+    if column.shape is Shape.MAP:
+        key, value = column.parts
+        if key.shape is not Shape.TEXT:
+            raise unsupported(key, "the key of an Avro map")
+        return {"type": "map", "values": _nullable(value, namespace)}
+    if column.shape is Shape.DECIMAL:
+        return _decimal(column.type, f"{namespace}.{column.name}")
+    if column.shape is Shape.OTHER:
+        raise unsupported(column, "Avro")
+    found = _DERIVED[column.shape]
+    return found[column.type.bit_width == 64] if isinstance(found, tuple) else found
 
 
 def _decimal(type_: pa.Decimal128Type[Any, Any], namespace: str) -> dict[str, Any]:
@@ -308,30 +287,17 @@ def _decimal(type_: pa.Decimal128Type[Any, Any], namespace: str) -> dict[str, An
     }
 
 
-_PRIMITIVES: Final[dict[pa.DataType, Any]] = {
-    pa.int8(): "int",
-    pa.int16(): "int",
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.null(): "null",
-    pa.date32(): {"type": "int", "logicalType": "date"},
-    pa.time64("ns"): {"type": "long", "logicalType": "time-micros"},
-    pa.duration("us"): {
-        "type": "long",
-        "spark.sql.catalyst.type": "interval day to second",
-    },
+_DERIVED: Final[dict[Shape, Any]] = {
+    Shape.NULL: "null",
+    Shape.BOOLEAN: "boolean",
+    Shape.INTEGER: ("int", "long"),
+    Shape.FLOAT: ("float", "double"),
+    Shape.TEXT: "string",
+    Shape.BYTES: "bytes",
+    Shape.DATE: {"type": "int", "logicalType": "date"},
+    Shape.TIME: {"type": "long", "logicalType": "time-micros"},
+    Shape.TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
+    Shape.LOCAL_TIMESTAMP: {"type": "long", "logicalType": "local-timestamp-micros"},
+    Shape.INTERVAL: {"type": "long", "spark.sql.catalyst.type": "interval day to second"},
 }
-
-
-def _primitive(type_: pa.DataType) -> Any:
-    if is_text(type_):
-        return "string"
-    if is_bytes(type_):
-        return "bytes"
-    if isinstance(type_, pa.TimestampType) and type_.unit == "us":
-        local = "" if type_.tz is not None else "local-"
-        return {"type": "long", "logicalType": f"{local}timestamp-micros"}
-    return _PRIMITIVES.get(type_)
+"""Types by shape; pairs of those of up to 32 bits and those of 64."""

@@ -1,22 +1,24 @@
-"""Column paths, faults of rows, and cells at any depth of nested columns.
+"""Columns at any depth, their paths and cells, and faults of rows.
 
 A path names a column as `orders[].price`: a list's items are `[]`, a map's keys and values `.key`
-and `.value`. `Cells` are the entries of a column at some depth, with the row of the batch to which
-each belongs, so that a fault in a nested value is reported for its row.
+and `.value`. A `Column` describes a column's type, `Cells` are its entries in a batch, with the row
+to which each belongs, so that a fault in a nested value is reported for its row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.records.columns import read_bytes
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
@@ -25,22 +27,164 @@ if TYPE_CHECKING:
     """Shape (n,), one entry per cell."""
 
 
-def child_path(path: str, name: str) -> str:
+def field_path(path: str, name: str) -> str:
     """Return the path of a struct's field."""
     return f"{path}.{name}" if path else name
 
 
-def item_path(path: str) -> str:
-    """Return the path of a list's items."""
-    return f"{path}[]"
+class Shape(Enum):
+    """What a column's type means in every format."""
+
+    STRUCT = auto()
+    LIST = auto()
+    MAP = auto()
+    NULL = auto()
+    BOOLEAN = auto()
+    INTEGER = auto()
+    FLOAT = auto()
+    DECIMAL = auto()
+    TEXT = auto()
+    BYTES = auto()
+    DATE = auto()
+    TIME = auto()
+    TIMESTAMP = auto()
+    LOCAL_TIMESTAMP = auto()
+    """A timestamp without time zone."""
+    INTERVAL = auto()
+    OTHER = auto()
 
 
-def unsupported(path: str, type_: pa.DataType, target: str, hint: str | None = None) -> ColumnError:
+_SHAPES: Final[dict[pa.DataType, Shape]] = {
+    pa.null(): Shape.NULL,
+    pa.bool_(): Shape.BOOLEAN,
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), Shape.INTEGER),
+    **dict.fromkeys((pa.float32(), pa.float64()), Shape.FLOAT),
+    **dict.fromkeys((pa.string(), pa.large_string()), Shape.TEXT),
+    **dict.fromkeys((pa.binary(), pa.large_binary()), Shape.BYTES),
+    pa.date32(): Shape.DATE,
+    pa.time64("ns"): Shape.TIME,
+    pa.timestamp("us"): Shape.LOCAL_TIMESTAMP,
+    pa.duration("us"): Shape.INTERVAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The type of a column, of a struct's field, of a list's items, or of a map's keys or values.
+
+    Attributes:
+        path: see the module.
+        name: name of the innermost field that contains it.
+        type: the Arrow type, without dictionary encoding.
+        shape: what the type means.
+        is_nullable: as Spark declares it.
+        parts: a struct's fields; a list's items; a map's keys and values.
+    """
+
+    path: str
+    name: str
+    type: Any
+    shape: Shape
+    is_nullable: bool
+    parts: tuple[Column, ...] = ()
+
+    @classmethod
+    def of(
+        cls, type_: pa.DataType, path: str = "", name: str = "", *, nullable: bool = True
+    ) -> Column:
+        """Return the column with its parts.
+
+        Raises:
+            ColumnError: two fields have the same path, or a struct is Spark's form of a variant.
+        """
+        if isinstance(type_, pa.DictionaryType):
+            type_ = type_.value_type
+        fields: list[tuple[pa.Field[Any], str, str]] = []
+        shape = _SHAPES.get(type_, Shape.OTHER)
+        if isinstance(type_, pa.StructType):
+            shape = Shape.STRUCT
+            fields = [(each, field_path(path, each.name), each.name) for each in type_]
+            _check_fields(type_, path, [below for _, below, _ in fields])
+        elif isinstance(type_, pa.ListType | pa.LargeListType):
+            shape, fields = Shape.LIST, [(type_.value_field, f"{path}[]", name)]
+        elif isinstance(type_, pa.MapType):
+            ends = ((type_.key_field, "key"), (type_.item_field, "value"))
+            shape, fields = Shape.MAP, [(each, f"{path}.{end}", name) for each, end in ends]
+        elif isinstance(type_, pa.Decimal128Type):
+            shape = Shape.DECIMAL
+        elif isinstance(type_, pa.TimestampType) and type_.unit == "us" and type_.tz is not None:
+            shape = Shape.TIMESTAMP
+        parts = (
+            cls.of(field.type, below, inner, nullable=field.nullable)
+            for field, below, inner in fields
+        )
+        return cls(path, name, type_, shape, nullable, tuple(parts))
+
+
+def _check_fields(type_: pa.StructType, path: str, paths: list[str]) -> None:
+    """Check that a struct is no variant, and that its fields have different names."""
+    if any((field.metadata or {}).get(b"variant") for field in type_):
+        raise ColumnError(
+            f"column `{path}` is a variant, which cannot be written as a field",
+            hint="convert the variant with to_json or variant_get",
+        )
+    twice = next((each for each in paths if paths.count(each) > 1), None)
+    if twice is not None:
+        raise ColumnError(f"two columns have the path `{twice}`", hint="rename one of them")
+
+
+def unsupported(column: Column, target: str, hint: str | None = None) -> ColumnError:
     """Return the error for a column that a format or a given schema cannot represent."""
     return ColumnError(
-        f"column `{path}` has type {type_}, which cannot be written as {target}",
+        f"column `{column.path}` has type {column.type}, which cannot be written as {target}",
         hint=hint or "cast or drop the column",
     )
+
+
+def not_declared(column: Column, owner: str) -> ColumnError:
+    """Return the error for a column that a given schema does not have."""
+    return ColumnError(
+        f"column `{column.path}` is not a field of {owner}",
+        hint="drop the column, or add the field to the schema",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a format allows: letters, digits and underscores.
+
+    `start` continues that rule.
+    """
+
+    format: str
+    pattern: re.Pattern[str]
+    start: str
+
+    def check_record(self, name: str, namespace: str) -> str:
+        """Return the full name of a record.
+
+        Raises:
+            ConfigError: a part of it is not allowed.
+        """
+        for part in (name, *namespace.split(".")) if namespace else (name,):
+            if not self.pattern.fullmatch(part):
+                raise ConfigError(
+                    f"{part!r} is not a name in {self.format}",
+                    hint=f"use letters, digits and underscores, and {self.start}",
+                )
+        return f"{namespace}.{name}" if namespace else name
+
+    def check(self, column: Column) -> None:
+        """Check a column's name.
+
+        Raises:
+            ColumnError: it is not allowed.
+        """
+        if not self.pattern.fullmatch(column.name):
+            raise ColumnError(
+                f"column `{column.path}` has a name that {self.format} does not allow",
+                hint=f"rename it to letters, digits and underscores, with {self.start}",
+            )
 
 
 class RowFault(NamedTuple):
@@ -110,28 +254,26 @@ class Cells:
 
     def fail(self, bad: Mask, path: str, problem: str) -> None:
         """Record a problem of the rows of these entries; null entries are ignored."""
-        if not bad.any():
-            return
-        valid = self.valid()
-        numbers = np.flatnonzero(bad if valid is None else bad & valid)
-        self.faults.add(numbers if self.rows is None else self.rows[numbers], path, problem)
+        if bad.any():
+            valid = self.valid()
+            self.faults.add(self._rows(bad if valid is None else bad & valid), path, problem)
 
     def fail_nulls(self, path: str) -> None:
         """Record the rows of null entries as faults."""
         valid = self.valid()
         if valid is not None:
-            numbers = np.flatnonzero(~valid)
-            rows = numbers if self.rows is None else self.rows[numbers]
-            self.faults.add(rows, path, "is null, but must not be")
+            self.faults.add(self._rows(~valid), path, "is null, but must not be")
 
     def without_nulls(self) -> Cells:
         """Return the entries that are not null."""
         valid = self.valid()
         if valid is None:
             return self
-        numbers = np.flatnonzero(valid)
-        rows = numbers if self.rows is None else self.rows[numbers]
-        return Cells(self.array.drop_null(), self.faults, rows)
+        return Cells(self.array.drop_null(), self.faults, self._rows(valid))
+
+    def _rows(self, mask: Mask) -> NDArray[np.intp]:
+        numbers = np.flatnonzero(mask)
+        return numbers if self.rows is None else self.rows[numbers]
 
     def decoded(self) -> Cells:
         """Return the entries without dictionary encoding."""
@@ -157,15 +299,21 @@ class Cells:
         cells = Cells(items, self.faults, np.repeat(rows, np.diff(offsets)))
         return offsets - first, cells.decoded()
 
-    def numbers(self, dtype: type[Any]) -> NDArray[Any]:
-        """Return fixed-width values as numpy numbers, shape (n,), 0 for null."""
-        if pa.types.is_boolean(self.array.type):
-            return np.asarray(self.array.fill_null(False)).astype(dtype)
-        width = np.dtype(dtype).itemsize
-        numbers = self.words(width).view(dtype)[:, 0]
+    def numbers(self) -> NDArray[Any]:
+        """Return fixed-width values as numpy numbers of the same width, shape (n,), 0 for null."""
+        type_ = self.array.type
+        if pa.types.is_boolean(type_):
+            return np.asarray(self.array.fill_null(False))
+        kind = "f" if pa.types.is_floating(type_) else "i"
+        dtype = np.dtype(f"{kind}{type_.bit_width // 8}")
+        numbers = self.words(dtype.itemsize).view(dtype)[:, 0]
         valid = self.valid()
-        kept: NDArray[Any] = numbers if valid is None else np.where(valid, numbers, dtype(0))
+        kept: NDArray[Any] = numbers if valid is None else np.where(valid, numbers, dtype.type(0))
         return kept
+
+    def integers(self) -> NDArray[np.int64]:
+        """Return integers, or what dates and times count, as int64 of shape (n,), 0 for null."""
+        return self.numbers().astype(np.int64, copy=False)
 
     def words(self, width: int) -> NDArray[np.uint8]:
         """Return fixed-width values of `width` bytes as bytes, shape (n, width)."""
@@ -204,56 +352,6 @@ def _mark_invalid(column: pa.BinaryArray, bad: Mask) -> None:
         half = len(column) // 2
         _mark_invalid(column.slice(0, half), bad[:half])
         _mark_invalid(column.slice(half), bad[half:])
-
-
-def plain_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type without dictionary encoding."""
-    return type_.value_type if isinstance(type_, pa.DictionaryType) else type_
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Return True for strings."""
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
-
-
-def is_bytes(type_: pa.DataType) -> bool:
-    """Return True for binary values of any length."""
-    return pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
-
-
-INTEGERS: Final[dict[pa.DataType, type[Any]]] = {
-    pa.int8(): np.int8,
-    pa.int16(): np.int16,
-    pa.int32(): np.int32,
-    pa.int64(): np.int64,
-}
-FLOATS: Final[dict[pa.DataType, type[Any]]] = {pa.float32(): np.float32, pa.float64(): np.float64}
-
-
-def refuse_variant(type_: pa.StructType, path: str) -> None:
-    """Raise if a struct is Spark's encoding of a variant.
-
-    Raises:
-        ColumnError: it is.
-    """
-    if any((field.metadata or {}).get(b"variant") for field in type_):
-        raise unsupported(path, type_, "a field", "convert the variant with to_json or variant_get")
-
-
-def unique_fields(type_: pa.StructType, path: str) -> list[pa.Field[Any]]:
-    """Return the fields of a struct, whose names must differ.
-
-    Raises:
-        ColumnError: two fields have the same name.
-    """
-    fields = list(type_)
-    names = [field.name for field in fields]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ColumnError(
-            f"two columns have the path `{child_path(path, twice)}`", hint="rename one of them"
-        )
-    return fields
 
 
 @dataclass(frozen=True, slots=True)

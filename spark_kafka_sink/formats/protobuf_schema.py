@@ -13,24 +13,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-import pyarrow as pa
-
-from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.fields import (
-    child_path,
-    is_bytes,
-    is_text,
-    item_path,
-    plain_type,
-    refuse_variant,
-    unique_fields,
-    unsupported,
-)
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.fields import Column, Names, Shape, unsupported
 from spark_kafka_sink.formats.plan import Derived
 from spark_kafka_sink.formats.writer import unsigned_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     _Parsed: TypeAlias = dict[int, list[Any]]
     """Values by field number: ints, or bytes."""
@@ -308,25 +299,36 @@ def tag(number: int, wire_type: int) -> bytes:
     return unsigned_varint(number << 3 | wire_type)
 
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_NAMES: Final = Names(
+    "Protobuf", re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter at the start"
+)
 _FILES: Final = {
     TIMESTAMP: "google/protobuf/timestamp.proto",
     DURATION: "google/protobuf/duration.proto",
 }
 _KINDS: Final = {
-    pa.int8(): Kind.INT32,
-    pa.int16(): Kind.INT32,
-    pa.int32(): Kind.INT32,
-    pa.int64(): Kind.INT64,
-    pa.float32(): Kind.FLOAT,
-    pa.float64(): Kind.DOUBLE,
-    pa.bool_(): Kind.BOOL,
-    pa.date32(): Kind.INT32,
-    pa.timestamp("us"): Kind.INT64,
-    pa.time64("ns"): Kind.INT64,
+    Shape.BOOLEAN: Kind.BOOL,
+    Shape.DECIMAL: Kind.STRING,
+    Shape.TEXT: Kind.STRING,
+    Shape.BYTES: Kind.BYTES,
+    Shape.DATE: Kind.INT32,
+    Shape.TIME: Kind.INT64,
+    Shape.LOCAL_TIMESTAMP: Kind.INT64,
 }
 """Dates are days, timestamps without zone and times of day microseconds."""
-_KEYS: Final = (Kind.INT32, Kind.INT64, Kind.BOOL, Kind.STRING)
+_SIZED_KINDS: Final = {
+    Shape.INTEGER: (Kind.INT32, Kind.INT64),
+    Shape.FLOAT: (Kind.FLOAT, Kind.DOUBLE),
+}
+_WELL_KNOWN: Final = {Shape.TIMESTAMP: TIMESTAMP, Shape.INTERVAL: DURATION}
+_KEYS: Final = (
+    Shape.INTEGER,
+    Shape.BOOLEAN,
+    Shape.TEXT,
+    Shape.DATE,
+    Shape.TIME,
+    Shape.LOCAL_TIMESTAMP,
+)
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
@@ -334,14 +336,8 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
 
     Fields are numbered in the order of the columns. A nullable column is `optional`.
     """
-    for part in (name, *namespace.split(".")) if namespace else (name,):
-        if not _NAME.fullmatch(part):
-            raise ConfigError(
-                f"{part!r} is not a name in Protobuf",
-                hint="use letters, digits and underscores, and a letter at the start",
-            )
-    full_name = _within(namespace, name)
-    message = _message(type_, name, full_name, "")
+    full_name = _NAMES.check_record(name, namespace)
+    message = _message(Column.of(type_), name, full_name)
     imports = [file for known, file in _FILES.items() if b"." + known.encode() in message]
     file = _bytes(1, f"{full_name.replace('.', '/')}.proto".encode())
     file += _bytes(2, namespace.encode()) if namespace else b""
@@ -358,36 +354,26 @@ def _number(field: int, value: int) -> bytes:
     return tag(field, 0) + unsigned_varint(value)
 
 
-def _message(type_: pa.StructType, name: str, full_name: str, path: str) -> bytes:
-    refuse_variant(type_, path)
+def _message(column: Column, name: str, full_name: str) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
     """The oneof that Protobuf wants for each optional field."""
     used: set[str] = set()
-    for number, column in enumerate(unique_fields(type_, path), 1):
-        column_path = child_path(path, column.name)
-        if not _NAME.fullmatch(column.name):
-            raise ColumnError(
-                f"column `{column_path}` has a name that Protobuf does not allow",
-                hint="rename it to letters, digits and underscores, with a letter at the start",
-            )
-        below = _unused(_camel(column.name), used)
-        declared = _Declared.of(column.type, full_name, below, column_path)
-        field = _bytes(1, column.name.encode()) + _number(3, number) + declared.field
-        if column.nullable and not declared.is_repeated and declared.kind is not Kind.MESSAGE:
+    for number, part in enumerate(column.parts, 1):
+        _NAMES.check(part)
+        type_, below = _declared(part, full_name, _unused(part.name, used))
+        field = _bytes(1, part.name.encode()) + _number(3, number) + type_
+        if part.is_nullable and part.shape in (*_KINDS, *_SIZED_KINDS):
             field += _number(9, len(choices)) + _number(17, 1)
-            choices.append(_bytes(8, _bytes(1, f"_{column.name}".encode())))
+            choices.append(_bytes(8, _bytes(1, f"_{part.name}".encode())))
         fields += _bytes(2, field)
-        nested += declared.nested
+        nested += below
     return _bytes(1, name.encode()) + fields + nested + b"".join(choices)
 
 
-def _camel(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-def _unused(name: str, used: set[str]) -> str:
+def _unused(column: str, used: set[str]) -> str:
     """Return a name for a nested message that no other one has, and its map's entry neither."""
+    name = "".join(part[:1].upper() + part[1:] for part in column.split("_"))
     chosen, number = name, 2
     while {chosen, f"{chosen}Entry"} & used:
         chosen, number = f"{name}{number}", number + 1
@@ -395,65 +381,49 @@ def _unused(name: str, used: set[str]) -> str:
     return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    """A derived field but for name and number, and the messages nested beside it."""
+def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
+    """Return a field's declaration but for name and number, and the messages nested beside it."""
+    if column.shape is Shape.MAP:
+        return _map(column, owner, name)
+    is_list = column.shape is Shape.LIST
+    return _single(
+        column.parts[0] if is_list else column, owner, name, _REPEATED if is_list else _OPTIONAL
+    )
 
-    kind: Kind
-    type_name: str = ""
-    is_repeated: bool = False
-    nested: bytes = b""
 
-    @property
-    def field(self) -> bytes:
-        label = _REPEATED if self.is_repeated else _OPTIONAL
-        named = _bytes(6, f".{self.type_name}".encode()) if self.type_name else b""
-        return _number(4, label) + _number(5, self.kind) + named
+def _single(column: Column, owner: str, name: str, label: int = _OPTIONAL) -> tuple[bytes, bytes]:
+    """Return like `_declared`; the column is neither a list nor a map."""
+    if column.shape is Shape.STRUCT:
+        full_name = f"{owner}.{name}"
+        nested = _bytes(3, _message(column, name, full_name))
+        return _type(label, Kind.MESSAGE, full_name), nested
+    if column.shape in (Shape.LIST, Shape.MAP):
+        hint = "put it into a struct with one field"
+        raise unsupported(column, "an item or value in Protobuf", hint)
+    if column.shape in _WELL_KNOWN:
+        return _type(label, Kind.MESSAGE, _WELL_KNOWN[column.shape]), b""
+    if column.shape in _SIZED_KINDS:
+        return _type(label, _SIZED_KINDS[column.shape][column.type.bit_width == 64]), b""
+    if column.shape not in _KINDS:
+        raise unsupported(column, "Protobuf")
+    return _type(label, _KINDS[column.shape]), b""
 
-    @classmethod
-    def of(cls, type_: pa.DataType, owner: str, name: str, path: str) -> _Declared:
-        type_ = plain_type(type_)
-        if isinstance(type_, pa.MapType):
-            return cls._map(type_, owner, name, path)
-        if isinstance(type_, pa.ListType | pa.LargeListType):
-            item = cls._single(type_.value_type, owner, name, item_path(path))
-            return cls(item.kind, item.type_name, is_repeated=True, nested=item.nested)
-        return cls._single(type_, owner, name, path)
 
-    @classmethod
-    def _single(cls, type_: pa.DataType, owner: str, name: str, path: str) -> _Declared:
-        """Return a field that is not repeated."""
-        type_ = plain_type(type_)
-        if isinstance(type_, pa.StructType):
-            full_name = f"{owner}.{name}"
-            return cls(
-                Kind.MESSAGE, full_name, nested=_bytes(3, _message(type_, name, full_name, path))
-            )
-        if isinstance(type_, pa.MapType | pa.ListType | pa.LargeListType):
-            raise unsupported(
-                path, type_, "an item or value in Protobuf", "put it into a struct with one field"
-            )
-        if isinstance(type_, pa.TimestampType) and type_.unit == "us" and type_.tz is not None:
-            return cls(Kind.MESSAGE, TIMESTAMP)
-        if type_ == pa.duration("us"):
-            return cls(Kind.MESSAGE, DURATION)
-        if is_bytes(type_):
-            return cls(Kind.BYTES)
-        if is_text(type_) or pa.types.is_decimal128(type_):
-            return cls(Kind.STRING)
-        if type_ not in _KINDS:
-            raise unsupported(path, type_, "Protobuf")
-        return cls(_KINDS[type_])
+def _type(label: int, kind: Kind, name: str = "") -> bytes:
+    named = _bytes(6, f".{name}".encode()) if name else b""
+    return _number(4, label) + _number(5, kind) + named
 
-    @classmethod
-    def _map(cls, type_: pa.MapType[Any, Any, Any], owner: str, name: str, path: str) -> _Declared:
-        key = cls._single(type_.key_type, owner, name, child_path(path, "key"))
-        if key.kind not in _KEYS or pa.types.is_decimal(plain_type(type_.key_type)):
-            raise unsupported(child_path(path, "key"), type_.key_type, "the key of a Protobuf map")
-        value = cls._single(type_.item_type, owner, name, child_path(path, "value"))
-        entry = _bytes(1, f"{name}Entry".encode())
-        for number, part, field in ((1, "key", key.field), (2, "value", value.field)):
-            entry += _bytes(2, _bytes(1, part.encode()) + _number(3, number) + field)
-        entry += _bytes(7, _number(7, 1))
-        nested = _bytes(3, entry) + value.nested
-        return cls(Kind.MESSAGE, f"{owner}.{name}Entry", is_repeated=True, nested=nested)
+
+def _map(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
+    """Return the declaration of a map, whose entries are a nested message."""
+    key, value = column.parts
+    if key.shape not in _KEYS:
+        raise unsupported(key, "the key of a Protobuf map")
+    value_type, nested = _single(value, owner, name)
+    entry = _bytes(1, f"{name}Entry".encode())
+    types = (("key", _single(key, owner, name)[0]), ("value", value_type))
+    for number, (part, type_) in enumerate(types, 1):
+        entry += _bytes(2, _bytes(1, part.encode()) + _number(3, number) + type_)
+    entry += _bytes(7, _number(7, 1))
+    declared = _type(_REPEATED, Kind.MESSAGE, f"{owner}.{name}Entry")
+    return declared, _bytes(3, entry) + nested

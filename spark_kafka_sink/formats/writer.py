@@ -11,12 +11,14 @@ per list. `spread` inserts empty rows for nulls.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_kafka_sink.formats.fields import Cells
 from spark_kafka_sink.records.columns import (
@@ -193,17 +195,11 @@ class RowWriter:
             self._word(word)
 
 
-class Node(Protocol):
-    """Writes the values of one column, or of one level of a nested column, in a format."""
+Node: TypeAlias = Callable[[Cells, RowWriter], None]
+"""Appends the value of each cell of one column, or of one level of a nested column, in a format.
 
-    @property
-    def is_nested(self) -> bool:
-        """True if `write` expects cells without nulls; otherwise null cells are written as 0."""
-        ...
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """Append the value of each cell; a null cell may append any bytes."""
-        ...
+Cells of structs, lists and maps must have no nulls; other null cells may append any bytes.
+"""
 
 
 def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
@@ -211,17 +207,25 @@ def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -
     valid = cells.valid()
     if valid is None:
         out.constant(before)
-        node.write(cells, out)
-    elif node.is_nested:
+        node(cells, out)
+    elif pa.types.is_nested(cells.array.type):
         inner = RowWriter(int(valid.sum()))
         inner.constant(before)
-        node.write(cells.without_nulls(), inner)
+        node(cells.without_nulls(), inner)
         out.column(spread(inner.join(), valid))
     elif valid.any():
         inner = RowWriter(len(cells))
         inner.constant(before)
-        node.write(cells, inner)
+        node(cells, inner)
         out.append(inner, valid)
+
+
+def write_required(
+    node: Node, path: str, cells: Cells, out: RowWriter, before: bytes = b""
+) -> None:
+    """Append like `write_valid`; null cells are faults."""
+    cells.fail_nulls(path)
+    write_valid(node, cells, out, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,50 +245,37 @@ class RowEncoder:
         return rows if valid is None else with_nulls(rows, valid)
 
 
-@dataclass(frozen=True, slots=True)
-class FloatNode:
-    """Little-endian floating-point numbers."""
-
-    source: type[Any]
-    target: type[Any]
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """See `Node`."""
-        out.floats(cells.numbers(self.source).astype(self.target, copy=False))
+def write_nothing(_cells: Cells, _out: RowWriter) -> None:
+    """Append nothing: a column without any value."""
 
 
-class BooleanNode:
-    """Booleans as one byte."""
-
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """See `Node`."""
-        out.flags(cells.numbers(np.bool_), b"\1", b"\0")
+def write_boolean(cells: Cells, out: RowWriter) -> None:
+    """Append booleans as one byte."""
+    out.flags(cells.numbers(), b"\1", b"\0")
 
 
-@dataclass(frozen=True, slots=True)
-class BytesNode:
-    """Bytes after their length; `text_path` is set if they must be UTF-8."""
-
-    text_path: str | None
-    is_zigzag: bool = False
-    is_nested = False
-
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """See `Node`."""
-        column = cells.strings() if self.text_path is None else cells.utf8(self.text_path)
-        out.sized(column, is_zigzag=self.is_zigzag)
+def write_float(target: type[Any], cells: Cells, out: RowWriter) -> None:
+    """Append numbers as little-endian floating-point numbers of the target's width."""
+    out.floats(cells.numbers().astype(target, copy=False))
 
 
-class NullNode:
-    """A column without any value."""
+def write_bytes(
+    text_path: str | None, cells: Cells, out: RowWriter, *, is_zigzag: bool = False
+) -> None:
+    """Append bytes after their length; `text_path` is given if they must be UTF-8."""
+    column = cells.strings() if text_path is None else cells.utf8(text_path)
+    out.sized(column, is_zigzag=is_zigzag)
 
-    is_nested = False
 
-    def write(self, cells: Cells, out: RowWriter) -> None:
-        """Write nothing."""
+def write_symbol(
+    numbers: Mapping[str, int], path: str, cells: Cells, out: RowWriter, *, is_zigzag: bool
+) -> None:
+    """Append the number of each enum symbol; unknown symbols are faults."""
+    names = pa.array([each.encode() for each in numbers], pa.binary())
+    found: Any = pc.index_in(cells.strings(), value_set=names)
+    cells.fail(np.asarray(found.is_null()), path, "is not in the enum")
+    values = np.array([*numbers.values()], np.int64).take(np.asarray(found.fill_null(0)))
+    out.varints(zigzag(values) if is_zigzag else values.view(np.uint64))
 
 
 def _where(piece: _Piece, mask: Mask) -> _Piece:

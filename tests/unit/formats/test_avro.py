@@ -201,7 +201,7 @@ def test_minimal_decimals_have_the_bytes_of_java() -> None:
             ["null", {"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["A"]}}],
             [2],
             "a[]",
-            "is not a symbol of the enum",
+            "is not in the enum",
         ),
         (
             pa.binary(),

@@ -249,7 +249,7 @@ def test_wrappers_keep_null_and_zero_apart() -> None:
             {"type": Proto.TYPE_ENUM, "type_name": ".p.Color", "label": Proto.LABEL_REPEATED},
             [2],
             "a[]",
-            "is not a value of the enum",
+            "is not in the enum",
         ),
         (
             pa.list_(pa.string()),
