@@ -9,6 +9,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -19,6 +20,7 @@ from spark_kafka_sink.plots.panels import BAD, GOOD, PALE, SECOND, done, dress, 
 from tools.benchmarks.core.contestants import EVENTS
 from tools.benchmarks.results import Table, Target, failure_table, target_table
 from tools.benchmarks.spark.contestants import CONFLUENT, SINK, TUNED_JVM, SparkContestant, keyed
+from tools.benchmarks.spark.first_write import NEWEST, SECOND_RECORDS, WARM
 from tools.docs.pages import DOCS, write_block
 from tools.support.jars import ROOT
 
@@ -275,8 +277,23 @@ def comparison(figures: Found) -> str:
         lines.append(_compared(name, found))
     found = [_find(figures, "partitions", peer, True, point=1_000) for peer in _PEERS]
     lines.append(_compared("keys, 1,000 partitions", found))
+    lines.append(_first_writes(figures))
     lines += [f"| {' | '.join(row)} |" for row in _FEATURES]
     return "\n".join(lines) + "\n"
+
+
+def _first_writes(figures: Found) -> str:
+    """Return the row of the first writes of a session with the newest PySpark."""
+    part = [one for one in figures["parts"].get("first-write", []) if one.get("write") == 1]
+    wanted = {"records": SECOND_RECORDS, "pyspark": NEWEST}
+    seconds = {
+        one["sink"]: f"{median(each['seconds'] for each in one['samples']):.1f} s"
+        for one in part
+        if wanted.items() <= one.items() and one["samples"]
+    }
+    ours, warm = seconds.get(SINK.name, "-"), seconds.get(WARM, "-")
+    cells = (f"{ours}, {warm} after `warm_up`", seconds.get(TUNED_JVM.name, "-"), "-")
+    return f"| first write of a session, {SECOND_RECORDS:,} rows | {' | '.join(cells)} |"
 
 
 def _find(

@@ -13,6 +13,7 @@ from tools.benchmarks.page import FIGURES, RATES, TABLES, comparison, merged, wr
 from tools.benchmarks.results import Outcome, Results, Sample, Series
 from tools.benchmarks.spark.contestants import JVM, keyed
 from tools.benchmarks.spark.contestants import OURS as SINK
+from tools.benchmarks.spark.first_write import NEWEST, FirstWriteFigures, Place, Writes
 from tools.benchmarks.spark.rates import SparkFigures
 from tools.benchmarks.spark.sweeps import Sweep, judge_partitions
 
@@ -85,8 +86,11 @@ def test_parts_that_are_not_measured_again_keep_their_figures() -> None:
 
 
 def test_the_comparison_has_the_figures_of_each_peer() -> None:
-    found = figures({"spark": SparkFigures([series(SINK), series(keyed(JVM))])})
+    writes = {Place(NEWEST, 20_000, SINK): Writes(series(SINK), series(SINK))}
+    parts = {"spark": SparkFigures([series(SINK), series(keyed(JVM))])}
+    found = figures({**parts, "first-write": FirstWriteFigures(writes)})
     rows = [line.split(" | ") for line in comparison(found).splitlines()]
     assert rows[2][1:] == ["0.00, 500.00 µs", "-", "- |"]
     assert rows[3][1:] == ["-", "0.00, 500.00 µs", "- |"]
+    assert rows[7][1] == "0.6 s, - after `warm_up`"
     assert len({len(row) for row in rows[2:]}) == 1
