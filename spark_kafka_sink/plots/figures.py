@@ -44,7 +44,8 @@ def show(report: DeliveryReport) -> Figure:
 
 def _title(report: DeliveryReport) -> str:
     seconds = (report.duration_ms or report.duration_max_ms) / 1000
-    rate = f", {report.as_intended / seconds:,.0f} a second" if seconds else ""
+    active = (report.active_ms or report.duration_max_ms) / 1000
+    rate = f", {report.as_intended / active:,.0f} a second" if active else ""
     word = "that would be written" if report.dry_run else "persisted"
     parts = [f"{plural(report.as_intended, 'record')} {word}, in {seconds:,.1f} s{rate}"]
     if report.dry_run:

@@ -130,12 +130,20 @@ class DeliveryCounters:
     write.
     """
     started_at: str = ""
-    """When the driver planned the write, in UTC as ISO 8601; empty if unknown."""
+    """When the driver planned the write, in UTC as ISO 8601; empty if unknown. If Spark started a
+    Python worker for that, when this worker started.
+    """
     written_at: str = ""
     """When the driver wrote the report, in UTC as ISO 8601; empty before."""
     duration_ms: int = 0
-    """Milliseconds of the whole write on the driver, from planning to its end, including Spark's
-    own part; the sum if several writes are merged; 0 if unknown.
+    """Milliseconds of the whole write on the driver, from `started_at` to its end, including
+    Spark's own part; the sum if several writes are merged; 0 if unknown.
+    """
+    startup_ms: int = 0
+    """Milliseconds of `duration_ms` in which Python workers started, before they planned, asked for
+    their first rows, or committed; of the tasks only the slowest start. 0 if all workers were
+    already running, and on systems other than Linux. The worker that looks up the format, once in
+    a session, is not included.
     """
     tasks: int = 0
     """Number of tasks that wrote."""
@@ -230,6 +238,11 @@ class DeliveryCounters:
     def bytes_sent(self) -> int:
         """Bytes of the batches after compression."""
         return sum(part.bytes_sent for part in self.partitions)
+
+    @property
+    def active_ms(self) -> int:
+        """Milliseconds of the whole write without the start of Python workers; 0 if unknown."""
+        return max(0, self.duration_ms - self.startup_ms)
 
     def statuses(self) -> tuple[PartitionStatus, ...]:
         """Return every outcome other than "persisted", in the form used by `DeliveryError`."""
@@ -351,6 +364,7 @@ class DeliveryCounters:
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
         values: dict[str, Any] = {name: str(data[name]) for name in _TEXTS}
         values |= {name: int(data[name]) for name in ("duration_ms", *_COUNTERS)}
+        values["startup_ms"] = int(data.get("startup_ms", 0))  # Missing in earlier reports.
         return cls(
             **values,
             status=WriteStatus(data["status"]),
@@ -382,13 +396,13 @@ _COUNTERS = (
 )
 _FACTS = (
     *("version", "status", "error", "dry_run", "transaction_outcome", "query_name", "query_id"),
-    *("batch_id", "started_at", "written_at", "duration_ms"),
+    *("batch_id", "started_at", "written_at", "duration_ms", "startup_ms"),
 )
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
 _LATEST = ("error", "transaction_outcome", "query_name", "query_id", "written_at")
 """Text fields of which a merged report has the greatest value."""
 _TEXTS = (*_LATEST, "started_at")
-_SUMMED = ("duration_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
+_SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 
 
 R_co = TypeVar("R_co", bound=DeliveryCounters, covariant=True)

@@ -105,10 +105,11 @@ def _counts(report: DeliveryCounters) -> tuple[Figure, ...]:
 
 
 def _speed(report: DeliveryCounters) -> tuple[Figure, ...]:
-    whole = report.duration_ms or report.duration_max_ms
+    whole = report.active_ms or report.duration_max_ms
     per_second = MILLIS / whole if whole else 0.0
     return (
         Figure("whole write", "s", report.duration_ms / MILLIS),
+        Figure("start of Python workers", "s", report.startup_ms / MILLIS),
         Figure("slowest task", "s", report.duration_max_ms / MILLIS),
         Figure("all tasks", "s", report.duration_sum_ms / MILLIS),
         Figure("rate", "records/s", report.as_intended * per_second),

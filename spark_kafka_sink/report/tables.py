@@ -131,12 +131,19 @@ def _totals(report: DeliveryReport, summed: int) -> Table:
         ("batches split", f"{report.splits:,}"),
         ("throttled", f"{report.throttle_ms:,} ms"),
         ("all writes, added up" if summed else "whole write", _seconds(report.duration_ms)),
+        *_startup(report),
         ("slowest task", _seconds(report.duration_max_ms)),
         *_latencies(report),
     )
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _startup(report: DeliveryReport) -> list[tuple[str, str]]:
+    if not report.startup_ms:
+        return []
+    return [("start of Python workers", _seconds(report.startup_ms))]
 
 
 def _latencies(report: DeliveryReport) -> list[tuple[str, str]]:

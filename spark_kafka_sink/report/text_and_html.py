@@ -118,6 +118,8 @@ def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
 TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
 ADVICE_SHOWN = 3
+_SHOWN_STARTUP_S = 0.05
+"""Shorter starts of Python workers would be displayed as 0.0 s."""
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
@@ -257,16 +259,25 @@ def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> s
 
 
 def _time(report: DeliveryCounters, given_ms: int | None) -> str:
-    """Return durations and rates; rates refer to the whole write if its time is known."""
-    whole, slowest = given_ms or report.duration_ms, report.duration_max_ms / 1_000
+    """Return durations and rates; rates refer to the whole write if its time is known.
+
+    They exclude the start of Python workers, which does not depend on the number of records.
+    """
+    whole, slowest = (given_ms or report.duration_ms) / 1_000, report.duration_max_ms / 1_000
     if not whole:
-        return f"{_rates(report, slowest)} in the slowest task" if slowest else "0.0 s"
-    return f"{_rates(report, whole / 1_000)}; slowest task {slowest:,.1f} s"
+        if not slowest:
+            return "0.0 s"
+        return f"{slowest:,.1f} s, {_rates(report, slowest)} in the slowest task"
+    startup, rest = report.startup_ms / 1_000, f"slowest task {slowest:,.1f} s"
+    if not _SHOWN_STARTUP_S <= startup < whole:
+        return f"{whole:,.1f} s, {_rates(report, whole)}; {rest}"
+    rates = _rates(report, whole - startup)
+    return f"{whole:,.1f} s, of which {startup:,.1f} s Python worker start-up; then {rates}; {rest}"
 
 
 def _rates(report: DeliveryCounters, seconds: float) -> str:
     rate, size = report.as_intended / seconds, report.bytes_uncompressed / seconds
-    return f"{seconds:,.1f} s, {rate:,.0f} records/s, {size_text(size)}/s"
+    return f"{rate:,.0f} records/s, {size_text(size)}/s"
 
 
 def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ In reading order:
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
 - `worker_context`: settings, log level and shipped files, as a Python worker sees them
+- `worker_start`: how long a Python worker took to start
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `last_report`: the latest report, also for clients of Spark Connect

@@ -17,13 +17,14 @@ import uuid
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.report_folder import StreamIdentity, query_id, report_folder
 from spark_kafka_sink.spark.worker_context import BATCH_ID, QUERY_ID, setting
+from spark_kafka_sink.spark.worker_start import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,9 +180,9 @@ def _folder() -> str | None:
     return None if folder is None else str(folder)
 
 
-def now() -> str:
-    """Return the time in UTC as ISO 8601, with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def now(ago_ms: int = 0) -> str:
+    """Return the time, or a time before it, in UTC as ISO 8601 with milliseconds."""
+    return (datetime.now(UTC) - timedelta(milliseconds=ago_ms)).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +190,11 @@ class WriteOrigin:
     """Identity of a write; pickled with the writer for its tasks, and copied into their reports."""
 
     started_at: str = ""
-    """Time of planning, formatted by `now`; empty if unknown."""
+    """Time of planning, or of the start of the worker that plans; formatted by `now`; empty if
+    unknown.
+    """
+    startup_ms: int = 0
+    """Milliseconds until the worker that plans had started."""
     query_name: str = ""
     """Name of the streaming query; empty if the query has no name."""
     checkpoint: str = ""
@@ -202,13 +207,16 @@ class WriteOrigin:
     @classmethod
     def of_write(cls) -> Self:
         """Return the origin of a batch write that is planned now."""
-        return cls(started_at=now(), error_file=ErrorFile.of_write())
+        startup = startup_ms()
+        return cls(started_at=now(startup), startup_ms=startup, error_file=ErrorFile.of_write())
 
     @classmethod
     def of_stream(cls, stream: StreamIdentity, prefix: str = "") -> Self:
         """Return the origin of a stream's micro-batch; `prefix` is its transactionalIdPrefix."""
+        startup = startup_ms()
         return cls(
-            started_at=now(),
+            started_at=now(startup),
+            startup_ms=startup,
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
             error_file=ErrorFile.of_micro_batches(stream),

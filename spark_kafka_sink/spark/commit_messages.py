@@ -27,6 +27,8 @@ class DeliveryMessage(WriterCommitMessage):
     """Packed if the message was sent by a task."""
     written: tuple[WrittenTopic, ...] = field(default=(), kw_only=True)
     """The topics that the acknowledged rows were written to."""
+    startup_ms: int = field(default=0, kw_only=True)
+    """Milliseconds in which the workers of the planning and of this task started."""
 
     def __getstate__(self) -> dict[str, object]:
         report = self.report
@@ -60,7 +62,9 @@ def finished_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """Return the merged report of the finished tasks of a failed write."""
-    return _merged([each.report for each in messages if isinstance(each, DeliveryMessage)], tasks)
+    known = [message for message in messages if isinstance(message, DeliveryMessage)]
+    report = _merged([each.report for each in known], tasks)
+    return replace(report, startup_ms=max((each.startup_ms for each in known), default=0))
 
 
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:

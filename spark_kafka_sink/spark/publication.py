@@ -34,6 +34,7 @@ from spark_kafka_sink.spark.report_folder import (
     warn_of_own_path,
 )
 from spark_kafka_sink.spark.worker_context import is_watched, only_errors_are_logged
+from spark_kafka_sink.spark.worker_start import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,8 @@ class Publication:
     path: str | None
     origin: WriteOrigin
     batch_id: int | None = None
+    startup_ms: int = 0
+    """Milliseconds until the worker that publishes had started."""
 
     @classmethod
     def of(cls, config: SinkConfig, origin: WriteOrigin, batch_id: int | None = None) -> Self:
@@ -69,13 +72,15 @@ class Publication:
         A micro-batch's query need not have a name. Its `reportPath` is a folder, or a path that
         contains `{batchId}`; for a batch write it is the path of the report.
         """
-        path = config.report_path
+        path, startup = config.report_path, startup_ms()
         if batch_id is None:
-            return cls(config, "the dry run" if config.dry_run else "the write", path, origin)
+            name = "the dry run" if config.dry_run else "the write"
+            return cls(config, name, path, origin, startup_ms=startup)
         numbered = None if path is None else micro_batch_path(path, batch_id)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
         # The writer that commits is not the writer that was planned, so its start time is wrong.
-        return cls(config, name, numbered, replace(origin, started_at=""), batch_id)
+        unplanned = replace(origin, started_at="", startup_ms=0)
+        return cls(config, name, numbered, unplanned, batch_id, startup)
 
     def announce(self) -> None:
         """Write a report with the status "running", replacing that of an earlier write.
@@ -149,7 +154,8 @@ class Publication:
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
         """Add to the report what only the driver knows: identity and duration of the write."""
         completed = self.origin.completed(report, self.batch_id)
-        return replace(completed, dry_run=self.config.dry_run)
+        startup = max(self.origin.startup_ms, report.startup_ms) + self.startup_ms
+        return replace(completed, dry_run=self.config.dry_run, startup_ms=startup)
 
     def _store(self, report: DeliveryReport) -> None:
         trouble = f"no report of {self.name} was written; data in Kafka is unaffected"

@@ -31,6 +31,7 @@ from spark_kafka_sink.spark.abort_files import WriteOrigin
 from spark_kafka_sink.spark.report_folder import report_folder
 from spark_kafka_sink.spark.task_progress import ProgressAddress, TaskReporter
 from spark_kafka_sink.spark.worker_context import session_folder, with_shipped_files
+from spark_kafka_sink.spark.worker_start import startup_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,7 +78,8 @@ class TaskWriter:
         """Write all rows and wait for their acknowledgement; raise if a row fails."""
         with self.origin.error_file.storing_errors():
             spare_garbage_collections()
-            return self.write(batches)
+            startup = self.origin.startup_ms + _loaded_ms()
+            return replace(self.write(batches), startup_ms=startup)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows, without the error handling of `run`."""
@@ -212,15 +214,17 @@ class WriteEnd:
         """
         from spark_kafka_sink.spark.commit_messages import committed_report
 
+        publication = self.publication(batch_id)
         with self.origin.error_file.storing_errors(batch_id):
             report = committed_report(messages, self.config.report_tasks)
-        self.publication(batch_id).succeed(report)
+        publication.succeed(report)
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
         """Publish the report of a failed write, with the deliveries of finished tasks."""
         from spark_kafka_sink.spark.commit_messages import finished_report
 
-        self.publication(batch_id).fail(finished_report(messages, self.config.report_tasks))
+        publication = self.publication(batch_id)
+        publication.fail(finished_report(messages, self.config.report_tasks))
 
     def publication(self, batch_id: int | None) -> Publication:
         """Return the publication of the write."""
@@ -279,6 +283,14 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Abort a failed micro-batch, which Spark will run again, and publish its report."""
         self.end.abort(messages, batchId)
+
+
+def _loaded_ms() -> int:
+    """Import what a task needs, and return the milliseconds since the start of its worker."""
+    from spark_kafka_sink.producer import session  # noqa: F401
+    from spark_kafka_sink.spark import columns  # noqa: F401
+
+    return startup_ms()
 
 
 def _discard(session: ProducerSession, *, in_transaction: bool) -> None:

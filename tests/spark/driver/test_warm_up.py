@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from spark_kafka_sink import ConfigError, EmbeddedBroker, KafkaProdDataSource, warm_up
+from spark_kafka_sink import (
+    ConfigError,
+    EmbeddedBroker,
+    KafkaProdDataSource,
+    last_report,
+    warm_up,
+)
 from spark_kafka_sink.spark import registration as module
 
 if TYPE_CHECKING:
@@ -67,6 +73,7 @@ def test_it_starts_every_kind_of_worker(
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
         write.options(**options).save()
         assert kafka.end_offsets("events") == [1]
+        assert last_report().startup_ms == 0
     assert daemons() == before, "a write does not use the workers of the warm-up"
 
 

@@ -31,6 +31,11 @@ def test_rates_are_of_the_whole_write() -> None:
     assert _of(replace(REPORT, duration_ms=0))["rate"] == "500 records/s"
 
 
+def test_rates_exclude_the_start_of_workers() -> None:
+    found = _of(replace(REPORT, startup_ms=3500))
+    assert (found["rate"], found["start of Python workers"]) == ("2000 records/s", "3.5 s")
+
+
 def test_nothing_has_figures_too() -> None:
     assert _of(DeliveryReport())["rate"] == "0 records/s"
 

@@ -9,7 +9,7 @@ from spark_kafka_sink.report.builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.report.text_and_html import summarize
+from spark_kafka_sink.report.text_and_html import summarize, summary_line
 from tests.unit.report.strategies import reports
 
 
@@ -66,6 +66,15 @@ def test_the_drivers_time_wins_over_the_tasks() -> None:
     )
     assert "1.0 s, 100 records/s" in summarize(report)
     assert "4.0 s, 25 records/s" in summarize(report, 4000)
+
+
+def test_the_start_of_workers_is_separate_from_writing() -> None:
+    part = PartitionReport(topic="t", partition=0, persisted=100)
+    report = DeliveryReport(duration_ms=6_100, startup_ms=5_400, partitions=(part,))
+    expected = "6.1 s, of which 5.4 s Python worker start-up; then 143 records/s"
+    assert expected in summarize(report)
+    assert expected in summary_line(report)
+    assert "start-up" not in summarize(replace(report, startup_ms=49))
 
 
 def test_the_block_is_short_for_many_partitions_topics_and_errors() -> None:

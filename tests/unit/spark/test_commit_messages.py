@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -71,6 +72,12 @@ def test_messages_from_tasks_are_small_and_add_up() -> None:
     assert len(data) < 20_000
     assert committed_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
     assert pickle.dumps(pickle.loads(data)) == data
+
+
+def test_the_slowest_start_of_a_task_counts() -> None:
+    messages = [replace(KNOWN, startup_ms=ms) for ms in (0, 900, 700)]
+    assert committed_report(messages).startup_ms == 900
+    assert finished_report((None,)).startup_ms == 0
 
 
 def test_reports_that_add_up_one_by_one_name_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

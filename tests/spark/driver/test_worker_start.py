@@ -1,0 +1,44 @@
+"""Reports of a new session's first writes separate the start of Python workers from writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+FIRST_WRITES = """
+import json, time
+from pyspark.sql import SparkSession
+from spark_kafka_sink import EmbeddedBroker, last_report
+
+settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+with EmbeddedBroker(topics={"events": 1}) as kafka:
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
+    for _ in range(2):
+        began = time.monotonic()
+        frame = spark.range(1000).selectExpr("cast(id as string) as value")
+        frame.write.format("kafkaprod").options(**options).mode("append").save()
+        wall_ms = (time.monotonic() - began) * 1000
+        report = last_report()
+        times = (wall_ms, report.duration_ms, report.startup_ms, report.duration_max_ms)
+        print(json.dumps([*times, str(report)]))
+spark.stop()
+"""
+
+
+def test_only_the_first_write_starts_workers() -> None:
+    child = [sys.executable, "-c", FIRST_WRITES]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        child, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    first, second = map(json.loads, done.stdout.splitlines())
+    wall_ms, duration_ms, startup_ms, slowest_ms, text = first
+    assert wall_ms > duration_ms > startup_ms + slowest_ms
+    assert startup_ms > wall_ms / 4, "planning, tasks and commit start a worker each"
+    assert f"of which {startup_ms / 1000:,.1f} s Python worker start-up; then" in text
+    assert second[2] == 0
+    assert "start-up" not in second[-1]
