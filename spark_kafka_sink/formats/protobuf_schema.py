@@ -55,18 +55,9 @@ _OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
 WRAPPERS: Final = {
-    f"google.protobuf.{name}Value": kind
-    for name, kind in (
-        ("Double", Kind.DOUBLE),
-        ("Float", Kind.FLOAT),
-        ("Int64", Kind.INT64),
-        ("UInt64", Kind.UINT64),
-        ("Int32", Kind.INT32),
-        ("UInt32", Kind.UINT32),
-        ("Bool", Kind.BOOL),
-        ("String", Kind.STRING),
-        ("Bytes", Kind.BYTES),
-    )
+    f"google.protobuf.{kind.name.capitalize().replace('Ui', 'UI')}Value": kind
+    for kind in (Kind.DOUBLE, Kind.FLOAT, Kind.INT64, Kind.UINT64, Kind.INT32, Kind.UINT32)
+    + (Kind.BOOL, Kind.STRING, Kind.BYTES)
 }
 """Messages with one field of a plain type."""
 
@@ -115,7 +106,7 @@ class ProtoSchema:
             ConfigError: the text is not a descriptor.
         """
         schema = cls({}, {}, {})
-        files = [file for each in (*references, text) for file in _files(each)]
+        files = [file for each in (*references, text) for _, file in _files(each)]
         for file in files:
             syntax = _text(file, 12)
             package = _text(file, 2)
@@ -193,15 +184,13 @@ def files_of(text: str) -> list[ProtoFile]:
     Raises:
         ConfigError: the text is not a descriptor.
     """
-    whole = _parse(base64.b64decode(text)) if _files(text) else {}
-    parts = whole[1] if whole.keys() == {1} else [base64.b64decode(text)]
     return [
         ProtoFile(
             name=_text(parsed, 1),
             imports=tuple(bytes(each).decode() for each in parsed.get(3, [])),
-            text=base64.b64encode(part).decode(),
+            text=base64.b64encode(data).decode(),
         )
-        for part, parsed in zip(parts, _files(text), strict=True)
+        for data, parsed in _files(text)
     ]
 
 
@@ -245,18 +234,20 @@ def _field(parsed: _Parsed, *, packs: bool) -> ProtoField:
     )
 
 
-def _files(text: str) -> list[_Parsed]:
+def _files(text: str) -> list[tuple[bytes, _Parsed]]:
+    """Return each file's descriptor and what is in it."""
     try:
-        parsed = _parse(base64.b64decode(text, validate=True))
+        data = base64.b64decode(text, validate=True)
+        parsed = _parse(data)
         if parsed.keys() == {1}:  # A file has more than its name.
-            return [_parse(each) for each in parsed[1]]
+            return [(each, _parse(each)) for each in parsed[1]]
         _text(parsed, 1)
     except (binascii.Error, ValueError, IndexError, AttributeError):
         raise ConfigError(
             "the Protobuf schema is not a descriptor in base64",
             hint="create one with `protoc --include_imports --descriptor_set_out=FILE`",
         ) from None
-    return [parsed]
+    return [(data, parsed)]
 
 
 def _text(parsed: _Parsed, field: int) -> str:

@@ -6,6 +6,7 @@ texts. Text of more than eight bytes is written as several words.
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -63,29 +64,23 @@ def write_digits(out: RowWriter, values: Words) -> None:
     """Append unsigned integers, without leading zeros."""
     if not len(values):
         return
-    high = int(values.max())
-    sizes = _digit_counts(values, int(values.min()), high)
-    groups = -(-len(str(high)) // _GROUP)
-    for group in range(groups - 1, -1, -1):
-        rest = _group(values, group, is_first=group == groups - 1)
-        wanted = np.minimum(np.maximum(sizes, group * _GROUP) - group * _GROUP, _GROUP)
-        out.word(_last_digits(rest, wanted.view(np.uint64), min(len(str(high)), _GROUP)))
+    low, high = int(values.min()), int(values.max())
+    _write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
 
 
 def write_padded(out: RowWriter, values: Words, digits: int) -> None:
     """Append unsigned integers below 10**digits with leading zeros."""
-    groups = -(-digits // _GROUP)
-    for group in range(groups - 1, -1, -1):
-        rest = _group(values, group, is_first=group == groups - 1)
-        size = min(digits - group * _GROUP, _GROUP)
-        out.word(_last_digits(rest, np.array([size], np.uint64), size))
+    _write_last_digits(out, values, np.array([digits]), digits)
 
 
-def _group(values: Words, group: int, *, is_first: bool) -> Words:
-    """Return a group of eight digits, the last one is number 0."""
-    if group:
-        values = values // np.uint64(10 ** (_GROUP * group))
-    return values if is_first else values % _BASE
+def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
+    """Append the last digits of numbers below 10**most, `sizes` of each, in groups of eight."""
+    first = (most - 1) // _GROUP
+    for group in range(first, -1, -1):
+        rest = values // np.uint64(10 ** (_GROUP * group)) if group else values
+        wanted = np.clip(sizes - group * _GROUP, 0, _GROUP).view(np.uint64)
+        largest = min(most - group * _GROUP, _GROUP)
+        out.word(_last_digits(rest if group == first else rest % _BASE, wanted, largest))
 
 
 def _last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
@@ -193,18 +188,12 @@ def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
         is_whole = pc.invert(pc.match_substring_regex(text, "[.e]"))
         out.flags(np.asarray(is_whole.fill_null(False)), b".0")
     if not finite.all():
-        out.flags(np.isnan(values), b'"NaN"')
-        _write_infinities(out, values)
+        kinds = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
+        numbers: Any = pa.array(kinds, mask=finite)
+        out.column(_NOT_FINITE.take(numbers))
 
 
-def _write_infinities(out: RowWriter, values: NDArray[Any]) -> None:
-    for sign, infinity in ((b'"-', -np.inf), (b'"', np.inf)):
-        found = values == infinity
-        out.flags(found, sign)
-        out.flags(found, b"Infinity")
-        out.flags(found, b'"')
-
-
+_NOT_FINITE: Final = pa.array([b'"NaN"', b'"Infinity"', b'"-Infinity"'], pa.binary())
 DAY_US: Final = 86_400_000_000
 _FIRST_DAY: Final = -25567
 """1900-01-01, in days since 1970."""
@@ -319,11 +308,14 @@ def _offset_text(seconds: int) -> bytes:
 
 
 _DAY: Final = 86_400
-_FIRST_YEAR: Final = 1800
-"""No zone has changed its offset before."""
-_CYCLE_YEAR: Final = 2100
+_FIRST: Final = -5_364_662_400
+"""1800-01-01, in seconds; no zone has changed its offset before."""
 _CYCLE: Final = 146_097 * _DAY
-"""From 2100 on each zone's changes repeat after 400 years, in seconds."""
+"""400 years, after which each zone's changes repeat from 2100 on, in seconds."""
+_LAST: Final = 4_102_444_800 + _CYCLE
+"""2500-01-01."""
+_SPAN: Final = 400 * _DAY
+"""Seconds for which changes are found at once."""
 
 
 def utc_offsets(micros: Numbers, zone: str) -> Numbers:
@@ -339,15 +331,12 @@ def utc_offsets(micros: Numbers, zone: str) -> Numbers:
         return np.array([fixed // 1_000_000], np.int64)
     if not len(micros):
         return np.zeros(1, np.int64)
-    seconds = np.maximum(micros // 1_000_000, _year_start(_FIRST_YEAR))
-    if int(seconds.max()) >= (limit := _year_start(_CYCLE_YEAR) + _CYCLE):
-        seconds -= np.maximum((seconds - limit) // _CYCLE + 1, 0) * _CYCLE
+    seconds = np.maximum(micros // 1_000_000, _FIRST)
+    if int(seconds.max()) >= _LAST:
+        seconds -= np.maximum((seconds - _LAST) // _CYCLE + 1, 0) * _CYCLE
     first, last = int(seconds.min()), int(seconds.max())
-    changes = [
-        change
-        for year in range(_year_of(first), _year_of(last) + 1)
-        for change in _changes(zone, year)
-    ]
+    spans = range(first // _SPAN, last // _SPAN + 1)
+    changes = [change for span in spans for change in _changes(zone, span)]
     starts = np.array([start for start, _ in changes])
     offsets = np.array([offset for _, offset in changes])
     low, high = np.searchsorted(starts, (first, last), "right")
@@ -357,24 +346,15 @@ def utc_offsets(micros: Numbers, zone: str) -> Numbers:
     return found
 
 
-def _year_of(seconds: int) -> int:
-    return int(np.datetime64(seconds, "s").astype("datetime64[Y]").astype(int)) + 1970
-
-
-@cache
-def _year_start(year: int) -> int:
-    return int(np.datetime64(f"{year}-01-01", "s").astype(int))
-
-
 @lru_cache(maxsize=4096)
-def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
-    """Return when a zone's offset changes in a year, and the new offset, both in seconds.
+def _changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
+    """Return when a zone's offset changes, and the new offset, both in seconds.
 
-    The first entry is the start of the year.
+    The first entry is the start of the span.
     """
-    start, end = _year_start(year), _year_start(year + 1)
+    start = span * _SPAN
     changes = [(start, _offset_at(zone, start))]
-    for day in range(start, end, _DAY):
+    for day in range(start, start + _SPAN, _DAY):
         offset = _offset_at(zone, day + _DAY)
         if offset != changes[-1][1]:
             changes.append((_change(zone, day, changes[-1][1]), offset))
@@ -470,11 +450,6 @@ def escaped(column: pa.BinaryArray) -> pa.BinaryArray:
     return cast("pa.BinaryArray", plain)
 
 
-_BASE64: Final = np.frombuffer(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
-)
-
-
 def base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
     """Return each value in base64, empty for null.
 
@@ -486,14 +461,10 @@ def base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
     writer.column(column)
     missing = (groups * 3 - lengths).view(np.uint64)
     writer.word(VarintBytes(np.zeros(1, np.uint64), missing, 2))
-    raw = np.frombuffer(memoryview(writer.join().buffers()[2] or b""), np.uint8)
-    threes = raw[: int(groups.sum()) * 3].reshape(-1, 3).astype(np.uint32)
-    bits = threes[:, 0] << 16 | threes[:, 1] << 8 | threes[:, 2]
-    encoded = np.empty((len(bits), 4), np.uint8)
-    for place in range(4):
-        encoded[:, place] = _BASE64.take(bits >> (18 - 6 * place) & 0x3F)
-    data, ends = encoded.reshape(-1), np.cumsum(groups * 4)
+    padded = memoryview(writer.join().buffers()[2] or b"")[: int(groups.sum()) * 3]
+    encoded = np.frombuffer(bytearray(base64.b64encode(padded)), np.uint8)
+    ends = np.cumsum(groups * 4)
     for count in (1, 2):
-        data[ends[missing >= count] - count] = ord("=")
+        encoded[ends[missing >= count] - count] = ord("=")
     offsets = np.concatenate(([0], ends)).astype(np.int32)
-    return binary_array(offsets, data)
+    return binary_array(offsets, encoded)
