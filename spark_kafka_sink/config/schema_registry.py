@@ -217,6 +217,11 @@ class RegistryConfig:
     retries_max_wait_ms: int = 20_000
 
     @property
+    def is_mock(self) -> bool:
+        """True if the registry is in the memory of the planning process."""
+        return self.url.startswith("mock://")
+
+    @property
     def chooses_version(self) -> bool:
         """True if the schema is a registered one: the latest version, or the one with an id."""
         return self.use_latest or self.schema_id is not None

@@ -16,4 +16,5 @@ In reading order:
 - `protobuf`: Protobuf's binary encoding
 - `sources`: schemas that options give or columns need, and their subjects
 - `registry`: register and look up schemas, on the driver
+- `decoder`: decode what was written, for tests of users' jobs
 """

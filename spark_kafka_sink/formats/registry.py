@@ -47,7 +47,7 @@ _SERIALIZED: Final = "serialized"
 _BUILT_IN: Final = "google/protobuf/"
 """Imports that every registry knows."""
 _MAGIC_GUID: Final = b"\x01"
-_MOCK: Final = "mock://"
+_ID_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,27 @@ class Registry:
             return self._by_id(self._config.schema_id, subject, format_)
         return self._latest(subject, format_)
 
+    def schema_text(self, identifier: bytes, format_: Format) -> str:
+        """Return the schema that a record states.
+
+        Args:
+            identifier: the id in four bytes big-endian, or the GUID in 16 bytes.
+            format_: the format of the record.
+
+        Raises:
+            SchemaRegistryError: there is none, it has another type, or see `_fail`.
+        """
+        if len(identifier) == _ID_BYTES:
+            number = int.from_bytes(identifier)
+            return self._by_id(number, f"of the schema with id {number}", format_).text
+        guid = str(UUID(bytes=identifier))
+        form = _SERIALIZED if format_.payload is Format.PROTOBUF else None
+        found = self._call(
+            f"read the schema with GUID {guid}",
+            lambda: self._client.get_schema_by_guid(guid, fmt=form),
+        )
+        return self._read(0, guid, f"of GUID {guid}", found, format_).text
+
     def has_versions(self, subject: str) -> bool:
         """Return False if the subject has no schema yet.
 
@@ -198,7 +219,7 @@ class Registry:
             SchemaRegistryError: it is incompatible with the latest version, or see `_fail`.
         """
         schema, latest = self._schema(candidate), f"the latest version of subject {subject}"
-        if self._config.url.startswith(_MOCK):  # it accepts any schema
+        if self._config.is_mock:  # it accepts any schema
             return f"the schema is compatible with {latest}"
         try:
             compatible = self._client.test_compatibility(

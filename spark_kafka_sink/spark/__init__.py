@@ -18,6 +18,7 @@ In reading order:
 - `columns`: Spark's Arrow batches converted to the producer's rows
 - `row_checks`: the errors of the rows of a batch
 - `serialisation`: columns serialised as JSON, Avro or Protobuf
+- `expected`: a frame's rows as a consumer decodes them, for tests
 - `commit_messages`: the commit messages of tasks, and their merged report
 - `publication`: log the summary, write the report and the metrics of a write
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open

@@ -97,11 +97,37 @@ def with_schemas(
     return planned
 
 
-def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -> Contract:
-    formats = cast("FormatsConfig", config.formats)
-    parts = ((contract.key_plan, formats.key), (contract.value_plan, formats.value))
+def draft_plans(
+    contract: Contract, schema: types.StructType, config: SinkConfig
+) -> dict[str, FieldPlan]:
+    """Return the plans of "key" and "value" with their schemas, but without framing.
+
+    Registers nothing, and needs the registry only if options choose a registered version.
+
+    Raises:
+        KafkaProdError: see `with_schemas`.
+    """
     with _Planner(schema, config) as planner:
-        drafts = [None if plan is None else planner.draft(plan, part) for plan, part in parts]
+        return {
+            part.part: replace(planner.draft(plan, part).plan, framing=Framing())
+            for plan, part in _parts(contract, config)
+            if plan is not None
+        }
+
+
+def _parts(
+    contract: Contract, config: SinkConfig
+) -> tuple[tuple[FieldPlan | None, PartFormat], ...]:
+    formats = cast("FormatsConfig", config.formats)
+    return (contract.key_plan, formats.key), (contract.value_plan, formats.value)
+
+
+def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -> Contract:
+    with _Planner(schema, config) as planner:
+        drafts = [
+            None if plan is None else planner.draft(plan, part)
+            for plan, part in _parts(contract, config)
+        ]
         planner.check([each for each in drafts if each is not None])
         key, value = (None if each is None else planner.finish(each) for each in drafts)
     return replace(contract, key_plan=key, value_plan=value)
@@ -233,6 +259,15 @@ def _framing(
     if config.part(part.part).framing is SchemaIdFraming.HEADER:
         return Framing(header=(f"__{part.part}_schema_id", found.header_value + indexes))
     return Framing(prefix=found.prefix + indexes)
+
+
+def arrow_schema(schema: types.StructType) -> pa.Schema:
+    """Return the Arrow schema in which Spark passes rows to tasks.
+
+    Raises:
+        ColumnError: Spark does not pass such columns to Python; the message names the path.
+    """
+    return pa.schema(list(cast("pa.StructType", _arrow(schema, ""))))
 
 
 def _arrow(data_type: types.DataType, path: str) -> pa.DataType:

@@ -1,0 +1,271 @@
+"""Decode what was written, for tests of users' jobs: with fastavro and Google's runtime."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.common.extras import import_extra
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.formats.sources import Source, given_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from spark_kafka_sink.config.formats import PartFormat
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.formats.registry import Registry
+    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+
+_USER: Final = "decoding records"
+_ID_BYTES: Final = 5
+_GUID_BYTES: Final = 17
+_HINT: Final = (
+    "give the options with which the records were written; a schema that is derived from a frame "
+    "fits only if its columns are nullable as those of the write"
+)
+
+
+class DecodedRecord(NamedTuple):
+    """A record whose key and value are decoded: dicts, or bytes with format raw."""
+
+    key: Any
+    value: Any
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | int
+    """A UTC datetime, or milliseconds since 1970 if outside the years 1 to 9999."""
+    headers: list[tuple[str, bytes | None]]
+    """Without those that state a schema."""
+
+
+class RecordDecoder:
+    """Decodes records by the options with which they were written; a context manager.
+
+    The schema is that of the id in the record, from the registry. Without a registry, or with
+    `mock://`, which is in the memory of another process, it is the given one.
+
+    Args:
+        config: the options.
+        known: schemas of "key" and "value" that the options do not give.
+
+    Raises:
+        ConfigError: a given schema cannot be read.
+    """
+
+    def __init__(self, config: SinkConfig, known: Mapping[str, Source] | None = None) -> None:
+        formats = config.formats
+        self._parts = {} if formats is None else {"key": formats.key, "value": formats.value}
+        self._known = dict(known or {})
+        for name, part in self._parts.items():
+            given = None if part.format is Format.RAW else given_source(part)
+            if given is not None:
+                self._known[name] = given
+        self._found: dict[tuple[bytes, tuple[int, ...]], Source] = {}
+        self._registry: Registry | None = None
+        registry = None if formats is None else formats.registry
+        if registry is not None and not registry.is_mock:
+            from spark_kafka_sink.formats.registry import Registry
+
+            self._registry = Registry(registry, config.producer.security.sasl)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._registry is not None:
+            self._registry.__exit__(None, None, None)
+
+    def decode(self, record: ConsumerRecord) -> DecodedRecord:
+        """Return the record with decoded key and value.
+
+        Raises:
+            ConfigError: a schema is missing, or key or value do not have their format.
+            SchemaRegistryError: the registry does not have the schema, or cannot be reached.
+        """
+        names = {f"__{part}_schema_id" for part in self._parts}
+        decoded = {
+            "key": self._decoded("key", record.key, record),
+            "value": self._decoded("value", record.value, record),
+            "headers": [each for each in record.headers if each[0] not in names],
+        }
+        return DecodedRecord(**{**record._asdict(), **decoded})
+
+    def _decoded(self, name: str, data: bytes | None, record: ConsumerRecord) -> Any:
+        part = self._parts.get(name)
+        if part is None or part.format is Format.RAW or data is None:
+            return data
+        try:
+            header = dict(record.headers).get(f"__{name}_schema_id")
+            source, payload = self._unframed(part, data, header)
+            return decode(part.format, source, payload)
+        except KafkaProdError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the libraries raise errors of many kinds
+            raise ConfigError(
+                f"the {name} at offset {record.offset} of {record.topic}-{record.partition} is not "
+                f"{part.format.value}: {type(error).__name__}: {error}",
+                hint=_HINT,
+            ) from None
+
+    def _unframed(
+        self, part: PartFormat, data: bytes, header: bytes | None
+    ) -> tuple[Source | None, bytes]:
+        """Return the schema and the payload."""
+        if not part.format.has_registry:
+            return self._source(part), data
+        framing, payload = (data, data[_ID_BYTES:]) if header is None else (header, data)
+        length = _ID_BYTES if header is None else _GUID_BYTES
+        if len(framing) < length or framing[0] != (header is not None):
+            raise ValueError("no schema id")
+        indexes: tuple[int, ...] = ()
+        if part.format.payload is Format.PROTOBUF:
+            indexes, rest = _indexes(framing[length:])
+            payload = rest if header is None else data
+        if self._registry is None:
+            return self._source(part), payload
+        return self._registered(self._registry, part.format, framing[1:length], indexes), payload
+
+    def _registered(
+        self, registry: Registry, format_: Format, identifier: bytes, indexes: tuple[int, ...]
+    ) -> Source:
+        key = (identifier, indexes)
+        if key not in self._found:
+            text = registry.schema_text(identifier, format_)
+            self._found[key] = Source(text, "", _message_at(text, indexes) if indexes else None)
+        return self._found[key]
+
+    def _source(self, part: PartFormat) -> Source | None:
+        source = self._known.get(part.part)
+        if source is None and part.format.payload is not Format.JSON:
+            raise ConfigError(
+                f"the schema of the {part.part} is not known: it was derived from the columns",
+                hint=f"use assert_written(), or give it: {part.part}.schema or "
+                f"{part.part}.schema.file",
+            )
+        return source
+
+
+def decode(format_: Format, source: Source | None, payload: bytes) -> Any:
+    """Return a payload without framing as a dict.
+
+    Raises:
+        ConfigError: a library is not installed.
+        Exception: the payload does not fit the schema.
+    """
+    if format_.payload is Format.JSON:
+        return json.loads(payload)
+    assert source is not None
+    if format_.payload is Format.AVRO:
+        return _avro(source.schema)(payload)
+    return _protobuf(source.schema, source.message or "")(payload)
+
+
+@lru_cache(maxsize=64)
+def _avro(schema: str) -> Callable[[bytes], Any]:
+    library = import_extra("testing", "fastavro", _USER)
+    parsed = library.parse_schema(json.loads(schema))
+
+    def read(payload: bytes) -> Any:
+        source = io.BytesIO(payload)
+        value = library.schemaless_reader(source, parsed, None)
+        if source.read(1):
+            raise ValueError("the payload is longer than its schema allows")
+        return value
+
+    return read
+
+
+@lru_cache(maxsize=64)
+def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
+    import_extra("testing", "google.protobuf", _USER)
+    from google.protobuf import descriptor_pool, message_factory
+    from google.protobuf.duration_pb2 import Duration  # the pool below needs such imports
+    from google.protobuf.timestamp_pb2 import Timestamp
+    from google.protobuf.wrappers_pb2 import Int32Value
+
+    pool: Any = descriptor_pool.DescriptorPool()
+    for built_in in (Duration, Timestamp, Int32Value):
+        pool.AddSerializedFile(built_in.DESCRIPTOR.file.serialized_pb)
+    for file in _proto_files(schema):
+        pool.AddSerializedFile(file)
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
+    return lambda payload: _plain(made.FromString(payload))
+
+
+def _proto_files(schema: str) -> list[bytes]:
+    """Return the serialised files of a descriptor in base64, without Google's own."""
+    from spark_kafka_sink.formats.protobuf_schema import files_of
+
+    files = files_of(schema)
+    return [base64.b64decode(file.text) for file in files if not file.name.startswith("google/")]
+
+
+def _message_at(schema: str, indexes: tuple[int, ...]) -> str:
+    from spark_kafka_sink.formats.protobuf_schema import ProtoSchema
+
+    main = ProtoSchema.parse(schema).main
+    return next(name for name, place in main.items() if place == indexes)
+
+
+def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Return the message indexes at the start of `data`, and the rest."""
+    numbers: list[int] = []
+    position = 0
+    while not numbers or len(numbers) <= numbers[0]:
+        shift = number = 0
+        while True:
+            byte = data[position]
+            position += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        numbers.append(number >> 1)  # they are never negative
+    return tuple(numbers[1:]) or (0,), data[position:]
+
+
+def _plain(message: Any) -> Any:
+    """Return a Protobuf message as a dict; timestamps, durations and wrappers as their values."""
+    name = message.DESCRIPTOR.full_name
+    if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
+        return message.ToDatetime() if name.endswith("Timestamp") else message.ToTimedelta()
+    if name.startswith("google.protobuf.") and name.endswith("Value"):
+        return message.value
+    return {
+        field.name: _plain_field(field, getattr(message, field.name))
+        if not field.has_presence or message.HasField(field.name)
+        else None
+        for field in message.DESCRIPTOR.fields
+    }
+
+
+def _plain_field(field: Any, value: Any) -> Any:
+    inner = field.message_type
+    if inner is not None and inner.GetOptions().map_entry:
+        item = inner.fields_by_name["value"]
+        return {key: _plain_one(item, each) for key, each in value.items()}
+    if not field.has_presence and hasattr(value, "append"):  # it is repeated
+        return [_plain_one(field, each) for each in value]
+    return _plain_one(field, value)
+
+
+def _plain_one(field: Any, value: Any) -> Any:
+    if field.message_type is not None:
+        return _plain(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return value
+
+
+def decoded(records: Iterable[ConsumerRecord], decoder: RecordDecoder) -> list[DecodedRecord]:
+    """Return records with decoded keys and values; see `RecordDecoder.decode`."""
+    with decoder:
+        return [decoder.decode(record) for record in records]

@@ -1,0 +1,103 @@
+"""The rows of a frame as a consumer decodes them, for `assert_written`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+from pyspark.sql import types
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.plan import FieldPlan, compile_encoder
+from spark_kafka_sink.formats.sources import Source
+from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.schema_plan import arrow_schema, draft_plans
+from spark_kafka_sink.spark.serialisation import fields_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_kafka_sink.config.model import SinkConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The records that a write of a frame creates.
+
+    Attributes:
+        names: those of key, value, topic and headers that records have from columns.
+        rows: their values, with decoded keys and values.
+        sources: the schemas of "key" and "value" by which the frame is serialised.
+    """
+
+    names: tuple[str, ...]
+    rows: list[dict[str, Any]]
+    sources: dict[str, Source]
+
+    @classmethod
+    def of(cls, frame: DataFrame, config: SinkConfig) -> Expected:
+        """Serialise a frame on the driver, and decode the result; registers nothing.
+
+        Raises:
+            ColumnError: a column or row does not fit its format or schema.
+            ConfigError: a given schema cannot be read, or a library is not installed.
+            SchemaRegistryError: options choose a registered schema, which cannot be read.
+        """
+        contract = Contract.of(frame.schema, config)
+        plans = draft_plans(contract, frame.schema, config)
+        nullable = cast("types.StructType", _nullable(frame.schema))
+        # PyArrow cannot convert null structs whose fields are not nullable.
+        rows = frame.to(nullable).toArrow().cast(arrow_schema(nullable)).combine_chunks()
+        batch = next(iter(rows.to_batches()), pa.RecordBatch.from_pylist([], rows.schema))
+        columns = {part: _decoded(plan, batch, part) for part, plan in plans.items()}
+        for name in ("key", "value", "topic", "headers"):
+            place = getattr(contract, name)
+            if place is not None:
+                columns[name] = batch.column(place).to_pylist()
+        if "headers" in columns:
+            columns["headers"] = [
+                [(each["key"], each["value"]) for each in headers or ()]
+                for headers in columns["headers"]
+            ]
+        return cls(
+            names=tuple(columns),
+            rows=[
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+            ],
+            sources={
+                part: Source(plan.schema, "", plan.message)
+                for part, plan in plans.items()
+                if plan.schema is not None
+            },
+        )
+
+
+def _nullable(data_type: types.DataType) -> types.DataType:
+    """Return the type with nullable fields, items and values at any depth."""
+    if isinstance(data_type, types.StructType):
+        return types.StructType(
+            [types.StructField(each.name, _nullable(each.dataType)) for each in data_type.fields]
+        )
+    if isinstance(data_type, types.ArrayType):
+        return types.ArrayType(_nullable(data_type.elementType))
+    if isinstance(data_type, types.MapType):
+        return types.MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
+    return data_type
+
+
+def _decoded(plan: FieldPlan, batch: pa.RecordBatch, part: str) -> list[Any]:
+    structs = fields_of(batch, plan)
+    faults = RowFaults(len(structs))
+    encoded = compile_encoder(plan, structs.type).encode(structs, faults)
+    for fault in faults:
+        raise ColumnError(
+            f"row {fault.row} of the frame cannot be serialised: the field `{fault.path}` of the "
+            f"{part} {fault.problem}"
+        )
+    source = None if plan.schema is None else Source(plan.schema, "", plan.message)
+    return [
+        None if each is None else decode(plan.format, source, each) for each in encoded.to_pylist()
+    ]
