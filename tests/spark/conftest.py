@@ -35,7 +35,7 @@ def console(spark_folder: Path) -> Console:
 
 @pytest.fixture(scope="session")
 def spark(spark_folder: Path, console: Console) -> Iterator[SparkSession]:
-    """A local Spark with two task slots and the JVM's own Kafka sink on its class path."""
+    """A local Spark with two task slots, and Spark's own Kafka sink and Avro functions."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ[KRB5_CONFIG] = str(spark_folder / "krb5.conf")
     with console.collecting():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from tools.support.jars import SPARK_SINK, ensure
+from tools.support.jars import SPARK_AVRO, SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,9 @@ def start(folder: Path) -> SparkSession:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+        "spark.jars": ",".join(
+            str(path) for jars in (SPARK_SINK, SPARK_AVRO) for path in ensure(jars).paths()
+        ),
     }
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in settings.items():

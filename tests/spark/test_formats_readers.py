@@ -1,0 +1,227 @@
+"""What Spark writes with a format, read by others: Confluent's deserialisers and `from_avro`."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pool, message_factory, timestamp_pb2
+from google.protobuf.json_format import MessageToDict
+from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.support.schema_registry import SmallRegistry, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_kafka_sink.records.consumer_record import ConsumerRecord
+
+TOPIC = "rows"
+COLUMNS = """
+    cast(id as tinyint) as tiny, cast(id - 1 as int) as whole, id * 10000000000 as large,
+    cast(id as float) / 2 as single, id / 3 as real, cast(id - 1 as decimal(9, 2)) as amount,
+    cast(id - 1 as decimal(38, 0)) as big, id = 1 as flag, concat('é', id) as text,
+    cast(concat('b', id) as binary) as raw, date_add(date'1969-12-31', cast(id as int)) as day,
+    timestamp_micros(id * 1234567 - 1) as at, if(id = 0, null, id) as maybe,
+    timestamp_ntz'2024-02-29 12:34:56.789012' as local,
+    array(id, null) as numbers, map('k', struct(id as x)) as byname,
+    if(id = 1, null, struct(cast(id as string) as s, array(struct(id as z)) as inner)) as nested
+"""
+EXPECTED = {
+    "tiny": 2, "whole": 1, "large": 20_000_000_000, "single": 1.0, "real": 2 / 3,
+    "amount": Decimal("1.00"), "big": Decimal(1), "flag": False, "text": "é2", "raw": b"b2",
+    "day": dt.date(1970, 1, 2), "at": dt.datetime(1970, 1, 1, 0, 0, 2, 469133, dt.UTC), "maybe": 2,
+    "local": dt.datetime(2024, 2, 29, 12, 34, 56, 789012),  # noqa: DTZ001 - without zone
+    "numbers": [2, None], "byname": {"k": {"x": 2}}, "nested": {"s": "2", "inner": [{"z": 2}]},
+}  # fmt: skip
+"""The last of three rows."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(auto_create_topics=True) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SmallRegistry]:
+    with running() as registry:
+        yield registry
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        return spark.range(0, 3, 1, 1).selectExpr(*_split(COLUMNS))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def _split(columns: str) -> list[str]:
+    """Return the expressions of a list, which end in `as name`."""
+    found, text = [], ""
+    for part in columns.replace("\n", " ").split(","):
+        text = f"{text},{part}" if text else part
+        if text.count("(") == text.count(")") and " as " in part.rpartition(")")[2]:
+            found.append(text.strip())
+            text = ""
+    return found
+
+
+def _written(
+    frame: DataFrame, broker: EmbeddedBroker, topic: str, **options: str
+) -> Sequence[ConsumerRecord]:
+    named = {name.replace("__", "."): text for name, text in options.items()}
+    writer = frame.write.format("kafkaprod").option("topic", topic).options(**named)
+    writer.option("kafka.bootstrap.servers", broker.bootstrap_servers).mode("append").save()
+    return broker.records(topic)
+
+
+@pytest.mark.parametrize("framing", ["PrefixSchemaIdSerializer", "HeaderSchemaIdSerializer"])
+def test_confluents_avro_deserializer(
+    frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str,
+    framing: str,
+) -> None:  # fmt: skip
+    records = _written(
+        frame, broker, unique_topic, value__format="avro-confluent",
+        schema__registry__url=registry.url, value__schema__id__serializer=framing,
+    )  # fmt: skip
+    reader = AvroDeserializer(
+        SchemaRegistryClient({"url": registry.url}),
+        conf={"schema.id.deserializer": dual_schema_id_deserializer},
+    )
+    read = [reader(each.value, _context(unique_topic, each)) for each in records]
+    assert read[2] == EXPECTED
+    assert [row["maybe"] for row in read] == [None, 1, 2]
+    assert [row["nested"] is None for row in read] == [False, True, False]
+
+
+def _context(topic: str, record: ConsumerRecord) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE, list(record.headers))
+
+
+def test_confluents_json_deserializer_validates_the_rows(
+    frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
+) -> None:
+    records = _written(
+        frame, broker, unique_topic, value__format="json-confluent",
+        schema__registry__url=registry.url,
+    )  # fmt: skip
+    reader = JSONDeserializer(
+        None,
+        schema_registry_client=SchemaRegistryClient({"url": registry.url}),
+        conf={"validate": True},
+    )
+    read = [reader(each.value, _context(unique_topic, each)) for each in records]
+    found = read[2]
+    same = ("tiny", "whole", "large", "single", "flag", "text", "maybe", "byname", "nested")
+    assert {name: found[name] for name in same} == {name: EXPECTED[name] for name in same}
+    assert Decimal(str(found["amount"])) == EXPECTED["amount"]
+    assert base64.b64decode(found["raw"]) == EXPECTED["raw"]
+    assert found["day"] == "1970-01-02"
+    assert dt.datetime.fromisoformat(found["at"]) == dt.datetime(
+        1970, 1, 1, 0, 0, 2, 469000, dt.UTC
+    )
+    assert "maybe" not in read[0]
+
+
+def test_confluents_protobuf_deserializer(
+    frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
+) -> None:
+    frame = frame.drop("numbers", "amount", "big")
+    records = _written(
+        frame, broker, unique_topic, value__format="protobuf-confluent",
+        schema__registry__url=registry.url,
+    )  # fmt: skip
+    pool: Any = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    client = SchemaRegistryClient({"url": registry.url})
+    text = client.get_latest_version(f"{unique_topic}-value").schema.schema_str
+    pool.AddSerializedFile(base64.b64decode(text or ""))
+    kind: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName("Value"))
+    reader = ProtobufDeserializer(kind, schema_registry_client=client)
+    read: list[Any] = [reader(each.value, _context(unique_topic, each)) for each in records]
+    same = ("tiny", "whole", "large", "single", "real", "flag", "text", "raw", "maybe")
+    assert {name: getattr(read[2], name) for name in same} == {
+        name: EXPECTED[name] for name in same
+    }
+    assert read[2].day == 1
+    assert read[2].at.ToDatetime(dt.UTC) == EXPECTED["at"]
+    assert MessageToDict(read[2].nested) == {"s": "2", "inner": [{"z": "2"}]}
+    assert read[2].byname["k"].x == 2
+    assert [each.HasField("maybe") for each in read] == [False, True, True]
+
+
+def test_sparks_from_avro(
+    frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
+) -> None:
+    records = _written(
+        frame, broker, unique_topic, value__format="avro-confluent",
+        schema__registry__url=registry.url,
+    )  # fmt: skip
+    schema = registry.schemas[int.from_bytes((records[0].value or b"")[1:5]) - 1]["schema"]
+    values = [((each.value or b"")[5:],) for each in records]
+    spark = frame.sparkSession
+    read = spark.createDataFrame(values, "value binary").select(
+        from_avro("value", schema).alias("row")
+    )
+    # What `to_json` writes of both is equal, also for types that Avro does not have.
+    as_json = sf.to_json(sf.struct(*frame.columns)).alias("text")
+    texts = [
+        sorted(row.text for row in rows.select(as_json).collect())
+        for rows in (read.select("row.*"), frame)
+    ]
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0][2])["text"] == "é2"
+
+
+WITHOUT_FORMATS = """
+import sys
+from pyspark.sql import SparkSession
+from spark_kafka_sink import EmbeddedBroker
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+options = dict(topic="plain")
+with EmbeddedBroker(auto_create_topics=True) as broker:
+    options["kafka.bootstrap.servers"] = broker.bootstrap_servers
+    rows = spark.range(10).selectExpr("cast(id as string) as value")
+    rows.write.format("kafkaprod").options(**options, **dict(FORMATS)).mode("append").save()
+    assert len(broker.records("plain")) == 10
+spark.stop()
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("options", [{}, {"value.format": "json", "value.fields": "value"}])
+def test_a_write_without_formats_loads_none_of_their_code(options: dict[str, str]) -> None:
+    """In no process: the driver, the planning worker, and the task's; Python prints its imports."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FORMATS.replace("FORMATS", repr(options), 1)],
+        env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"spark_kafka_sink.spark.plan", "spark_kafka_sink.spark.columns"} <= loaded
+    found = {name for name in loaded if name.startswith("spark_kafka_sink.formats")}
+    assert bool(found) == bool(options), found
