@@ -10,6 +10,7 @@ In reading order:
 - `writer`: rows of bytes joined from constants, short words, columns and nested rows
 - `text`: numbers, dates and times as text
 - `json`: JSON as Spark's `to_json` writes it, and JSON Schema
+- `json_schema`: a given JSON Schema matched to columns
 - `avro_schema`: Avro schemas, parsed and derived, and encoded defaults
 - `avro`: Avro's binary encoding
 - `protobuf_schema`: Protobuf descriptors, parsed and derived

@@ -90,6 +90,10 @@ class Registered:
         return _MAGIC_GUID + self.guid
 
 
+_MOCKS: dict[str, Any] = {}
+"""The registries of this process that are in memory, by URL."""
+
+
 class Registry:
     """A connection to the registry; a context manager.
 
@@ -107,7 +111,9 @@ class Registry:
         self._library = library
         with ExitStack() as files:
             settings = _settings(config, sasl, files)
-            self._client = library.SchemaRegistryClient.new_client(settings)
+            client = library.SchemaRegistryClient.new_client(settings)
+        # A client of mock:// has a registry of its own; those of a name share one, as in Java.
+        self._client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
 
     def __enter__(self) -> Self:
         return self

@@ -173,6 +173,10 @@ class _Planner:
             source = source_of(part, type_)
             draft = _Draft(replace(plan, schema=source.schema, message=source.message), part)
         compile_encoder(draft.plan, type_)
+        if draft.plan.schema is not None and part.format.payload is Format.JSON:
+            from spark_kafka_sink.formats.json_schema import compile_check  # for this format
+
+            compile_check(draft.plan.schema, type_, writes_nulls=draft.plan.writes_nulls)
         return draft
 
     def check(self, drafts: Sequence[_Draft]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.fields import RowFaults
+from spark_kafka_sink.formats.fields import Cells, RowFaults
 from spark_kafka_sink.formats.plan import FieldPlan, Framing, compile_encoder
 from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
 from spark_kafka_sink.producer.error_tolerance import RowError
@@ -93,6 +93,8 @@ def serialise(
         structs = fields_of(batch, plan)
         faults = RowFaults(batch.num_rows)
         columns[part] = compile_encoder(_in_zone(plan, zone), structs.type).encode(structs, faults)
+        if plan.schema is not None and plan.format.payload is Format.JSON:
+            _check_schema(plan.schema, plan.writes_nulls, structs, faults)
         _report(part, faults, checks, problems)
         bad.append((part, structs, faults.rows))
     if problems:
@@ -107,6 +109,17 @@ def serialise(
         problems=_texts(problems, batch.num_rows) if problems else None,
         seconds=clock.monotonic() - start,
     )
+
+
+def _check_schema(
+    schema: str, writes_nulls: bool, structs: pa.StructArray, faults: RowFaults
+) -> None:
+    """Add rows that do not fit a JSON Schema to the faults."""
+    from spark_kafka_sink.formats.json_schema import compile_check  # needed for its format
+
+    check = compile_check(schema, structs.type, writes_nulls=writes_nulls)
+    if check is not None:
+        check(Cells(structs, faults).without_nulls())
 
 
 def fields_of(batch: pa.RecordBatch, plan: FieldPlan) -> pa.StructArray:

@@ -67,7 +67,7 @@ def registry() -> Iterator[SmallRegistry]:
 
 @pytest.fixture(scope="module")
 def frame(spark: SparkSession) -> DataFrame:
-    before = spark.conf.get("spark.sql.session.timeZone")
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
         return spark.range(0, 3, 1, 1).selectExpr(*_split(COLUMNS))

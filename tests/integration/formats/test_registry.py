@@ -392,7 +392,38 @@ TEXT_PRICE = json.dumps(
 )
 
 
-def test_a_dry_run_with_a_registry_in_memory(broker: EmbeddedBroker) -> None:
-    options = {"value.format": "avro-confluent", "schema.registry.url": "mock://dry"}
+def test_a_registry_in_memory(broker: EmbeddedBroker) -> None:
+    options = {"value.format": "avro-confluent", "schema.registry.url": "mock://shared"}
     write_rows(broker, ORDER, ROWS, dryRun="true", **options)
     assert broker.records("events") == []
+    for schema in (ORDER, ORDER, StructType(ORDER.fields[1:])):
+        write_rows(broker, schema, ROWS[:1], **options)
+    assert [value[4] for value in values(broker)] == [1, 1, 2]
+    write_rows(broker, ORDER, ROWS[:1], **options, **{"auto.register.schemas": "false"})
+    with pytest.raises(SchemaRegistryError, match="404"):
+        write_rows(broker, NOT_NULL, ROWS[:1], **options, **{"auto.register.schemas": "false"})
+
+
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}, "price": {"type": "number"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+
+
+def test_a_given_json_schema_is_matched(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+    given = {"value.format": "json-confluent", "value.schema": json.dumps(JSON_SCHEMA)}
+    wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
+    with pytest.raises(ColumnError, match="column `tax` is not a field of the JSON Schema"):
+        write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **given)
+    assert registry.subjects == {}
+    with pytest.raises(ColumnError, match=r"the field `id` of the value is null.* row 1"):
+        write(broker, registry, **given)
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    write(broker, registry, **given, **letters)
+    assert [value[5:] for value in values(broker)] == [b'{"id":"a","price":1.5}']
+    assert [record.value for record in broker.records("dead")] == [b"{}"]
+    latest = {"value.format": "json-confluent", **LATEST}
+    with pytest.raises(ColumnError, match="requires the field `id`"):
+        write(broker, registry, StructType(ORDER.fields[1:]), [{"price": 2.0}], **latest)

@@ -1,0 +1,170 @@
+"""Logins and TLS of a registry: OAuth, certificates of both sides, and what their failures say."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from spark_kafka_sink import EmbeddedBroker, KafkaProdError
+from tests.integration.support.columnar import write_rows
+from tests.integration.support.servers import closed_port
+from tests.support.schema_registry import running
+from tests.support.security.issuer import Issuer
+from tools.support.certificates import EXPIRED, CertificateAuthority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECRETS = ("secret-of-client", "password-of-key", "password-of-store")
+SCHEMA = StructType([StructField("id", LongType())])
+QUICK = {"retries.wait.ms": "1", "retries.max.wait.ms": "2", "max.retries": "1"}
+CLIENT = {
+    "bearer.auth.credentials.source": "OAUTHBEARER",
+    "bearer.auth.client.id": "sink",
+    "bearer.auth.client.secret": SECRETS[0],
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(auto_create_topics=True) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def authority() -> CertificateAuthority:
+    return CertificateAuthority()
+
+
+def write(broker: EmbeddedBroker, url: str, topic: str, **options: str) -> None:
+    options = {"value.format": "avro-confluent", "schema.registry.url": url, **QUICK, **options}
+    write_rows(broker, SCHEMA, [{"id": 7}], topic=topic, **options)
+
+
+def refusal(broker: EmbeddedBroker, url: str, **options: str) -> str:
+    """Return message and hint of a write that fails; they have no secret."""
+    with pytest.raises(KafkaProdError) as caught:
+        write(broker, url, "refused", **options)
+    text = f"{caught.value} {caught.value.hint}"
+    assert not [secret for secret in SECRETS if secret in text]
+    return text
+
+
+def test_tokens_of_an_issuer(broker: EmbeddedBroker, unique_topic: str) -> None:
+    more = {
+        "bearer.auth.scope": "kafka",
+        "bearer.auth.logical.cluster": "lsrc-1",
+        "bearer.auth.identity.pool.id": "pool-1",
+    }
+    with Issuer({"sink": SECRETS[0]}) as issuer, running() as registry:
+        url = {"bearer.auth.issuer.endpoint.url": issuer.token_url}
+        write(broker, registry.url, unique_topic, **CLIENT, **url, **more)
+        assert issuer.asked.tokens == ["sink"]
+        scheme, token = registry.headers[0]["Authorization"].split()
+        claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        assert (scheme, claims["sub"]) == ("Bearer", "sink")
+        names = {name.lower(): value for name, value in registry.headers[0].items()}
+        assert names["target-sr-cluster"] == "lsrc-1"
+        assert names["confluent-identity-pool-id"] == "pool-1"
+    assert len(broker.records(unique_topic)) == 1
+
+
+def test_an_issuer_that_refuses(broker: EmbeddedBroker) -> None:
+    with Issuer({"sink": "other"}) as issuer, running() as registry:
+        url = {"bearer.auth.issuer.endpoint.url": issuer.token_url}
+        assert "invalid_client" in refusal(broker, registry.url, **CLIENT, **url)
+        assert registry.requests == []
+
+
+def test_an_issuer_that_cannot_be_reached(broker: EmbeddedBroker) -> None:
+    url = {"bearer.auth.issuer.endpoint.url": f"http://{closed_port()}/token"}
+    with running() as registry:
+        assert "/token" in refusal(broker, registry.url, **CLIENT, **url)
+
+
+def server_context(
+    authority: CertificateAuthority, folder: Path, host: str = "localhost", **more: Any
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.server(host, **more).write(folder))
+    return context
+
+
+def trusting(authority: CertificateAuthority, folder: Path) -> dict[str, str]:
+    return {
+        "schema.registry.ssl.truststore.type": "PEM",
+        "schema.registry.ssl.truststore.location": str(authority.write(folder)),
+    }
+
+
+def test_a_trusted_certificate(
+    broker: EmbeddedBroker, authority: CertificateAuthority, tmp_path: Path, unique_topic: str
+) -> None:
+    with running(server_context(authority, tmp_path)) as registry:
+        write(broker, registry.url, unique_topic, **trusting(authority, tmp_path))
+    assert len(broker.records(unique_topic)) == 1
+
+
+def test_certificates_that_are_not_accepted(
+    broker: EmbeddedBroker, authority: CertificateAuthority, tmp_path: Path
+) -> None:
+    with running(server_context(authority, tmp_path)) as registry:
+        assert "certificate" in refusal(broker, registry.url)
+        other = trusting(CertificateAuthority("Other"), tmp_path)
+        assert "certificate" in refusal(broker, registry.url, **other)
+    with running(server_context(authority, tmp_path, "elsewhere")) as registry:
+        text = refusal(broker, registry.url, **trusting(authority, tmp_path))
+        assert "localhost" in text
+    with running(server_context(authority, tmp_path, validity=EXPIRED)) as registry:
+        assert "expired" in refusal(broker, registry.url, **trusting(authority, tmp_path))
+
+
+def test_a_port_without_tls(
+    broker: EmbeddedBroker, authority: CertificateAuthority, tmp_path: Path
+) -> None:
+    with running() as registry:
+        url = registry.url.replace("http:", "https:")
+        assert "SSL" in refusal(broker, url, **trusting(authority, tmp_path))
+
+
+@pytest.mark.parametrize("password", [None, SECRETS[1]])
+def test_a_certificate_of_the_client(
+    broker: EmbeddedBroker,
+    authority: CertificateAuthority,
+    tmp_path: Path,
+    unique_topic: str,
+    password: str | None,
+) -> None:
+    context = server_context(authority, tmp_path)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.write(tmp_path))
+    key = authority.client("sink").write(tmp_path, "client", password)
+    store = {
+        "schema.registry.ssl.keystore.type": "PEM",
+        "schema.registry.ssl.keystore.location": str(key),
+    }
+    if password is not None:
+        store["schema.registry.ssl.key.password"] = password
+    with running(context) as registry:
+        trusted = trusting(authority, tmp_path)
+        assert "cannot be reached" in refusal(broker, registry.url, **trusted)
+        write(broker, registry.url, unique_topic, **trusted, **store)
+        if password is not None:
+            wrong = {**store, "schema.registry.ssl.key.password": SECRETS[2]}
+            assert "password" in refusal(broker, registry.url, **trusted, **wrong)
+    assert len(broker.records(unique_topic)) == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_failing_registry_is_named_after_the_retries(broker: EmbeddedBroker, status: int) -> None:
+    with running() as registry:
+        registry.faults.extend([(status, {"error_code": 50001, "message": "no leader"})] * 2)
+        text = refusal(broker, registry.url)
+        assert f"HTTP status {status}, code 50001: no leader" in text
+        assert len(registry.requests) == 2
