@@ -18,6 +18,7 @@ FACTS = {
     "01-etl.ipynb": "327,346 flights and 223 routes: raw files, report and Kafka agree",
     "02-stream.ipynb": "50,000 readings in Kafka, none lost",
     "03-slow-job.ipynb": "40,000 records each time",
+    "04-formats.ipynb": "1,000 orders with schema 1, 1,000 orders with schema 2",
 }
 """A notebook checks its own results before it says this."""
 MORE = "run `make notebooks` and look at what has changed"

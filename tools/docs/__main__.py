@@ -25,6 +25,7 @@ from tools.docs.reference import (
     render_unclear_errors,
 )
 from tools.docs.runs import render_brokers, render_planted_bugs, render_runs, render_searches
+from tools.docs.types import render_format_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "broker-options": render_broker_options,
     "fault-effects": render_fault_effects,
     "extras": render_extras,
+    "format-types": render_format_types,
     "model-searches": render_searches,
     "planted-bugs": render_planted_bugs,
     "torture-runs": render_runs,
