@@ -24,7 +24,7 @@ In reading order:
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
 - `worker_context`: settings, log level and shipped files, as a Python worker sees them
-- `worker_start`: how long a Python worker took to start
+- `worker_start`: the start of a Python worker: how long it took, and its memory
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream
 - `last_report`: the latest report, also for clients of Spark Connect
@@ -39,6 +39,7 @@ In reading order:
 
 from spark_kafka_sink.common.extras import missing, refuse_older
 from spark_kafka_sink.spark.log_lines import install as _show_origin
+from spark_kafka_sink.spark.worker_start import freeze_loaded_modules as _freeze_loaded_modules
 
 try:
     from pyspark import __version__ as _version
@@ -48,3 +49,4 @@ except ModuleNotFoundError as _error:
     raise missing() from None
 refuse_older(_version)
 _show_origin()
+_freeze_loaded_modules()

@@ -1,4 +1,4 @@
-"""Measure the cost of each stage of a write: `python -m tools.stages [--docs]`.
+"""Measure the cost of each stage of a write: `python -m tools.stages [--only workers] [--docs]`.
 
 Keyed events from Parquet are written to a real Kafka, with `local[1]` and a warm session,
 alternately with and without the clock.
@@ -33,6 +33,7 @@ from tools.support.jars import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_CHILD = "tools.stages.child"
 _ROUNDS = 5
 _WORKER = "pyspark.sql.worker."
 _SINK = "spark_kafka_sink."
@@ -100,6 +101,37 @@ def measure_start() -> Table:
     )
 
 
+_FIRST_RECORDS = 20_000
+_FIRST_ROUNDS = 3
+
+
+def measure_first_writes() -> Table:
+    """Return the median CPU milliseconds of the processes of new sessions' first writes."""
+    with measured_kafka() as kafka:
+        found = [_first_write(kafka.bootstrap_servers) for _ in range(_FIRST_ROUNDS)]
+    daemons, forks = (
+        [median(each[worker.module][number] for each in found) * 1000 for worker in WORKERS]
+        for number in (0, 1)
+    )
+    return Table(
+        f"The same workers in a first write of {_FIRST_RECORDS:,} events: CPU ms",
+        ("process", *(worker.name for worker in WORKERS)),
+        [
+            ("daemon", *(f"{spent:.0f}" for spent in daemons)),
+            ("forked worker", *(f"{spent:.0f}" for spent in forks)),
+        ],
+    )
+
+
+def _first_write(servers: str) -> dict[str, list[float]]:
+    """Return the CPU seconds of each daemon and of its workers, by their module."""
+    with fresh_topic(servers, _FIRST_RECORDS) as topic, WarmSpark(_CHILD) as spark:
+        events = str(events_file(_FIRST_RECORDS))
+        order = {"events": events, "bootstrap_servers": servers, "topic": topic}
+        answer: dict[str, list[float]] = spark.ask(order)
+        return answer
+
+
 def _medians(rounds: list[list[float]]) -> list[float]:
     return [median(step) for step in zip(*rounds, strict=True)]
 
@@ -126,7 +158,6 @@ def _cpu_s(worker: Worker) -> list[float]:
 
 
 BLOCK = "stages"
-_CHILD = "tools.stages.child"
 
 
 def measure(records: int, rounds: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -176,23 +207,31 @@ def table(found: list[tuple[dict[str, Any], dict[str, Any]]], records: int) -> T
     )
 
 
+_PARTS = _STAGES, _WORKERS = "stages", "workers"
+
+
 def main() -> None:
     """Measure, print, and write the page's table if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=_PARTS, help="measure only the stages or the workers")
     parser.add_argument("--docs", action="store_true", help="write docs/where-time-goes.md")
     options = parser.parse_args()
-    found = measure(options.records, options.rounds)
-    made = table(found, options.records)
-    console = Console(width=120)
-    console.print(one_line(describe()))
-    workers = measure_start()
-    for each in (made, workers):
+    if options.docs and options.only:
+        parser.error("--docs requires the whole measurement, without --only")
+    machine, console = one_line(describe()), Console(width=120)
+    tables = []
+    if options.only != _WORKERS:
+        tables.append(table(measure(options.records, options.rounds), options.records))
+    if options.only != _STAGES:
+        tables += [measure_start(), measure_first_writes()]
+    console.print(machine)
+    for each in tables:
         console.print(each.rich())
     if options.docs:
-        tables = f"{made.markdown()}\n\n{workers.markdown()}"
-        write_block(BLOCK, f"{one_line(describe())}\n\n{tables}\n")
+        text = "\n\n".join(each.markdown() for each in tables)
+        write_block(BLOCK, f"{machine}\n\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -29,14 +30,14 @@ KINDS = {
     "pyspark.sql.worker.commit_data_source_write",
 }
 STOPPED_MEANWHILE = """
-import time
+import sys, time
 from pyspark.sql import SparkSession
 from spark_kafka_sink import ConfigError, warm_up
 
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
 spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 thread = warm_up(spark)
-time.sleep(1)
+time.sleep(float(sys.argv[1]))
 spark.stop()
 thread.join(60)
 assert not thread.is_alive()
@@ -45,6 +46,34 @@ try:
 except ConfigError as error:
     print(error)
 """
+
+
+CONNECT = """
+from pyspark.sql import SparkSession
+from spark_kafka_sink import ConfigError, warm_up
+from tests.spark.driver.test_warm_up import workers
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+thread = warm_up(spark)
+assert warm_up(spark) is thread
+thread.join(120)
+print(sorted(workers()))
+again = warm_up(spark)
+assert again is not thread
+spark.stop()
+again.join(60)
+assert not again.is_alive()
+try:
+    warm_up(spark)
+except ConfigError as error:
+    print(error)
+"""
+
+
+def workers() -> set[str]:
+    """Return the kinds of Python workers of all sessions that this process has started."""
+    lines = [each.cmdline() for each in psutil.Process().children(recursive=True)]
+    return {line[-1] for line in lines if "pyspark.daemon" in line}
 
 
 def daemons() -> Counter[str]:
@@ -86,12 +115,31 @@ def test_a_failure_is_only_logged(
     assert "not started in advance" in caplog.text
 
 
-def test_a_session_that_stops_meanwhile() -> None:
-    child = [sys.executable, "-c", STOPPED_MEANWHILE]
-    done = subprocess.run(child, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr[-4000:]
+@pytest.mark.parametrize("seconds", ["0", "1", "3"])
+def test_a_session_that_stops_meanwhile(seconds: str) -> None:
+    done = run(STOPPED_MEANWHILE, seconds)
     assert "the Spark session is stopped" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.deep
+def test_spark_connect() -> None:
+    done = run(CONNECT)
+    kinds, stopped = done.stdout.splitlines()
+    assert kinds == str(sorted(KINDS))
+    assert "the Spark session is stopped" in stopped
+    assert "Traceback" not in done.stderr
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with its own session, whose workers have this environment."""
+    child = [sys.executable, "-c", program, *arguments]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        child, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done
 
 
 def test_another_argument_is_named() -> None:

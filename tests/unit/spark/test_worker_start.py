@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
@@ -54,6 +56,17 @@ def test_a_daemon_counts_if_it_was_started_for_the_worker(
     first, second = served(proc, 2)
     assert expected_s * 1000 - 20 <= first <= expected_s * 1000 + 2_000
     assert second == 0, "a worker that has served a request was running"
+
+
+@pytest.mark.parametrize(("module", "frozen"), [("pyspark.daemon", "True"), ("job", "False")])
+def test_only_a_worker_freezes_what_is_loaded(module: str, frozen: str) -> None:
+    program = (
+        "import gc, sys; from importlib.machinery import ModuleSpec; "
+        f"sys.modules['__main__'].__spec__ = ModuleSpec({module!r}, None); "
+        "import spark_kafka_sink.spark; print(gc.get_freeze_count() > 0)"
+    )
+    child = [sys.executable, "-c", program]
+    assert subprocess.check_output(child, text=True).strip() == frozen
 
 
 def test_nothing_is_known_elsewhere(tmp_path: Path) -> None:
