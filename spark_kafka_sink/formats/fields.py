@@ -7,7 +7,7 @@ to which each belongs, so that a fault in a nested value is reported for its row
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.records.columns import read_bytes
+from spark_kafka_sink.records.columns import offsets_of, read_bytes
 
 if TYPE_CHECKING:
     import re
@@ -229,6 +229,10 @@ class RowFaults:
             self._numbers[new] = len(self._causes)
 
 
+_ASCII: Final = 0x7F
+"""The highest character, which is one byte in UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
     """n entries of a column at some depth.
@@ -278,12 +282,13 @@ class Cells:
     def decoded(self) -> Cells:
         """Return the entries without dictionary encoding."""
         if isinstance(self.array, pa.DictionaryArray):
-            return replace(self, array=self.array.dictionary_decode())
+            return Cells(self.array.dictionary_decode(), self.faults, self.rows)
         return self
 
     def field(self, number: int) -> Cells:
         """Return a field of structs that have no null."""
-        return replace(self, array=cast("pa.StructArray", self.array).field(number)).decoded()
+        array = cast("pa.StructArray", self.array).field(number)
+        return Cells(array, self.faults, self.rows).decoded()
 
     def items(self) -> tuple[NDArray[np.int64], Cells]:
         """Return n + 1 offsets, from 0, and the items of lists or maps that have no null.
@@ -331,10 +336,20 @@ class Cells:
     def utf8(self, path: str) -> pa.BinaryArray:
         """Return strings as binary; those that are not UTF-8 are faults."""
         column = self.strings()
-        bad = np.zeros(len(column), np.bool_)
-        _mark_invalid(column, bad)
-        self.fail(bad, path, "is not valid UTF-8")
+        if values_of(column).max(initial=0) > _ASCII:
+            bad = np.zeros(len(column), np.bool_)
+            _mark_invalid(column, bad)
+            self.fail(bad, path, "is not valid UTF-8")
         return column
+
+
+def values_of(column: pa.BinaryArray) -> NDArray[np.uint8]:
+    """Return the bytes of all rows, without those of other rows around a slice."""
+    data = column.buffers()[2]
+    if data is None or not len(column):
+        return np.zeros(0, np.uint8)
+    first, last = offsets_of(column)[[0, -1]].tolist()
+    return np.frombuffer(memoryview(data), np.uint8)[first:last]
 
 
 def _mask(array: Any) -> Mask:

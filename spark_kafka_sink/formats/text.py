@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.common.time_zones import fixed_offset
+from spark_kafka_sink.formats.fields import values_of
 from spark_kafka_sink.formats.writer import RowWriter, spread
 from spark_kafka_sink.records.columns import (
     REGISTER_SIZE,
     VarintBytes,
     binary_array,
     lengths_without_null,
-    offsets_of,
 )
 
 if TYPE_CHECKING:
@@ -434,11 +434,7 @@ _ESCAPES: Final = {
 
 def escaped(column: pa.BinaryArray) -> pa.BinaryArray:
     """Return strings with JSON's escapes; only those that need any are copied."""
-    data = column.buffers()[2]
-    if data is None or not len(column):
-        return column
-    first, last = offsets_of(column)[[0, -1]].tolist()
-    raw = np.frombuffer(memoryview(data), np.uint8)[first:last]
+    raw = values_of(column)
     found = (raw < 0x20) | (raw == ord('"')) | (raw == ord("\\"))
     if not found.any():
         return column

@@ -101,8 +101,7 @@ class RowWriter:
 
     def column(self, column: pa.BinaryArray) -> None:
         """Append one entry of a column to each row, nothing for null."""
-        self._flush()
-        self._pieces.append(Entries(column, lengths_without_null(column)))
+        self._entries(column, lengths_without_null(column))
 
     def floats(self, values: NDArray[Any]) -> None:
         """Append numbers of four or eight bytes, little-endian, to each row."""
@@ -114,8 +113,7 @@ class RowWriter:
         """Append the length of each entry as a varint, and the entry."""
         lengths = lengths_without_null(column)
         self.varints(lengths.astype(np.uint64) << np.uint64(is_zigzag))
-        self._flush()
-        self._pieces.append(Entries(column, lengths))
+        self._entries(column, lengths)
 
     def big_endian(self, low: Numbers, high: Numbers, sizes: Numbers) -> None:
         """Append the last bytes of 128-bit numbers, the highest first.
@@ -179,6 +177,14 @@ class RowWriter:
             return
         for start in range(0, len(value), REGISTER_SIZE):
             self._word(constant_bytes(value[start : start + REGISTER_SIZE]))
+
+    def _entries(self, column: pa.BinaryArray, lengths: NDArray[np.int32]) -> None:
+        self._flush()
+        longest = int(lengths.max(initial=0))
+        if longest <= REGISTER_SIZE and self.rows:
+            self._word(_short_entries(column, lengths, longest))
+        else:
+            self._pieces.append(Entries(column, lengths))
 
     def _word(self, word: VarintBytes) -> None:
         last = self._pieces[-1] if self._pieces else None
@@ -278,6 +284,17 @@ def write_symbol(
     out.varints(zigzag(values) if is_zigzag else values.view(np.uint64))
 
 
+def _short_entries(column: pa.BinaryArray, lengths: NDArray[np.int32], longest: int) -> VarintBytes:
+    """Return entries of up to eight bytes as words, which need no view of their own."""
+    array = pc.cast(column, pa.binary_view(), safe=False)
+    views = np.frombuffer(memoryview(array.buffers()[1]), np.uint64).reshape(-1, 2)
+    views = views[array.offset : array.offset + len(array)]
+    words = (views[:, 0] >> _HALF) | (views[:, 1] << _HALF)
+    if column.null_count or not lengths.all():
+        words *= lengths > 0
+    return VarintBytes(words, lengths.astype(np.uint64), longest)
+
+
 def _where(piece: _Piece, mask: Mask) -> _Piece:
     """Return a piece that is empty in the rows where the mask is False."""
     if isinstance(piece, InlineView):
@@ -358,6 +375,7 @@ _CONTINUES: Final = np.array(
     np.uint64,
 )
 """Continuation bits of the first eight bytes of a varint, by its size."""
+_HALF: Final = np.uint64(32)
 _EIGHT: Final = np.uint64(REGISTER_SIZE)
 _FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
 
