@@ -222,20 +222,12 @@ def _decimal(schema: AvroSchema, column: Column) -> Node | None:
     return partial(_write_decimal, precision - scale, scale, size, column.path)
 
 
-def _boolean(schema: AvroSchema, _column: Column) -> Node | None:
-    return write_boolean if schema.kind == "boolean" else None
-
-
-def _null(_schema: AvroSchema, _column: Column) -> Node:
-    return write_nothing
-
-
 _COMPILERS: Final[dict[Shape, Callable[[AvroSchema, Column], Node | None]]] = {
     Shape.STRUCT: _record,
     Shape.LIST: _array,
     Shape.MAP: _map,
-    Shape.NULL: _null,
-    Shape.BOOLEAN: _boolean,
+    Shape.NULL: lambda _schema, _column: write_nothing,
+    Shape.BOOLEAN: lambda schema, _: write_boolean if schema.kind == "boolean" else None,
     Shape.INTEGER: _number,
     Shape.FLOAT: _number,
     Shape.DECIMAL: _decimal,

@@ -50,18 +50,6 @@ def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     return RowEncoder(root, plan.framing.prefix)
 
 
-def _write_integer(cells: Cells, out: RowWriter) -> None:
-    text.write_integers(out, cells.integers())
-
-
-def _write_float(cells: Cells, out: RowWriter) -> None:
-    text.write_floats(out, cells.numbers())
-
-
-def _write_boolean(cells: Cells, out: RowWriter) -> None:
-    out.flags(cells.numbers(), b"true", b"false")
-
-
 def _write_decimal(scale: int, cells: Cells, out: RowWriter) -> None:
     decimals = DecimalCells.of(cells)
     text.write_decimals(out, decimals.low, decimals.high, scale)
@@ -69,14 +57,6 @@ def _write_decimal(scale: int, cells: Cells, out: RowWriter) -> None:
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
     out.column(text.escaped(cells.utf8(path)))
-
-
-def _write_base64(cells: Cells, out: RowWriter) -> None:
-    out.column(text.base64_column(cells.strings()))
-
-
-def _write_date(cells: Cells, out: RowWriter) -> None:
-    text.write_dates(out, cells.integers())
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
@@ -88,10 +68,6 @@ def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
         offsets = text.utc_offsets(micros, zone)
         text.write_timestamps(out, micros + offsets * 1_000_000)
         text.write_offsets(out, offsets)
-
-
-def _write_time(cells: Cells, out: RowWriter) -> None:
-    text.write_times(out, cells.integers() // 1000)
 
 
 def _write_interval(cells: Cells, out: RowWriter) -> None:
@@ -175,14 +151,14 @@ def _write_field(
 
 _PLAIN: Final[dict[Shape, Node]] = {
     Shape.NULL: write_nothing,
-    Shape.BOOLEAN: _write_boolean,
-    Shape.INTEGER: _write_integer,
-    Shape.FLOAT: _write_float,
+    Shape.BOOLEAN: lambda cells, out: out.flags(cells.numbers(), b"true", b"false"),
+    Shape.INTEGER: lambda cells, out: text.write_integers(out, cells.integers()),
+    Shape.FLOAT: lambda cells, out: text.write_floats(out, cells.numbers()),
 }
 _QUOTED: Final[dict[Shape, Node]] = {
-    Shape.BYTES: _write_base64,
-    Shape.DATE: _write_date,
-    Shape.TIME: _write_time,
+    Shape.BYTES: lambda cells, out: out.column(text.base64_column(cells.strings())),
+    Shape.DATE: lambda cells, out: text.write_dates(out, cells.integers()),
+    Shape.TIME: lambda cells, out: text.write_times(out, cells.integers() // 1000),
     Shape.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
     Shape.INTERVAL: _write_interval,
 }

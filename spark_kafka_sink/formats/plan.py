@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.config.formats import Format
-    from spark_kafka_sink.formats.fields import RowFaults
+    from spark_kafka_sink.formats.writer import RowEncoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +66,6 @@ class FieldPlan:
         return () if self.column is None else (self.column,)
 
 
-class Encoder(Protocol):
-    """Encodes structs of one Arrow type."""
-
-    def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """Return each row's bytes, n rows; a null struct becomes null.
-
-        Rows that do not fit the schema are added to `faults` and get any bytes.
-
-        Args:
-            values: n structs of the type for which the encoder was compiled; may be a slice.
-            faults: collects the faults of these n rows.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Derived:
     """A schema derived from a DataFrame.
@@ -102,7 +87,7 @@ class _FormatModule(Protocol):
 
     def derive(self, type_: pa.StructType, name: str, namespace: str) -> Derived: ...
 
-    def compile_plan(self, plan: FieldPlan, type_: pa.StructType) -> Encoder: ...
+    def compile_plan(self, plan: FieldPlan, type_: pa.StructType) -> RowEncoder: ...
 
 
 def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Derived:
@@ -121,7 +106,7 @@ def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: s
 
 
 @lru_cache(maxsize=64)
-def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> Encoder:
+def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
     """Return the encoder for structs of this type, cached per process.
 
     Raises:

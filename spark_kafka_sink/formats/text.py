@@ -68,19 +68,16 @@ def write_digits(out: RowWriter, values: Words) -> None:
     _write_last_digits(out, values, _digit_counts(values, low, high), len(str(high)))
 
 
-def write_padded(out: RowWriter, values: Words, digits: int) -> None:
-    """Append unsigned integers below 10**digits with leading zeros."""
-    _write_last_digits(out, values, np.array([digits]), digits)
-
-
 def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
     """Append the last digits of numbers below 10**most, `sizes` of each, in groups of eight."""
-    first = (most - 1) // _GROUP
-    for group in range(first, -1, -1):
-        rest = values // np.uint64(10 ** (_GROUP * group)) if group else values
-        wanted = np.clip(sizes - group * _GROUP, 0, _GROUP).view(np.uint64)
-        largest = min(most - group * _GROUP, _GROUP)
-        out.word(_last_digits(rest if group == first else rest % _BASE, wanted, largest))
+    groups = [values]
+    for _ in range((most - 1) // _GROUP):
+        above = groups[-1] // _BASE
+        groups[-1:] = [groups[-1] - above * _BASE, above]
+    for number, group in reversed([*enumerate(groups)]):
+        below = number * _GROUP
+        wanted = np.clip(sizes - below, 0, _GROUP).view(np.uint64)
+        out.word(_last_digits(group, wanted, min(most - below, _GROUP)))
 
 
 def _last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
@@ -109,17 +106,6 @@ def _digit_counts(values: Words, low: int, high: int) -> Numbers:
     for digits in range(least, most):
         counts += values >= np.uint64(10**digits)
     return counts
-
-
-def write_scaled(out: RowWriter, values: Words, scale: int) -> None:
-    """Append unsigned decimals: unscaled values below 2**64 with `scale` digits after the point."""
-    if not scale:
-        write_digits(out, values)
-        return
-    whole = values // np.uint64(10**scale)
-    write_digits(out, whole)
-    out.constant(b".")
-    write_padded(out, values - whole * np.uint64(10**scale), scale)
 
 
 _PLACES: Final = (2, 4)
@@ -170,13 +156,21 @@ def _write_decimals(
     before = unscaled // np.uint64(10**places)
     after = unscaled - before * np.uint64(10**places)
     write_digits(out, before)
-    sizes = np.full(len(values), places, np.uint64)
-    for zeros in range(1, places):
-        sizes -= after % np.uint64(10**zeros) == 0
+    sizes = _significant(places).take(after.view(np.int64))
     digits = _four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - places))
     kept = (np.uint64(1) << (sizes << _BYTE_BITS)) - np.uint64(1)
     out.constant(b".")
     out.word(VarintBytes(digits & kept, sizes, places))
+
+
+@cache
+def _significant(places: int) -> Words:
+    """Return how many digits of each fraction precede its trailing zeros, one at least."""
+    numbers = np.arange(10**places)
+    sizes = np.full(len(numbers), places, np.uint64)
+    for zeros in range(1, places):
+        sizes -= numbers % 10**zeros == 0
+    return sizes
 
 
 def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
@@ -392,7 +386,13 @@ def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> N
     """
     if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
         write_sign(out, low < 0)
-        write_scaled(out, magnitudes(low), scale)
+        values = magnitudes(low)
+        whole = values // np.uint64(10**scale)
+        write_digits(out, whole)
+        if scale:
+            out.constant(b".")
+            rest = values - whole * np.uint64(10**scale)
+            _write_last_digits(out, rest, np.array([scale]), scale)
     else:
         _write_long_decimals(out, low, high, scale)
 

@@ -236,13 +236,20 @@ def write_required(
 
 @dataclass(frozen=True, slots=True)
 class RowEncoder:
-    """Writes structs with a compiled node; see `plan.Encoder`."""
+    """Encodes structs of one Arrow type with a compiled node."""
 
     root: Node
     prefix: bytes
 
     def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """Return each row's bytes after the prefix, null for a null row."""
+        """Return each row's bytes after the prefix, n rows; a null struct becomes null.
+
+        Rows that do not fit the schema are added to `faults` and get any bytes.
+
+        Args:
+            values: n structs of the type for which the encoder was compiled; may be a slice.
+            faults: collects the faults of these n rows.
+        """
         cells = Cells(values, faults)
         valid = cells.valid()
         out = RowWriter(len(cells))
@@ -287,7 +294,8 @@ def write_symbol(
 def _short_entries(column: pa.BinaryArray, lengths: NDArray[np.int32], longest: int) -> VarintBytes:
     """Return entries of up to eight bytes as words, which need no view of their own."""
     array = pc.cast(column, pa.binary_view(), safe=False)
-    views = np.frombuffer(memoryview(array.buffers()[1]), np.uint64).reshape(-1, 2)
+    inline = cast("pa.Buffer", array.buffers()[1])
+    views = np.frombuffer(memoryview(inline), np.uint64).reshape(-1, 2)
     views = views[array.offset : array.offset + len(array)]
     words = (views[:, 0] >> _HALF) | (views[:, 1] << _HALF)
     if column.null_count or not lengths.all():
