@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pyarrow as pa
-from confluent_kafka import KafkaException, Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.functions import expr
@@ -181,26 +180,32 @@ def _by_format(name: str, frame: DataFrame, topic: str, options: dict[str, str])
 def _produce(
     batches: Iterator[pa.RecordBatch], topic: str, options: dict[str, str]
 ) -> pa.RecordBatch:
+    # A class of this library that is a global of this script could not be pickled.
+    from confluent_kafka import Producer
+
     failed = 0
 
-    def delivered(error: KafkaException | None, message: Any) -> None:
+    def delivered(error: Exception | None, message: Any) -> None:
         nonlocal failed
         failed += error is not None
 
     producer = Producer({**options, "on_delivery": delivered})
     for batch in batches:
-        for number, value in enumerate(batch.column("value").to_pylist()):
-            _send(producer, topic, value)
+        values = batch.column("value").to_pylist()
+        keyed = "key" in batch.schema.names
+        keys = batch.column("key").to_pylist() if keyed else [None] * len(values)
+        for number, (key, value) in enumerate(zip(keys, values, strict=True)):
+            _send(producer, topic, key, value)
             if number % _POLL_EVERY == 0:
                 producer.poll(0)
     failed += producer.flush()
     return pa.RecordBatch.from_pydict({"failed": pa.array([failed], pa.int64())})
 
 
-def _send(producer: Producer, topic: str, value: str | None) -> None:
+def _send(producer: Any, topic: str, key: str | None, value: str | None) -> None:
     while True:
         try:
-            producer.produce(topic, value)
+            producer.produce(topic, value, key)
         except BufferError:
             producer.poll(0.01)
         else:
