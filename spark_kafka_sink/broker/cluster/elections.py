@@ -133,13 +133,18 @@ class Elections:
     def _set_leader(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
-        if node != NO_LEADER and len(partition.replicas) > 1:
-            end = partition.replica_states.end(node)
-            if end < partition.log.end_offset:
+        if node != NO_LEADER:
+            is_only = len(partition.replicas) == 1
+            end = partition.log.end_offset if is_only else partition.replica_states.end(node)
+            if end < partition.log.end_offset or partition.needs_truncation:
                 self._truncate(partition, end)
         if partition.leader != NO_LEADER:
             partition.begin_leader_epoch()
         self._wake(partition)
+        try:
+            self._topics.store.save_leader_epoch(partition)
+        except OSError as error:
+            LOG.warning("can't store the leader epoch of %s: %s", partition.topic, error)
 
     def _truncate(self, partition: Partition, end: int) -> None:
         """Drop the records that the new leader lacks; if storage fails, nothing leads."""

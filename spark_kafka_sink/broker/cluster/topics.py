@@ -120,6 +120,7 @@ class NewTopic:
 LOG = logging.getLogger(__name__)
 TOPIC = "topic"
 LOG_START = "log start"
+LEADER_EPOCH = "leader epoch"
 UNFINISHED = "remains"
 """Journal kind of partitions (by topic) whose creation or deletion has begun. Their data may be
 deleted, unless the journal lists them as partitions of a topic.
@@ -185,8 +186,9 @@ class TopicStore:
         first, end = found["partitions"]
         for index in range(max(first, len(saved["partitions"]) if saved else 0), end):
             self._backend.remove(topic, index, only_if_empty=found["is_new"])
-            if self._journal.get(LOG_START, (topic, index)) is not None:
-                self._journal.put(LOG_START, (topic, index), None)
+            for kind in (LOG_START, LEADER_EPOCH):
+                if self._journal.get(kind, (topic, index)) is not None:
+                    self._journal.put(kind, (topic, index), None)
         self._journal.put(UNFINISHED, (topic,), None)
 
     def _try_to_delete_unfinished(self, topic: str) -> None:
@@ -207,6 +209,15 @@ class TopicStore:
         ]
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
         self._journal.put(TOPIC, (topic.name,), value)
+
+    def save_leader_epoch(self, partition: Partition) -> None:
+        """Store the leader epoch after an election.
+
+        Otherwise, a restart would repeat epochs without records: clients ignore the metadata of an
+        older epoch, and would send to the former leader.
+        """
+        key = (partition.topic, partition.index)
+        self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
         """Advance the log start offset of a partition, and store it first.
@@ -255,7 +266,9 @@ class TopicStore:
             lambda on_batch: self._backend.load(topic.name, index, config, on_batch),
             self._journal.get(LOG_START, (topic.name, index)) or 0,
         )
-        partition.leader_epoch = max(known["leader_epoch"], partition.log.epochs.latest) + 1
+        elected = self._journal.get(LEADER_EPOCH, (topic.name, index)) or 0
+        latest = max(known["leader_epoch"], elected, partition.log.epochs.latest)
+        partition.leader_epoch = latest + 1
         partition.begin_leader_epoch()
         return partition
 

@@ -110,13 +110,14 @@ def _choose_batch(index: int, all_records: list[memoryview | None]) -> Partition
 class Unconfirmed(NamedTuple):
     """Appended records that wait for replication.
 
-    The records are confirmed when the high watermark reaches `required_offset` while `leader`
-    leads. `response` is their partition's part of the response.
+    The records are confirmed when the high watermark reaches `required_offset` in the same leader
+    epoch: a new leader may have dropped them, even if the former leader leads again. `response` is
+    their partition's part of the response.
     """
 
     partition: Partition
     required_offset: int
-    leader: int
+    leader_epoch: int
     response: dict[str, Any]
 
     @property
@@ -144,7 +145,7 @@ class DelayedProduce:
 
     def _is_done(self, one: Unconfirmed) -> bool:
         partition = one.partition
-        if partition.leader != one.leader:
+        if partition.leader_epoch != one.leader_epoch:
             one.response["error_code"] = ErrorCode.not_leader_or_follower
             return True
         if partition.high_watermark < one.required_offset:
@@ -213,7 +214,7 @@ def _topic(
         partition = topic.partition(data.index) if topic else None
         if partition is not None and answer["error_code"] is ErrorCode.none:
             end = answer["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
-            unconfirmed.append(Unconfirmed(partition, end, context.node, answer))
+            unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, answer))
     return {
         # The name is logged even if the request uses ids.
         "name": topic.name if topic else name_of(item),

@@ -50,7 +50,7 @@ class Partition:
 
     During a reassignment, `adding` and `removing` are the node ids of the replicas that are added
     and removed. `leader` is -1 while no in-sync replica is alive; `replica_states` tracks the
-    followers.
+    followers. `needs_truncation` is True after a failed truncation, which the next leader repeats.
     """
 
     topic: str
@@ -61,6 +61,7 @@ class Partition:
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
     leader_epoch: int = 0
+    needs_truncation: bool = False
     log: UnifiedLog = field(default_factory=UnifiedLog)
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
@@ -81,12 +82,24 @@ class Partition:
         self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the records that a new leader lacks, and rebuild producer state from the rest."""
+        """Drop the records that a new leader lacks, and rebuild producer state from the rest.
+
+        If the new leader lacks even the start of the log, the log continues at its start: records
+        below the start cannot be read.
+
+        Raises:
+            OSError: the storage failed; `needs_truncation` is True.
+        """
+        self.needs_truncation = True
+        start = self.log.start_offset
         self.log.truncate(offset)
+        if self.log.end_offset < start:
+            self.log.restart_at(start)
         self.replica_states.truncate(self.log.end_offset)
         self.forget_producers()
         for batch in self.log:
             self.replay(batch.data)
+        self.needs_truncation = False
 
     def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
         """Validate a batch and append it; return the original result for a duplicate batch.

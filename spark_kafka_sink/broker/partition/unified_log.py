@@ -129,6 +129,8 @@ class UnifiedLog:
         Raises:
             OSError: the storage failed; the log is unchanged.
         """
+        if self.storage.end_offset > self.end_offset:  # a failed append could not be undone
+            self.storage.truncate(self.end_offset)
         base, view = self.storage.next_offset(), memoryview(batch)
         head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
         _INT64.pack_into(head, 0, base)
@@ -182,10 +184,26 @@ class UnifiedLog:
         self.storage.delete_before(self._start_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the batch that contains `offset` and all later batches."""
-        self.storage.truncate(offset)
+        """Drop the batch that contains `offset` and all later batches.
+
+        Raises:
+            OSError: the storage failed; some of the batches may be left.
+        """
+        try:
+            self.storage.truncate(offset)
+        finally:
+            self.end_offset = self.storage.end_offset
+            self.epochs.truncate(self.end_offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop all batches; the log continues at an offset after its end.
+
+        Raises:
+            OSError: the storage failed.
+        """
+        self.storage.restart_at(offset)
         self.end_offset = self.storage.end_offset
-        self.epochs.truncate(self.end_offset)
+        self.epochs = LeaderEpochCache()
 
 
 def _first_in(batch: StoredBatch, timestamp: int, start: int) -> TimedOffset | None:

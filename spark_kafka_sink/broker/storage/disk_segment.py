@@ -278,7 +278,7 @@ class DiskSegment(LogSegment):
                 _check_absent(path)
         handles.get(self.path)
         self._handles = handles
-        self._dirty = False
+        self._dirty = self._has_leftover = False
 
     @property
     def modified_ms(self) -> int:
@@ -296,16 +296,22 @@ class DiskSegment(LogSegment):
         Raises:
             OSError: the batch cannot be written; the file is truncated to its previous end.
         """
+        self._remove_leftover()
         self._dirty = True
-        end = self.table.size
         try:
-            _write(self._handles.get(self.path), parts, end)
+            _write(self._handles.get(self.path), parts, self.table.size)
             self.register(facts)
         except OSError:
             # Leftover bytes could be read as a batch after a shorter batch overwrites some of them.
+            self._has_leftover = True
             with contextlib.suppress(OSError):
-                os.ftruncate(self._handles.get(self.path), end)
+                self._remove_leftover()
             raise
+
+    def _remove_leftover(self) -> None:
+        """Remove what a failed append has left in the file."""
+        if self._has_leftover:
+            self.truncate_file()
 
     def register(self, facts: BatchFacts) -> None:
         """Add the next batch of the file to the table and the indexes."""
@@ -334,6 +340,7 @@ class DiskSegment(LogSegment):
     def truncate_file(self) -> None:
         """Truncate the file to the batches in the table."""
         os.ftruncate(self._handles.get(self.path), self.table.size)
+        self._has_leftover = False
 
     def trim_indexes(self) -> None:
         """Truncate the index files to the entries written."""
@@ -341,6 +348,7 @@ class DiskSegment(LogSegment):
 
     def seal(self) -> None:
         """See `LogSegment`: writes a time entry for the last batch, as Kafka does."""
+        self._remove_leftover()
         self._indexes.add_time()
         self._indexes.trim()
         self._indexes.close()

@@ -239,7 +239,12 @@ class SegmentedStorage(LogStorage):
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`: whole segments are deleted, the active segment is kept."""
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
-            self._segments.pop(0).delete()
+            self._delete_segment(0)
+
+    def _delete_segment(self, number: int) -> None:
+        """Delete a segment; it is kept if that fails, so that its files are not forgotten."""
+        self._segments[number].delete()
+        del self._segments[number]
 
     def restart_at(self, offset: int) -> None:
         """See `LogStorage`."""
@@ -249,7 +254,7 @@ class SegmentedStorage(LogStorage):
     def truncate(self, offset: int) -> None:
         """See `LogStorage`."""
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
-            self._segments.pop().delete()
+            self._delete_segment(-1)
         active = self._segments[-1]
         active.truncate(active.table.holding(offset))
 
@@ -262,13 +267,13 @@ class SegmentedStorage(LogStorage):
             surplus -= self._segments[0].table.size
             if len(self._segments) == 1:
                 self._roll(self.end_offset)
-            self._segments.pop(0).delete()
+            self._delete_segment(0)
 
     def _drop_surplus(self) -> None:
         surplus = self.size - self.config.retention_bytes
         while len(self._segments) > 1 and self.config.deletes and self._is_surplus(surplus):
             surplus -= self._segments[0].table.size
-            self._segments.pop(0).delete()
+            self._delete_segment(0)
 
     def _is_expired(self, now_ms: int) -> bool:
         """Return True if the oldest segment exceeds retention.ms, as in Kafka.

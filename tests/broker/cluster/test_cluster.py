@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+
 
 def cluster(**options: Any) -> EmbeddedBroker:
     defaults: dict[str, Any] = {"nodes": 3, "topics": {"t": 3}, "replication_factor": 3}
@@ -46,8 +48,22 @@ def produce_for(raw: RawClient, timeout_ms: int, records: bytes | bytearray, ack
     return raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
 
 
-def _fail(descriptor: int, size: int) -> None:
+def _fail(*_: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
+
+
+def _delete_records(raw: RawClient, offset: int) -> int:
+    topic = {"name": "t", "partitions": [{"partition_index": 0, "offset": offset}]}
+    answer = raw.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=timedelta(seconds=10))
+    low_watermark: int = answer.topics[0].partitions[0].low_watermark
+    return low_watermark
+
+
+def _elect_unclean(raw: RawClient) -> None:
+    topic = {"topic": "t", "partitions": [0]}
+    values = {"topic_partitions": [topic], "timeout": timedelta(seconds=10)}
+    answer = raw.call(ApiKey.ELECT_LEADERS, 2, election_type=1, **values)
+    assert answer.replica_election_results[0].partition_result[0].error_code is ErrorCode.none
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -123,7 +139,7 @@ def test_too_few_replicas_in_sync() -> None:
 def test_replicas_that_are_lost_after_the_append() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
     response = {"error_code": ErrorCode.none}
-    waiting = Unconfirmed(partition=partition, required_offset=1, leader=1, response=response)
+    waiting = Unconfirmed(partition=partition, required_offset=1, leader_epoch=0, response=response)
     delayed = DelayedProduce([waiting], lambda _: 2)
     assert not delayed.try_complete()
     partition.replica_states.high_watermark = 1
@@ -136,6 +152,25 @@ def test_a_waiting_producer_hears_of_a_new_leader() -> None:
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         wait_until(lambda: kafka.end_offsets("t")[0] == 1)
         kafka.move_leader("t", 0, 2)
+        answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert answer.error_code is ErrorCode.not_leader_or_follower
+
+
+def test_a_leader_that_leads_again_does_not_confirm_what_it_has_dropped() -> None:
+    def elect_twice(state: Cluster) -> None:
+        partition = state.topics.partition("t", 0)
+        assert partition is not None
+        state.elections.elect_preferred()
+        state.elections.move(partition, 2)
+
+    with cluster() as kafka, client(kafka, 2) as raw, client(kafka, 2) as other:
+        kafka.move_leader("t", 0, 2)
+        kafka.set_follower_lag(60_000)
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1, value=b"dropped")))
+        wait_until(lambda: kafka.end_offsets("t")[0] == 1)
+        kafka.run(elect_twice)
+        kafka.set_follower_lag(0)
+        assert produce(other, "t", batch(2)).base_offset == 0
         answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
         assert answer.error_code is ErrorCode.not_leader_or_follower
 
@@ -159,6 +194,14 @@ class TestNodesThatStop:
             assert kafka.partition_state("t", 0).leader == 1
             with client(kafka) as again:
                 assert offsets(fetch(again, "t", 0).records) == [0, 1, 2]
+
+    def test_a_restart_repeats_no_leader_epoch(self, tmp_path: Path) -> None:
+        with cluster(data_dir=str(tmp_path)) as kafka:
+            kafka.stop_node(1)
+            kafka.move_leader("t", 0, 3)
+            before = kafka.partition_state("t", 0).leader_epoch
+        with cluster(data_dir=str(tmp_path)) as kafka:
+            assert kafka.partition_state("t", 0).leader_epoch == before + 1
 
     def test_what_only_the_old_leader_had_is_lost(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
@@ -194,6 +237,46 @@ class TestNodesThatStop:
                 assert produce(second, "t", batch(1), acks=1).base_offset == 4
         with EmbeddedBroker(data_dir=str(tmp_path)) as kafka:
             assert kafka.end_offsets("t")[0] == 5
+
+    def test_a_failed_truncation_is_repeated_and_keeps_the_producers(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with cluster(data_dir=str(tmp_path)) as kafka, client(kafka) as first:
+            producer = new_producer_id(first)
+            produce(first, "t", batch(2, producer=(producer, 0, 0)))
+            kafka.set_follower_lag(60_000)
+            produce(first, "t", batch(2, producer=(producer, 0, 2)), acks=1)
+            with monkeypatch.context() as patch:
+                patch.setattr("os.pread", _fail)
+                kafka.stop_node(1)
+                assert kafka.partition_state("t", 0).leader == -1
+            kafka.stop_node(3)
+            kafka.start_node(3)
+            with client(kafka, 2) as second:
+                duplicate = produce(second, "t", batch(2, producer=(producer, 0, 0)), acks=1)
+            assert (duplicate.error_code, duplicate.base_offset) == (ErrorCode.none, 0)
+            assert kafka.end_offsets("t")[0] == 2
+
+    @pytest.mark.parametrize("is_on_disk", [False, True])
+    def test_an_unclean_leader_without_the_start_of_the_log_continues_there(
+        self, tmp_path: Path, *, is_on_disk: bool
+    ) -> None:
+        where: dict[str, Any] = {"data_dir": str(tmp_path)} if is_on_disk else {}
+        with cluster(nodes=2, replication_factor=2, replica_lag_time_max_ms=50, **where) as kafka:
+            with client(kafka) as first:
+                produce(first, "t", batch(5))
+                kafka.set_follower_lag(60_000)
+                produce(first, "t", batch(5), acks=1)
+                wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1,))
+                assert _delete_records(first, 8) == 8
+            kafka.stop_node(1)
+            with client(kafka, 2) as second:
+                _elect_unclean(second)
+                assert produce(second, "t", batch(3)).base_offset == 8
+                assert offsets(fetch(second, "t", 8).records) == [8, 9, 10]
+        if is_on_disk:
+            with EmbeddedBroker(**where) as kafka:
+                assert len(kafka.records("t")) == 3
 
     def test_a_partition_without_copies_is_down_with_its_node(self) -> None:
         with cluster(replication_factor=1) as kafka, client(kafka, 2) as second:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -114,6 +115,32 @@ def check_indexes(place: Path) -> None:
     times = re.findall(r"^timestamp: (\d+) offset: (\d+)$", plain, re.MULTILINE)
     assert len(entries) > 20
     assert len(times) >= len(indexes) // 2
+
+
+@pytest.mark.parametrize("failing", ["pwritev", "fsync"])
+def test_an_append_that_fails_and_cannot_be_undone_leaves_nothing(
+    folder: str, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail(descriptor: int, parts: object = None, at: int = 0) -> None:
+        if isinstance(parts, list):
+            os.pwrite(descriptor, b"".join(bytes(part) for part in parts)[:100], at)
+        raise OSError(errno.EIO, "Input/output error")
+
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        create(client, "t", flush_messages="1")
+        producer = new_producer_id(client)
+        produce(client, "t", batch(1, producer=(producer, 0, 0)))
+        with monkeypatch.context() as patch:
+            patch.setattr(f"os.{failing}", fail)
+            patch.setattr("os.ftruncate", fail)
+            refused = produce(client, "t", batch(1, producer=(producer, 0, 1)))
+            assert refused.error_code is ErrorCode.kafka_storage_error
+        if failing == "fsync":
+            assert produce(client, "t", batch(1, producer=(producer, 0, 1))).base_offset == 1
+        end = kafka.end_offsets("t")
+        assert end == [2 if failing == "fsync" else 1]
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.end_offsets("t") == end
 
 
 def test_a_restart_finds_everything(folder: str) -> None:
