@@ -165,7 +165,8 @@ class Partition:
     def replay(self, batch: memoryview | bytes) -> None:
         """Restore producer and transaction state from a batch in the log.
 
-        For a data batch, the header is sufficient; a control batch must be complete.
+        For a data batch, the header is sufficient; a control batch must be complete. A marker is
+        ignored if the records of its producer are deleted: the producer's next sequence is unknown.
         """
         header = BatchHeader.parse(batch)
         if header.producer_id < 0:
@@ -173,7 +174,9 @@ class Partition:
         if not header.is_control:
             time = header.max_timestamp if header.is_log_append_time else NO_TIME
             self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
-        elif marker := read_marker(batch, header):
+        elif header.producer_id in self.producers.entries and (
+            marker := read_marker(batch, header)
+        ):
             self._end(marker, header.base_offset, header.max_timestamp)
 
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:

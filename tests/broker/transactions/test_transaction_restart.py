@@ -44,6 +44,23 @@ def play(
     return [line.split(" -> ")[1] for line in played], player
 
 
+def test_a_producer_whose_records_are_deleted_goes_on(
+    started: Callable[..., EmbeddedBroker],
+) -> None:
+    """Only the marker of its last transaction is left, which has no sequence."""
+    configs = {"t": {"internal.segment.bytes": "150"}}
+    with started(topic_configs=configs) as kafka:
+        steps = "init\nadd 0\nwrite 0 +3 v=11\nend commit 0 v=4"
+        answers, player = play(kafka, steps)
+        assert answers == ["0 P0:0", "0", "0 @0", "0"]
+        kafka.run(
+            lambda cluster: cluster.topics.store.delete_records(topic_in(cluster).partitions[0], 3)
+        )
+    with started() as kafka:
+        steps = "add 0\nwrite 0 v=11\nwrite 0 v=11\nend commit 0 v=4"
+        assert play(kafka, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
+
+
 def test_an_open_transaction_goes_on(started: Callable[..., EmbeddedBroker]) -> None:
     with started() as kafka:
         _, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1")
