@@ -269,7 +269,7 @@ def whole_batches(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
             )
         header = BatchHeader.parse(batch)
         if header.crc != record_batch.checksum(batch):
-            raise ProtocolError(f"the batch at offset {header.base_offset} has a wrong checksum")
+            raise ProtocolError(f"the batch at offset {header.base_offset} has an invalid checksum")
         yield batch, header
         at += size
 

@@ -446,7 +446,7 @@ class TopicAdmin:
         allowed, found = ({each.strip() for each in text.split(",")} for text in (required, policy))
         if COMPACT not in found or not found <= allowed:
             raise ConfigError(
-                f"the existing topic has cleanup.policy={policy}, and {required} is required",
+                f"the existing topic has cleanup.policy={policy}, but {required} is required",
                 topic=name,
                 hint="choose another name, or run kafka-configs --bootstrap-server "
                 f"{self._client.config.bootstrap_servers[0]} --alter --topic {name} "
@@ -476,7 +476,7 @@ class TopicAdmin:
         driver = ApiDriver(client, handler, lookups.BrokerLookup(client), client.cluster.nodes)
         soon = client.deadline(_BROKERS_TIMEOUT_S)
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:
-            raise client.unavailable(f"reading {name} of the brokers", driver.latest_code)
+            raise client.unavailable(f"reading {name} from the brokers", driver.latest_code)
         settings = [result.value or {} for result in driver.results.values()]
         values = [value for each in settings if (value := each.get(name)) is not None]
         return min(values, key=_as_number, default=None)

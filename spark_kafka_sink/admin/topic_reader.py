@@ -137,7 +137,7 @@ class TopicReader:
                 "the partition does not exist",
                 topic=self._topic,
                 partition=partition,
-                hint=f"The topic has the partitions 0 to {len(known) - 1}",
+                hint=f"The topic has partitions 0 to {len(known) - 1}",
             )
         wanted = known if partition is None else (partition,)
         return tuple(_starting_at(self.bounds(each), offset) for each in wanted)
@@ -202,7 +202,7 @@ class TopicReader:
         handler = ListOffsetsHandler(self._client, timestamp, level)
         found = request_of_leader(self._client, key, handler, self._deadline(), "ListOffsets")
         if found is None:
-            raise ProtocolError("the leader returned no offset of its log", topic=key.topic)
+            raise ProtocolError("the leader returned no offset for the partition", topic=key.topic)
         return found
 
     def _deadline(self) -> float:
@@ -274,7 +274,8 @@ def read_records(
     names = topics or ((config.topic,) if config.topic else ())
     if not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            "read_records() needs names of topics", hint='For example read_records("orders")'
+            "read_records() requires at least one topic name",
+            hint='Example: read_records("orders")',
         )
     if limit is not None and limit < 0:
         raise ConfigError(f"read_records(): limit must not be negative, but is {limit}")

@@ -46,7 +46,7 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
     if len(addresses) != nodes:
         raise ConfigError(
             f"advertised_listeners has {len(addresses)} addresses for {nodes} nodes",
-            hint="Give one host:port per node, in order of node ids, separated by commas",
+            hint="Specify one host:port per node, in order of node ids, separated by commas",
         )
 
 
@@ -59,7 +59,7 @@ def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
     others = secured_protocols(advertised_listeners or "") - {protocol}
     if others:
         raise ConfigError(
-            f"advertised_listeners has {min(others)}, but the broker's protocol is {protocol}",
+            f"advertised_listeners uses {min(others)}, but the broker's protocol is {protocol}",
             hint="Remove the protocols; tls and sasl determine the broker's protocol",
         )
 
@@ -255,7 +255,7 @@ class BrokerConfig:
         self._check_replication()
         if unknown := self.topic_configs.keys() - self.topics.keys():
             raise ConfigError(
-                f"topic_configs has topics that are not in topics: {', '.join(sorted(unknown))}",
+                f"topic_configs contains topics missing from topics: {', '.join(sorted(unknown))}",
                 hint="Add them to topics",
             )
         if self.storage != LOG and self.data_dir is not None:
@@ -265,7 +265,7 @@ class BrokerConfig:
             )
         if self.transaction_version not in {0, 1, 2}:
             raise ConfigError(
-                f"transaction_version is {self.transaction_version}", hint="Set 0, 1 or 2"
+                f"transaction_version is {self.transaction_version}", hint="It must be 0, 1 or 2"
             )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
             raise ConfigError(

@@ -129,13 +129,13 @@ class Fault:
     def __post_init__(self) -> None:
         if not 0 < self.probability <= 1:
             raise ConfigError(
-                f"a fault's probability is {self.probability}",
-                hint="Set a value above 0 and up to 1",
+                f"the probability of a fault is {self.probability}",
+                hint="It must be above 0 and at most 1",
             )
         if self.value < 0 and self.effect not in {Effect.CLOCK, Effect.ERROR}:
             raise ConfigError(
-                f"the fault {self.effect}={self.value} is negative",
-                hint="Only clock may be negative",
+                f"the fault {self.effect}={self.value} has a negative value",
+                hint="Only clock accepts negative values",
             )
 
     def matches(self, request: RequestInfo) -> bool:
@@ -185,7 +185,7 @@ def parse_fault(text: str) -> Fault:
         key, _, value = word.partition("=")
         given |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
     if "effect" not in given:
-        raise _invalid(text, f"it has no effect; effects are: {', '.join(Effect)}")
+        raise _invalid(text, f"it names no effect; effects: {', '.join(Effect)}")
     return Fault(**given)
 
 
@@ -195,7 +195,7 @@ def _api(name: str, text: str) -> ApiKey | None:
     try:
         return ApiKey[name.upper().replace("-", "_")]
     except KeyError:
-        raise _invalid(text, f"{name} is not an API such as init_producer_id, or *") from None
+        raise _invalid(text, f"{name} is neither an API, such as init_producer_id, nor *") from None
 
 
 def _condition(key: str, value: str, text: str) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _effect(key: str, value: str, text: str) -> dict[str, Any]:
     try:
         return {"effect": effect, "value": int(value)}
     except ValueError:
-        raise _invalid(text, f"{key} needs a number, not '{value}'") from None
+        raise _invalid(text, f"{key} requires a number, not '{value}'") from None
 
 
 def _parse_code(value: str, text: str) -> int:
@@ -390,7 +390,7 @@ class FaultInjector:
         if context.is_closed() or Effect.LOSE_REQUEST in effects:
             return
         if Effect.CLOSE in effects:
-            raise ProtocolError("a fault closes the connection")
+            raise ProtocolError("an injected fault closed the connection")
         channel.lost = Effect.LOSE_RESPONSE in effects
         for fault in triggered:
             if fault.effect is Effect.CUT:
@@ -449,7 +449,7 @@ class FaultInjector:
         error, api, request = _code(fault.value), channel.api, context.request
         shape = request_shapes.BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
-            raise ProtocolError("a fault fails a request without a response")
+            raise ProtocolError("an injected fault failed a request that has no response")
         if api in _ERRORS_ARE_ADDED:
             channel.changes.append(lambda values: _with_error(values, fault, error))
             channel.handle(context)

@@ -148,10 +148,10 @@ class BrokerArguments:
         ),
     ] = None
     default_partitions: Annotated[
-        int, typer.Option(help="Default number of partitions of created topics.")
+        int, typer.Option(help="Default number of partitions for new topics.")
     ] = DEFAULTS.default_partitions
     replication_factor: Annotated[
-        int, typer.Option(help="Default replication factor of created topics.")
+        int, typer.Option(help="Default replication factor for new topics.")
     ] = DEFAULTS.replication_factor
     message_max_bytes: Annotated[int, typer.Option(help="Maximum size of a batch, in bytes.")] = (
         DEFAULTS.message_max_bytes
@@ -187,11 +187,11 @@ class BrokerArguments:
     group_max_session_timeout_ms: Annotated[
         int, typer.Option(help="Maximum session.timeout.ms of a consumer group's members.")
     ] = DEFAULTS.group_max_session_timeout_ms
-    retention_check_ms: Annotated[
-        int, typer.Option(help="Interval between two retention checks.")
-    ] = DEFAULTS.retention_check_ms
+    retention_check_ms: Annotated[int, typer.Option(help="Interval between retention checks.")] = (
+        DEFAULTS.retention_check_ms
+    )
     follower_lag_ms: Annotated[
-        int, typer.Option(help="Simulated replication delay of the followers.")
+        int, typer.Option(help="Simulated replication delay of followers.")
     ] = 0
     data_dir: Annotated[
         str | None, typer.Option(help="Directory for logs and offsets; kept between restarts.")
@@ -266,7 +266,7 @@ class BrokerArguments:
         int, typer.Option(help="Delay of the response to a failed login.")
     ] = DEFAULTS.failed_authentication_delay_ms
     handshake_timeout_ms: Annotated[
-        int, typer.Option(help="Maximum time of the TLS handshake and SASL login together.")
+        int, typer.Option(help="Maximum duration of TLS handshake and SASL login together.")
     ] = DEFAULTS.handshake_timeout_ms
     deny: Annotated[
         list[str] | None,

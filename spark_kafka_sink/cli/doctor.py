@@ -31,7 +31,7 @@ Timeout = Annotated[
         "--timeout",
         min=0.1,
         metavar="SECONDS",
-        help="Timeout for responses of the brokers, in seconds.",
+        help="Timeout for broker responses, in seconds.",
     ),
 ]
 
@@ -60,15 +60,15 @@ _STYLES = {
 def doctor(
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option(help="Brokers for the first connection, as host:port separated by commas."),
+        typer.Option(help="Bootstrap servers, as host:port separated by commas."),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="Topic of the write.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic to write to.")] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             "-o",
-            help="Option of the write, such as kafka.security.protocol=SASL_SSL or "
+            help="Write option, such as kafka.security.protocol=SASL_SSL or "
             "useTimestampColumn=true; may be repeated.",
         ),
     ] = None,

@@ -67,7 +67,7 @@ GivenOptions = Annotated[
     typer.Option(
         "--option",
         "-o",
-        help="Option of the write, such as kafka.security.protocol=SASL_SSL; may be repeated.",
+        help="Write option, such as kafka.security.protocol=SASL_SSL; may be repeated.",
     ),
 ]
 OptionsFile = Annotated[
@@ -107,13 +107,13 @@ def connection_options(
     """Return the options like `kafka_options`, with the brokers from --bootstrap-servers.
 
     Raises:
-        ConfigError: see `kafka_options`; or no brokers are given.
+        ConfigError: see `kafka_options`; or no bootstrap servers are set.
     """
     options = kafka_options(config, given, allow_sink_options=allow_sink_options)
     if servers is not None:
         options[BOOTSTRAP] = servers
     if BOOTSTRAP not in options:
-        raise ConfigError("no brokers are given", hint="Add --bootstrap-servers host:port")
+        raise ConfigError("no bootstrap servers are set", hint="Add --bootstrap-servers host:port")
     return options
 
 

@@ -201,7 +201,8 @@ class VerifyArguments:
     location: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|FOLDER", help="Delivery report, or directory with those of a stream."
+            metavar="FILE|FOLDER",
+            help="Delivery report, or directory with the reports of a stream.",
         ),
     ]
     bootstrap_servers: Servers = None

@@ -48,7 +48,7 @@ _MAX_DOUBLINGS = 31
 
 def half(size: int) -> int:
     """Return the size of half a batch of `size` bytes; sizes include the header."""
-    from spark_kafka_sink.records.record_batch import HEADER_SIZE  # Planning does not need it.
+    from spark_kafka_sink.records.record_batch import HEADER_SIZE  # not needed for planning
 
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
 

@@ -408,7 +408,7 @@ class Metadata:
                 hint="check kafka.bootstrap.servers, then run the write again",
             )
             return False
-        # A starting broker may not know any broker yet; the known brokers are better.
+        # A broker that is starting may return no brokers; keep the known ones.
         return len(response.brokers) > 0
 
     def _rebootstrap(self, network: Network, now: float) -> None:

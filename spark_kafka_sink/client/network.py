@@ -35,7 +35,7 @@ _TIMEOUT_MESSAGES = {
     "system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
     State.RESOLVING: "timeout while resolving the host name",
     State.CONNECTING: "timeout while connecting",
-    State.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener at this port "
+    State.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener on this port "
     "(kafka.security.protocol)?",
     State.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
     State.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the response to "

@@ -141,7 +141,7 @@ class OutageLog:
         """Log throttling by a broker once it has lasted for `NO_RESPONSE_S` seconds."""
         what = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
-            self._outages.end(what)  # An earlier period of throttling is over.
+            self._outages.end(what)  # The previous throttling has ended; this is a new one.
         if self._outages.observe(what, now, NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
@@ -159,9 +159,9 @@ class OutageLog:
         if (outage := self._outages.end(_key(broker))) is not None:
             failures = plural(outage.times, "failure")
             length = now - outage.since
-            _LOG.warning("%s: connected again after %.1f s and %s", _name(broker), length, failures)
+            _LOG.warning("%s: reconnected after %.1f s and %s", _name(broker), length, failures)
         elif unresponsive is not None:
-            _LOG.warning("%s: responds again", _name(broker))
+            _LOG.warning("%s: responding again", _name(broker))
 
     def _log(self, broker: BrokerConnection, text: str, now: float) -> None:
         waiting = self.backlog(broker.node.node_id, now)

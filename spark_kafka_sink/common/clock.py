@@ -61,7 +61,7 @@ class ManualClock:
             ValueError: `seconds` is negative.
         """
         if seconds < 0:
-            raise ValueError("a clock cannot go back")
+            raise ValueError("a clock cannot go backwards")
         self._seconds += seconds
 
 

@@ -124,7 +124,7 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
     known = {*Context, ALL}
     for name in sorted(names - known):
         raise ConfigError(
-            f"option {key} has {shown(name)}; allowed: {', '.join(Context)}, {ALL}",
+            f"option {key} contains {shown(name)}; allowed: {', '.join(Context)}, {ALL}",
             hint=did_you_mean(name, known),
         )
     return tuple(each for each in Context if each in names or ALL in names)

@@ -131,7 +131,7 @@ def missing() -> ModuleNotFoundError:
     """Return the error for a missing PySpark."""
     return ModuleNotFoundError(
         "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: "
-        f"{install_command('spark')}, or start it with spark-submit or pyspark of your Spark",
+        f"run {install_command('spark')}, or start it with your Spark's spark-submit or pyspark",
         name="pyspark",
     )
 
@@ -146,7 +146,7 @@ def refuse_older(version: str) -> None:
     if found and (int(found[1]), int(found[2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise ImportError(
-            f"spark_kafka_sink needs PySpark {wanted} or newer: Python data sources of {version} "
-            "cannot write Arrow batches",
+            f"spark_kafka_sink needs PySpark {wanted} or newer: Python data sources of PySpark "
+            f"{version} cannot write Arrow batches",
             name="pyspark",
         )

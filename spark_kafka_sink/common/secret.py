@@ -71,7 +71,7 @@ class Secret:
         if self.source in (ENVIRONMENT, FILE):
             what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
             raise ConfigError(
-                f"option {self.option} is {self.source} without {what} after it",
+                f"option {self.option} is {self.source}, which must be followed by {what}",
                 hint=f"If the value itself is {self.source}, write {LITERAL}{self.source}",
             )
         if self.source.startswith(ENVIRONMENT):

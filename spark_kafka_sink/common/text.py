@@ -209,7 +209,7 @@ CLOSE = 0.8
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the most similar of `names`, ignoring case, or None."""
-    from difflib import get_close_matches  # Only needed after a typo.
+    from difflib import get_close_matches  # only needed after a typo
 
     known = {each.lower(): each for each in sorted(names)}
     found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
@@ -221,7 +221,7 @@ def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
 
     Only the first `_COMPARED` names are compared.
     """
-    from difflib import get_close_matches  # as above
+    from difflib import get_close_matches  # only needed after a typo
 
     known = {each.lower(): each for each in names[:_COMPARED]}
     return tuple(known[each] for each in get_close_matches(name.lower(), known, n=3))

@@ -207,8 +207,8 @@ _ROUTING = (
     long(
         "partitioner.availability.timeout.ms",
         0,
-        "Time without a response after which a broker's partitions get no rows without a key; "
-        "0: never.",
+        "Exclude a broker's partitions for rows without a key after it has not responded for this "
+        "long; 0: never exclude them.",
         importance=LOW,
     ),
     flag("allow.auto.create.topics", True, "Let the broker create missing topics.", of_java=False),

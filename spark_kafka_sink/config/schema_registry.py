@@ -271,13 +271,13 @@ class RegistryConfig:
 def _refuse_unused(given: Mapping[str, str]) -> None:
     """Raise if the registry's URL is set without a format that uses it.
 
-    The other options are often set for all clients alike.
+    The other options are ignored, because they are often set in files that many clients share.
     """
     if URL in given:
         raise ConfigError(
             f"option {URL} is set, but neither value.format nor key.format uses a registry",
             hint="Set value.format=avro-confluent, json-confluent or protobuf-confluent, or "
-            "remove it.",
+            "remove this option.",
         )
 
 
@@ -286,7 +286,7 @@ def _check_url(urls: str) -> None:
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https", "mock") or not parts.netloc:
             raise ConfigError(
-                f"option {URL} is not a URL of a schema registry",
+                f"option {URL} is not the URL of a schema registry",
                 hint="Use http://host:port, https://host:port or mock://name.",
             )
 
@@ -294,7 +294,7 @@ def _check_url(urls: str) -> None:
 def _check_choice(
     values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
 ) -> None:
-    """Raise if two options choose the schema."""
+    """Raise if more than one option selects the schema."""
     use_latest, by_id = values["use.latest.version"], values["use.schema.id"] != -1
     chosen = "use.schema.id" if by_id else "use.latest.version"
     if use_latest and by_id:
@@ -304,12 +304,13 @@ def _check_choice(
     if by_id and len(parts) > 1:
         raise ConfigError(
             "option use.schema.id is set, but key and value both use the registry",
-            hint="Use one id for one of them: give the other's schema with key.schema, and set its "
-            "format without -confluent; or use.latest.version=true for both.",
+            hint="The id can apply only to one of them: for the other, set a format without "
+            "-confluent and its schema (key.schema or value.schema); or set "
+            "use.latest.version=true for both.",
         )
     if (use_latest or by_id) and values["auto.register.schemas"]:
         raise ConfigError(
-            f"option {chosen} chooses a registered schema, but auto.register.schemas is true, "
+            f"option {chosen} selects a registered schema, but auto.register.schemas is true, "
             "which takes precedence in Java",
             hint='Add .option("auto.register.schemas", "false").',
         )
@@ -317,7 +318,7 @@ def _check_choice(
     clash = next((name for name in texts if name in given), None)
     if (use_latest or by_id) and clash is not None:
         raise ConfigError(
-            f"options {chosen} and {clash} both choose the schema", hint="Remove one of them."
+            f"options {chosen} and {clash} both select the schema", hint="Remove one of them."
         )
 
 

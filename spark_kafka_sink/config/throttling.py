@@ -25,17 +25,16 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         50,
         "Maximum percentage of kafka.buffer.memory for one broker if the topic is on several "
         "brokers; one partition gets at most half of that; at the limit, rows without a key go to "
-        "other "
-        "brokers and other rows wait. 100: no limit.",
+        "other brokers, and all other rows wait. 100: no limit.",
         low=1,
     ),
     _count("rateLimit.recordsPerSecond", 0, "Maximum records per second of a task; 0: no limit."),
     _count(
         "rateLimit.bytesPerSecond",
         0,
-        "Maximum uncompressed bytes per second of a task; 0: no limit. After throttling by a "
-        "quota or many retries, a task continues at a sixteenth of its limits (without limits: "
-        "of its previous rate) and doubles the rate every second.",
+        "Maximum uncompressed bytes per second of a task; 0: no limit. After a quota throttles a "
+        "task, or after many retries, the task continues at one sixteenth of its limits (without "
+        "limits: of its previous rate) and doubles the rate every second.",
     ),
     _count(
         "rateLimit.job.recordsPerSecond",

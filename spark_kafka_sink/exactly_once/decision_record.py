@@ -132,12 +132,12 @@ def parse_object(text: str) -> JsonObject:
     version = fields.number("version")
     if version > VERSION:
         raise TransactionError(
-            f"the decision log has a record of version {version}, and this package supports up to "
-            f"version {VERSION}",
+            f"the decision log contains a record of version {version}, but this package supports "
+            f"only versions up to {VERSION}",
             hint=_UPGRADE,
         )
     if version < 1:
-        raise malformed(f"version {version}")
+        raise malformed(f"invalid version {version}")
     return fields
 
 
@@ -167,13 +167,13 @@ def list_of(value: object, name: str) -> list[object]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise malformed(f"{name} instead of a number")
+    raise malformed(f"{name} is not a valid JSON number")
 
 
 def malformed(what: str) -> TransactionError:
     """Return the error for content that this package would not have written."""
     return TransactionError(
-        f"the decision log has a record that this package did not write: {what}",
+        f"the decision log contains a record that this package did not write: {what}",
         hint="Find the other application that writes to the topic; no batch can be written until "
         "the log is repaired",
     )
@@ -217,7 +217,7 @@ class Record:
     def __post_init__(self) -> None:
         decided = self.state.transactions if isinstance(self.state, protocol.Decided) else ()
         if self.fates and len(self.fates) != len(decided):
-            raise ValueError("each transaction of a torn batch has one fate")
+            raise ValueError("each transaction of a torn batch must have one fate")
 
     @classmethod
     def of(cls, decided: DecidedBatch, at_ms: int, fates: tuple[Fate, ...] = ()) -> Record:
@@ -323,11 +323,11 @@ def _from_json(fields: JsonObject) -> Record:
             records=fields.number("records"),
         )
     if kind != "decided":
-        raise malformed(f"a record of type {kind[:40]!r}")
+        raise malformed(f"unknown record type {kind[:40]!r}")
     transactions = tuple(_transaction(JsonObject(each)) for each in fields.array("transactions"))
     fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
-        raise malformed("fates and transactions differ in number")
+        raise malformed("the numbers of fates and transactions differ")
     decided = protocol.Decided(query, batch, transactions, retired, rows, plannings, topics)
     return Record.of(decided, at_ms, fates)
 
@@ -339,7 +339,7 @@ def _texts(values: list[object], name: str) -> tuple[str, ...]:
 def _plannings(values: list[object]) -> tuple[protocol.Planning, ...]:
     pairs = [list_of(each, "a planning") for each in values]
     if any(len(pair) != 2 for pair in pairs):
-        raise malformed("a planning without run and nonce")
+        raise malformed("a planning does not consist of a run and a nonce")
     return tuple(
         protocol.Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs
     )
@@ -354,7 +354,7 @@ def _transaction(fields: JsonObject) -> TaskTransaction:
     )
     unnamed = fields.array("unnamed") if fields.has("unnamed") else (0, 0)
     if len(unnamed) != 2:
-        raise malformed("unnamed partitions without two numbers")
+        raise malformed("unnamed does not contain two numbers")
     return TaskTransaction(
         transaction=transaction,
         started_ms=fields.number("started"),
@@ -370,7 +370,7 @@ def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
         for line in list_of(lines, "partitions"):
             values = list_of(line, "a partition")
             if len(values) != 4:
-                raise malformed("a partition without four numbers")
+                raise malformed("a partition does not contain four numbers")
             partition, records, first, last = values
             yield PartitionRange(
                 topic=topic,
@@ -389,7 +389,7 @@ def _protocol(number: int) -> TransactionVersion:
     try:
         return TransactionVersion(number)
     except ValueError as error:
-        raise malformed("a transaction of an unknown protocol") from error
+        raise malformed("a transaction uses an unknown protocol") from error
 
 
 def _fate(value: object) -> Fate:
@@ -556,7 +556,7 @@ class DecisionRecords:
         fields = parse_object(text)
         set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
         if fields.number("chunk") != chunk or chunk >= expected:
-            raise malformed("a chunk stored with another chunk's key")
+            raise malformed("a chunk is stored under another chunk's key")
         if chunk == 0:
             self._chunks[scope] = _Chunks(set_id, expected)
         chunks = self._chunks.get(scope)

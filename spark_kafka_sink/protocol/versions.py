@@ -203,7 +203,9 @@ def request_type(api: int, version: int) -> type[Any]:
     try:
         return load_request_schema(api, version)
     except KioIndexError as error:
-        raise ProtocolError(f"API {_name(api)} has no request of version {version}") from error
+        raise ProtocolError(
+            f"API {_name(api)} does not define request version {version}"
+        ) from error
 
 
 @cache
@@ -216,7 +218,9 @@ def response_type(api: int, version: int) -> type[Any]:
     try:
         return load_response_schema(api, version)
     except KioIndexError as error:
-        raise ProtocolError(f"API {_name(api)} has no response of version {version}") from error
+        raise ProtocolError(
+            f"API {_name(api)} does not define response version {version}"
+        ) from error
 
 
 def _name(api: int) -> str:

@@ -299,7 +299,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
     if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
     if facts.throttled >= WORTHWHILE or _are_new(facts):
-        return None  # other advice names the cause
+        return None  # other advice covers the cause
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
@@ -324,8 +324,8 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
         setting="the brokers",
         direction=Direction.CHECK,
         figure=f"closed batches waited {facts.wait_after_close * 1000:,.1f} ms, linger.ms is "
-        f"{facts.linger_ms:,g}, a request took {facts.round_trip * 1000:,.1f} ms",
-        sentence="broker-bound: batches are ready before they can be sent",
+        f"{facts.linger_ms:,g}, and a request took {facts.round_trip * 1000:,.1f} ms",
+        sentence="broker-bound: batches are ready, but wait for earlier responses",
     )
 
 

@@ -278,7 +278,7 @@ class ClassicGroup:
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
             new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
-        else:  # A member that is named as leader would assign again (KAFKA-13435).
+        else:  # A member that is returned as the leader would repeat the assignment (KAFKA-13435).
             new.answer_join(self._joined(shows_members=False) | {"leader": leader})
 
     def instance(self, instance_id: str | None) -> GroupMember | None:

@@ -233,4 +233,4 @@ class Server:
         elif isinstance(error, OSError):
             self._error_log.disconnected(connection, f"storage error: {error}")
         else:
-            LOG.error("error in a request of %s", connection.peer, exc_info=error)
+            LOG.error("error in a request from %s", connection.peer, exc_info=error)

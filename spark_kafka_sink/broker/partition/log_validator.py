@@ -256,7 +256,7 @@ def _check_size(size: int, config: TopicConfig) -> None:
     if size > limit:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
-            f"The batch has {size} bytes in the topic's codec, but the limit is {limit}",
+            f"The batch has {size} bytes after recompression, but the limit is {limit}",
         )
 
 
@@ -333,14 +333,16 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
             "older than Kafka 0.11, or is configured for such a version"
         )
     if len(records) < HEADER_SIZE:
-        raise RefusedBatchError.early(f"{len(records)} bytes are too few for a record batch")
+        raise RefusedBatchError.early(f"{len(records)} bytes is too small for a record batch")
     header = BatchHeader.parse(records)
     if header.length < _MIN_LENGTH or not 0 <= header.magic <= MAGIC:
         refused = RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
         refused.has_public_message = True
         raise refused
     if header.size > len(records):
-        raise RefusedBatchError.early(f"The batch has {len(records)} of {header.size} bytes")
+        raise RefusedBatchError.early(
+            f"The batch is truncated to {len(records)} of {header.size} bytes"
+        )
     if header.size < len(records):
         raise _extra_bytes(records[header.size :])
     return header
@@ -375,6 +377,8 @@ def _check_header(header: BatchHeader) -> None:
         raise _invalid(f"The base offset must be 0, not {header.base_offset}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         delta = header.last_offset_delta
-        raise _invalid(f"{header.record_count} records, but the last offset delta is {delta}")
+        raise _invalid(
+            f"The record count is {header.record_count}, but the last offset delta is {delta}"
+        )
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"Producer id with the invalid sequence {header.base_sequence}")
+        raise _invalid(f"The base sequence {header.base_sequence} is invalid with a producer id")

@@ -211,8 +211,8 @@ class Partition:
         Offsets before the start cannot be read, so records appended there would be lost.
         """
         LOG.warning(
-            "%s-%d is damaged: it ends at offset %d, before its start offset %d, at which it now "
-            "continues",
+            "%s-%d is damaged: its log ends at offset %d, before its start offset %d; continuing "
+            "at the start offset",
             self.topic,
             self.index,
             storage.end_offset,

@@ -188,7 +188,7 @@ class RedisConnection:
             RedisFailedError: Redis failed.
         """
         self._name = f"{_NAME}:{quote(self._location.prefix, safe='')}:{secrets.token_hex(8)}"
-        # Redis might not have detected yet that a former broker has ended.
+        # Redis might not have detected yet that a previous broker has exited.
         deadline = time.monotonic() + self._location.timeout_ms / 1000
         self._is_failing = True  # The caller reports failures.
         while True:
@@ -260,7 +260,7 @@ class RedisConnection:
         if owner != json.dumps(self._name).encode():
             raise ChangedDataError(
                 f"the data with the prefix {self._location.prefix!r} of {self._address} was "
-                "deleted or used by another broker. Restart the broker"
+                "deleted, or another broker has used it. Restart the broker"
             )
         return replies
 
@@ -281,7 +281,7 @@ class RedisConnection:
             if isinstance(clients, bytes) and isinstance(own_id, int):
                 text = clients.decode(errors="replace")
                 former = _check_alone(self._location, self._name, own_id, text)
-                # Otherwise, a change sent over a former connection could still be applied later.
+                # Otherwise, a change sent over an earlier connection could still be applied later.
                 self._exchange([("CLIENT", "KILL", "ID", one) for one in former])
             if self._owned is not None:
                 self._correct(self._owned)
@@ -303,7 +303,7 @@ class RedisConnection:
         if not changes:
             self._exchange([("UNWATCH",)])
         elif not isinstance(done := self._exchange([("MULTI",), *changes, ("EXEC",)])[-1], list):
-            raise RedisFailedError(f"{self._address} rejected the journal: {done}")
+            raise RedisFailedError(f"{self._address} rejected a write to the journal: {done}")
 
     def _disconnect(self) -> None:
         self._is_open = False
@@ -360,8 +360,8 @@ def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) 
         is_named = one["name"].startswith(named) and one["name"] != name
         if is_named and one["db"] == own_db and int(one["id"]) < own_id:
             error = OtherBrokerError(
-                f"another broker uses the prefix {location.prefix!r} of {location.address}, "
-                f"from {one['addr']}"
+                f"another broker, connected from {one['addr']}, uses the prefix "
+                f"{location.prefix!r} of {location.address}"
             )
             error.hint = (
                 "Stop that broker, or set another prefix. If its machine is lost, close its "
@@ -380,7 +380,7 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
         from redis.retry import Retry
     except ImportError as error:
         raise ConfigError(
-            "the storage in Redis needs the Python package redis",
+            "storage in Redis requires the Python package redis",
             hint=f"Install it with: {install_command('redis')}.",
         ) from error
     seconds = location.timeout_ms / 1000
@@ -396,5 +396,5 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
     except (ValueError, TypeError, exceptions.RedisError) as error:
         raise ConfigError(
             f"redis-py can't use the storage URL of {location.address}",
-            hint="Its form is redis://host:port/db?prefix=name",
+            hint="Use the form redis://host:port/db?prefix=name",
         ) from error

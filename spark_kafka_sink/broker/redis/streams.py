@@ -71,7 +71,7 @@ class BatchEntry:
         """
         found = dict(zip(fields[::2], fields[1::2], strict=True))
         if len(found.get(_HEADER, b"")) != HEADER_SIZE:
-            raise ValueError("an entry without a batch header")
+            raise ValueError("the entry has no batch header")
         header = BatchHeader.parse(found[_HEADER])
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
@@ -380,8 +380,8 @@ def _check_added(name: str, replies: list[Any]) -> None:
     """Raise RedisFailedError unless all entries of a batch were added to existing streams."""
     if any(reply is None for reply in _checked(replies)):
         raise RedisFailedError(
-            f"the stream {name}, or that of its batches, was deleted. Restart the broker to "
-            "create it again"
+            f"the stream {name}, or the stream of its batches, was deleted. Restart the broker to "
+            "recreate it"
         )
 
 

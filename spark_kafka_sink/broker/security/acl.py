@@ -156,7 +156,9 @@ def denial_of(
     }
     given = [(type_, name) for type_, name in named.items() if name is not None]
     if len(given) > 1:
-        raise ConfigError("a deny rule has one resource", hint="Add one deny rule per resource")
+        raise ConfigError(
+            "a deny rule can name only one resource", hint="Add one deny rule per resource"
+        )
     type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
     parsed = Operation.parse(operation)
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)

@@ -264,7 +264,7 @@ class ServerTls:
                 context.load_verify_locations(cadata=client_authorities)
             except ssl.SSLError as error:
                 raise ConfigError(
-                    f"the certificates of the client authorities can't be read: {error}",
+                    f"the client CA certificates can't be read: {error}",
                     hint="Set client_ca (or ca) to a PEM file of certificates",
                 ) from None
         return context

@@ -58,7 +58,7 @@ def validate_unsecured(token: str) -> BearerToken:
     """
     header, claims, signature = _parts(token)
     if _json(header).get("alg") != _UNSIGNED or signature:
-        raise AuthenticationError("the token is signed")
+        raise AuthenticationError("the token is signed, but only unsigned tokens are accepted")
     return _token(_json(claims), "sub")
 
 
@@ -91,7 +91,7 @@ class JwksValidator:
             from joserfc.jwt import JWTClaimsRegistry, decode
         except ImportError as error:
             raise ConfigError(
-                "a JwksValidator needs joserfc", hint=install_command("oauth")
+                "JwksValidator requires joserfc", hint=install_command("oauth")
             ) from error
         keys = self.keys() if callable(self.keys) else self.keys
         required = {"iss": self.issuer, "aud": self.audience}
@@ -111,9 +111,9 @@ class JwksValidator:
 def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     principal, ends = claims.get(principal_claim), claims.get("exp")
     if not isinstance(principal, str) or not principal or not _is_unicode(principal):
-        raise AuthenticationError(f"the token has no claim {principal_claim}")
+        raise AuthenticationError(f"the token has no valid claim {principal_claim}")
     if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # This also rejects NaN.
-        raise AuthenticationError("the token's claim exp is missing or not a time")
+        raise AuthenticationError("the claim exp is missing or is not a valid time")
     if ends <= time.time():
         raise AuthenticationError("the token has expired")
     return BearerToken(principal=principal, expires_at_ms=int(ends * 1000))

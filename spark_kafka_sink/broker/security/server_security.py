@@ -308,7 +308,7 @@ class SecurityControls(ABC):
     def _only_user(self) -> str:
         if len(self._passwords) != 1:
             raise ConfigError(
-                "client_options needs the name of a user",
+                "client_options requires a user name",
                 hint=f"Users: {', '.join(self._passwords)}",
             )
         return next(iter(self._passwords))
@@ -317,6 +317,6 @@ class SecurityControls(ABC):
     def _tls(self) -> ServerTls:
         if self._security.tls is None:
             raise ConfigError(
-                "the embedded broker has no TLS", hint="Start the broker with tls=True"
+                "the embedded broker does not use TLS", hint="Start the broker with tls=True"
             )
         return self._security.tls

@@ -82,7 +82,7 @@ class SecuritySettings:
         unknown = [name for name in self.mechanisms if name not in MECHANISMS]
         if unknown:
             raise ConfigError(
-                f"sasl_mechanisms has the unknown {unknown[0]}",
+                f"unknown mechanism {unknown[0]} in sasl_mechanisms",
                 hint=f"Mechanisms: {', '.join(MECHANISMS)}",
             )
         if self.client_auth is not ClientAuth.NONE and not self.tls:
@@ -101,7 +101,9 @@ class SecuritySettings:
                 hint=f"Kafka's minimum is {MIN_SCRAM_ITERATIONS}",
             )
         if self.handshake_timeout_ms < 1:
-            raise ConfigError("handshake_timeout_ms is below 1", hint="It must be at least 1")
+            raise ConfigError(
+                f"handshake_timeout_ms is {self.handshake_timeout_ms}", hint="It must be at least 1"
+            )
 
     @property
     def protocol(self) -> str:
@@ -139,7 +141,7 @@ def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
         raise ConfigError(f"sasl is a {type(sasl).__name__}, not a dict", hint=_USERS)
     found = dict(sasl or {})
     if not found and (needs_users or named is None):
-        what = f"sasl_mechanisms has {needs_users[0]}" if needs_users else "sasl is set"
+        what = f"sasl_mechanisms contains {needs_users[0]}" if needs_users else "sasl is set"
         raise ConfigError(f"{what}, but there are no users, so nobody can log in", hint=_USERS)
     for user, password in found.items():
         if not isinstance(user, str) or not isinstance(password, str):
@@ -180,5 +182,5 @@ def of_this_process(secret: Secret) -> str:
         raise ConfigError(
             error.message,
             hint="The broker resolves env:NAME and file:PATH when it starts: set the variable for "
-            "its process, or make the file readable for it.",
+            "its process, or make the file readable by it.",
         ) from None

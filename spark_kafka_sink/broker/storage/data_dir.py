@@ -119,7 +119,7 @@ class DataDir(StorageBackend):
         paths = _own_files(folder, _LOG_FILE)
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
-                raise _damaged(path, f"its first offset is below {end}, where the log ends")
+                raise _damaged(path, f"its first offset is below {end}, the end of the log")
             segment = self._new_segment(folder, config)(base, is_new=False)
             segments.append(segment)
             if not scan(segment, on_batch, trusted=self.was_clean):

@@ -51,7 +51,7 @@ class StepResult:
             return self.error
         return AuthenticationError(
             f"the SASL login failed with an unexpected {type(self.error).__name__}",
-            hint="Check the kafka.sasl.* options and the files in them",
+            hint="Check the kafka.sasl.* options and the files they name",
         )
 
 

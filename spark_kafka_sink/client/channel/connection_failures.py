@@ -135,7 +135,7 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
 
 
 def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
-    from spark_kafka_sink.security.tls.failures import tls_failure  # Only TLS clients need it.
+    from spark_kafka_sink.security.tls.failures import tls_failure  # needed only with TLS
 
     assert at.security.tls is not None
     failure = tls_failure(error, at.security.tls, at.broker)
@@ -153,7 +153,7 @@ def _mismatch(at: Circumstances) -> errors.KafkaProdError | None:
         case State.TLS_HANDSHAKE:
             return errors.TlsError(
                 "the server closed the connection during the TLS handshake: is there a TLS "
-                "listener at this port?",
+                "listener on this port?",
                 broker=broker,
                 hint="Use the port of a TLS listener. Only if the cluster has none, and passwords "
                 "and data may be sent unencrypted, set "

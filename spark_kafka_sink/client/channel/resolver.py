@@ -90,11 +90,11 @@ def resolve(host: str, port: int, flags: int = 0) -> list[Address]:
     if not 0 < port < 65536:
         raise OSError(f"{port} is not a valid port")
     name: str | bytes = host.strip("[]")
-    if host.isascii() and host.isprintable():  # Python would encode text with IDNA's tables.
+    if host.isascii() and host.isprintable():  # Python would load IDNA's tables for a str.
         name = host.strip("[]").encode("ascii")
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
-    # The host is a label that is too long or contains a NUL: brokers may return any name.
+    # A label is too long, or the name contains a NUL: brokers may return any name.
     except ValueError as error:
         raise OSError(f"{host!r} is not a valid host name: {error}") from error
     return list(dict.fromkeys((int(entry[0]), entry[4]) for entry in found))

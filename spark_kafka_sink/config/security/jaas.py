@@ -266,7 +266,7 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
     if module is None:
         meant = did_you_mean_class(name, [each.value for each in LoginModule])
         raise ConfigError(
-            f"option {option} has an unknown login module",
+            f"option {option} names an unknown login module",
             hint=meant or f"Supported: {', '.join(each.value for each in LoginModule)}.",
         )
     return JaasEntry(LoginModule(module), JaasOptions(options, option))
@@ -310,10 +310,14 @@ class _Reader:
             if token == Token(TokenKind.SIGN, ";"):
                 return
             if token.kind is not TokenKind.WORD:
-                raise self.problem(f"has no name for its option {number}", _QUOTING)
+                raise self.problem(
+                    f"is invalid: login module option {number} has no name", _QUOTING
+                )
             sign, value = next(self._tokens, None), next(self._tokens, None)
             if sign != Token(TokenKind.SIGN, "=") or value is None:
-                raise self.problem(f"has no =value for its option {number}", _QUOTING)
+                raise self.problem(
+                    f"is invalid: login module option {number} has no value", _QUOTING
+                )
             if value.kind is not TokenKind.WORD:
                 raise self.problem(
                     f"is invalid: the value of login module option {number} must be quoted",

@@ -97,7 +97,7 @@ def unsecured_token_login(
     principal = options.text(_PRINCIPAL) or "sub"
     if not str(claims.get(principal, "")).strip():
         raise ConfigError(
-            f"{options.place} lacks the claim {principal}, the name of the client",
+            f"{options.place} lacks the claim {principal}, which names the client",
             hint=f'Add {_STRING}{principal}="name"; such a token is for development only. '
             "For a token from an issuer, set kafka.sasl.oauthbearer.token.endpoint.url.",
         )
@@ -211,7 +211,7 @@ def _check_url(url: str, option: str) -> None:
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"option {option} is not a URL of an OAuth issuer",
+            f"option {option} is not the URL of an OAuth issuer",
             hint="Use https://..., or file:///path for a file that contains a token.",
         )
     if has_credentials(url):

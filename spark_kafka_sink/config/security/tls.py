@@ -151,7 +151,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
     for name in names:
         if name not in known and name not in OLD_VERSIONS:
             raise ConfigError(
-                f"option {values.name(option)} has {shown(name)}; allowed: {', '.join(known)}",
+                f"option {values.name(option)} contains {shown(name)}; allowed: {', '.join(known)}",
                 hint=did_you_mean(name, known),
             )
     found = tuple(version for version in TlsVersion if version.value in names)

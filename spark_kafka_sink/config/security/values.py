@@ -139,5 +139,5 @@ def read(name: str, text: str, shown: str) -> Setting:
         return Secret(str(text).strip() if option.of_java else str(text), shown)
     value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)
     if not isinstance(value, (str, int)):
-        raise TypeError(f"{name} has a type that no security option has")
+        raise TypeError(f"{name} has a type that security options do not support")
     return value

@@ -227,7 +227,10 @@ def test_two_brokers_can_not_share_a_prefix(redis_server: RedisServer, prefix: s
         RawClient(kafka.bootstrap_servers) as raw,
     ):
         for _ in range(2):
-            with pytest.raises(ConfigError, match=rf"another broker uses.*{prefix}.*CLIENT KILL"):
+            with pytest.raises(
+                ConfigError,
+                match=rf"another broker, connected from .*, uses.*{prefix}.*CLIENT KILL",
+            ):
                 EmbeddedBroker(storage=url).start()
         with EmbeddedBroker(storage=redis_server.url(f"{prefix}2")):
             assert produce(raw, "t", batch(1)).error_code is ErrorCode.none

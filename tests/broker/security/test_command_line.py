@@ -92,7 +92,7 @@ def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str])
     [
         (["--sasl-user", "alice=secret-42"], "--sasl-user alice has no password reference"),
         (["--sasl-user", "alice=env:NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE, which is not set"),
-        (["--sasl-mechanism", "GSSAPI"], "sasl_mechanisms has the unknown GSSAPI"),
+        (["--sasl-mechanism", "GSSAPI"], "unknown mechanism GSSAPI in sasl_mechanisms"),
         (["--client-certificates", "required"], "but TLS is not enabled"),
         (["--tls", "--client-certificates", "maybe"], "Set required, requested or none"),
         (["--tls-certificate", "x.crt"], "Set --tls-certificate, --tls-key and --tls-ca"),

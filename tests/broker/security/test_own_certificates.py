@@ -99,7 +99,7 @@ def test_a_broker_without_tls_has_none() -> None:
         broker.change_certificate,
     )
     for ask in asks:
-        with pytest.raises(ConfigError, match="has no TLS"):
+        with pytest.raises(ConfigError, match="does not use TLS"):
             ask()
 
 

@@ -144,7 +144,7 @@ def test_a_topic_that_forgets_by_age_is_refused(
     client: BlockingClient, kafka: AnyKafka, unique_topic: str
 ) -> None:
     Admin(kafka.bootstrap_servers).create_topic(unique_topic)
-    with pytest.raises(ConfigError, match=r"has cleanup\.policy=delete, and compact is required"):
+    with pytest.raises(ConfigError, match=r"has cleanup\.policy=delete, but compact is required"):
         TopicAdmin(client).create_compacted(unique_topic, None, {}, client.deadline(30))
 
 

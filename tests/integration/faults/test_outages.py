@@ -54,5 +54,5 @@ def test_stderr_tells_of_a_dead_leader_and_of_its_return(
     assert about, told
     assert "Connection refused" in about[0]
     assert "waiting for it: 1 record in 1 batch, for up to" in about[0]
-    assert "connected again after" in about[-1]
+    assert "reconnected after" in about[-1]
     assert len(told.splitlines()) <= 6

@@ -137,7 +137,7 @@ def test_a_damaged_batch_is_an_error() -> None:
     for place in range(21, len(log.data)):
         broken = bytearray(log.data)
         broken[place] ^= 1
-        with pytest.raises(ProtocolError, match="wrong checksum"):
+        with pytest.raises(ProtocolError, match="invalid checksum"):
             list(whole_batches(memoryview(bytes(broken))))
 
 

@@ -205,5 +205,5 @@ def test_a_damaged_batch_ends_it() -> None:
     cluster = leader()
     base, data = cluster.batches[1]
     cluster.batches[1] = (base, data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ProtocolError, match="offset 2 has a wrong checksum"):
+    with pytest.raises(ProtocolError, match="offset 2 has an invalid checksum"):
         read(cluster)

@@ -45,7 +45,7 @@ def test_a_lost_request_is_told_and_the_return_too(log: pytest.LogCaptureFixture
     assert "the broker closed the connection; retrying in 0." in lost
     assert "waiting for it: 6 records in 2 batches, for up to 0." in lost
     assert "fail after delivery.timeout.ms = 120000" in lost
-    assert re.fullmatch(rf"{BROKER}: connected again after \d+\.\d s and 1 failure", back)
+    assert re.fullmatch(rf"{BROKER}: reconnected after \d+\.\d s and 1 failure", back)
 
 
 def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixture) -> None:
@@ -68,9 +68,7 @@ def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixt
         cluster.alive.add(1)
         one.finish()
         (back,) = [line for line in lines(log) if line.startswith(BROKER)]
-        assert re.fullmatch(
-            rf"{BROKER}: connected again after 1[78]\d\.\d s and \d+ failures", back
-        )
+        assert re.fullmatch(rf"{BROKER}: reconnected after 1[78]\d\.\d s and \d+ failures", back)
 
 
 def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture) -> None:
@@ -180,7 +178,7 @@ def test_a_broker_that_answers_nothing_is_told_before_it_is_given_up(
         assert "request.timeout.ms = 25000; waiting for it: 9 records in 3 batches" in silent
         cluster.release()
         one.finish()
-        assert lines(log) == [f"{BROKER}: responds again"]
+        assert lines(log) == [f"{BROKER}: responding again"]
         one.fault(Fault(hold=True))
         one.send_batches(1)
         one.steps(270, 0.1)

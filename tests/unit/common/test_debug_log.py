@@ -23,7 +23,7 @@ def test_contexts_are_a_list_in_any_case_and_order() -> None:
 
 
 def test_an_unknown_context_is_an_error_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigError, match=r"kafka\.debug has 'brokr'.*Did you mean broker\?"):
+    with pytest.raises(ConfigError, match=r"kafka\.debug contains 'brokr'.*Did you mean broker\?"):
         contexts("msg,brokr")
     with pytest.raises(ConfigError, match=r"'genric'"):
         contexts("genric")

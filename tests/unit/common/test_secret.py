@@ -88,5 +88,5 @@ def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
 def test_a_reference_to_nothing_is_an_error_everywhere(source: str, what: str) -> None:
     secret = Secret(source, "kafka.sasl.password")
     assert secret.is_here
-    with pytest.raises(ConfigError, match=f"is {source} without {what}"):
+    with pytest.raises(ConfigError, match=f"is {source}, which must be followed by {what}"):
         secret.reveal()

@@ -132,7 +132,7 @@ def test_one_option_chooses_the_schema() -> None:
     both = {"use.latest.version": "true", "use.schema.id": "7"}
     assert "both set" in refused(**REGISTRY, **off, **both)
     text = {"use.schema.id": "7", "value.schema": "{}"}
-    assert "both choose the schema" in refused(**REGISTRY, **off, **text)
+    assert "both select the schema" in refused(**REGISTRY, **off, **text)
     keys = {"key.format": "avro-confluent", "key.fields": "id", "use.schema.id": "7"}
     assert "key and value both" in refused(**REGISTRY, **off, **keys)
 
@@ -182,4 +182,4 @@ def test_an_oauth_login_is_complete() -> None:
 
 @pytest.mark.parametrize("url", ["r:8081", "ftp://r", "http://"])
 def test_the_url_is_one(url: str) -> None:
-    assert "not a URL" in refused(**{**REGISTRY, "schema.registry.url": url})
+    assert "not the URL" in refused(**{**REGISTRY, "schema.registry.url": url})

@@ -287,7 +287,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         ({"ssl.endpoint.identification.algorithm": "ldaps"}, "is 'ldaps'; allowed: https, none"),
         (
             {"ssl.enabled.protocols": "TLSv1.4"},
-            "kafka.ssl.enabled.protocols has 'TLSv1.4'; allowed: TLSv1.2, TLSv1.3",
+            "kafka.ssl.enabled.protocols contains 'TLSv1.4'; allowed: TLSv1.2, TLSv1.3",
         ),
         (
             {"ssl.enabled.protocols": "TLSv1.1,TLSv1"},

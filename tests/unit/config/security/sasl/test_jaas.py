@@ -69,22 +69,22 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None
         (f"{PLAIN} required", "does not end with a semicolon"),
         (f'{PLAIN} required password="sentinel"', "does not end with a semicolon"),
         (f'{PLAIN} required password="sentinel;', "does not end with a semicolon"),
-        (f"{PLAIN} required password;", "has no =value for its option 1"),
-        (f'{PLAIN} required a="b" password sentinel;', "has no =value for its option 2"),
+        (f"{PLAIN} required password;", "is invalid: login module option 1 has no value"),
+        (f'{PLAIN} required a="b" password sentinel;', "is invalid: login module option 2 has no value"),
         (f"{PLAIN} required password=;", "is invalid: the value of login module option 1 must be"),
         (
             f"{PLAIN} required password=1234;",
             "is invalid: the value of login module option 1 must be",
         ),
-        (f'{PLAIN} required password="a"sentinel";', "has no =value for its option 2"),
-        (f'{PLAIN} required ="sentinel";', "has no name for its option 1"),
+        (f'{PLAIN} required password="a"sentinel";', "is invalid: login module option 2 has no value"),
+        (f'{PLAIN} required ="sentinel";', "is invalid: login module option 1 has no name"),
         ("= required;", "does not start with the class of a login module"),
         (
             f"{PLAIN} required; {PLAIN} required;",
             "has 2 login modules, but exactly one is required",
         ),
-        ("com.example.Sentinel required;", "has an unknown login module"),
-        ("myorg.apache.kafka.common.Sentinel required;", "has an unknown login module"),
+        ("com.example.Sentinel required;", "names an unknown login module"),
+        ("myorg.apache.kafka.common.Sentinel required;", "names an unknown login module"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str) -> None:

@@ -250,8 +250,8 @@ def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
     [
         ({}, None, f"OAUTHBEARER, which requires a token. Set kafka.{URL}"),
         ({"sasl.oauthbearer.method": "oidc"}, None, "which requires a token"),
-        ({URL: "issuer.example"}, None, f"option kafka.{URL} is not a URL of an OAuth issuer"),
-        ({URL: "ftp://issuer"}, None, "is not a URL of an OAuth issuer"),
+        ({URL: "issuer.example"}, None, f"option kafka.{URL} is not the URL of an OAuth issuer"),
+        ({URL: "ftp://issuer"}, None, "is not the URL of an OAuth issuer"),
         ({URL: "https://me:sentinel@issuer/t"}, None, f"option kafka.{URL} contains credentials"),
         (ISSUER, None, "is set, which requires kafka.sasl.oauthbearer.client.credentials"),
         (ISSUER, 'clientId="me"', "credentials.client.secret. Set it, or clientSecret in"),
