@@ -78,7 +78,8 @@ def assert_written(
         topic = config.topic
     if topic is None and "topic" not in frame.columns:
         raise ConfigError(
-            "assert_written() needs a topic: the frame has no column `topic`", hint="Give its name."
+            "assert_written() needs a topic: the frame has no column `topic`",
+            hint="Pass the topic name.",
         )
     if config is None or config.formats is None:
         wanted, found = _raw_rows(frame, broker, topic)

@@ -60,7 +60,7 @@ _STYLES = {
 def doctor(
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option(help="Bootstrap servers, as host:port separated by commas."),
+        typer.Option(help="Bootstrap servers: host:port of brokers, separated by commas."),
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Topic to write to.")] = None,
     option: Annotated[

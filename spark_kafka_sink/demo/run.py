@@ -117,8 +117,8 @@ def check_options(options: DemoOptions) -> SecurityConfig:
     security = ProducerConfig.parse({**options.kafka, **servers}).security
     if options.bootstrap_servers is None and security.protocol is not SecurityProtocol.PLAINTEXT:
         raise ConfigError(
-            f"security options require a Kafka to write to: {BOOTSTRAP} is missing",
-            hint="Give --bootstrap-servers; the demo's own broker has only a PLAINTEXT listener.",
+            f"security options require {BOOTSTRAP}",
+            hint="Add --bootstrap-servers: the demo's own broker has only a PLAINTEXT listener.",
         )
     return security
 

@@ -66,7 +66,7 @@ def _truststore(store: model.TrustStore | None) -> dict[str, str]:
 
 def _keystore(store: model.KeyStore) -> dict[str, str]:
     if store.type is model.StoreType.JKS:
-        raise _nothing_for("a key store of type JKS")
+        raise _nothing_for("a keystore of type JKS")
     if store.type is model.StoreType.PKCS12:
         return {
             "ssl.keystore.location": store.location or "",
@@ -98,7 +98,7 @@ def _sasl(sasl: model.SaslConfig) -> dict[str, str]:
                 }
             )
         )
-    raise _nothing_for(f"this login of {sasl.mechanism.value}")
+    raise _nothing_for(f"this {sasl.mechanism.value} login")
 
 
 def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
@@ -107,7 +107,7 @@ def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
 
 def _nothing_for(what: str) -> ConfigError:
     return ConfigError(
-        f"the demo reads back with librdkafka, which does not support {what}", hint=_HINT
+        f"the demo reads the records with librdkafka, which does not support {what}", hint=_HINT
     )
 
 
@@ -257,7 +257,7 @@ class DemoTopic:
 
     def _stopped(self, why: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"reading back failed: {why}", topic=self.name, broker=self._servers
+            f"the records cannot be read back: {why}", topic=self.name, broker=self._servers
         )
 
 

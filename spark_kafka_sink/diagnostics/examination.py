@@ -179,8 +179,8 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
         return Finding.ok(Step.BROKERS, f"{which} can be reached at its advertised address")
     details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
     error = BrokerUnavailableError(
-        f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the address that "
-        f"{'it advertises' if len(failures) == 1 else 'they announce'}. {details}",
+        f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "
+        f"{'address' if len(failures) == 1 else 'addresses'}. {details}",
         hint="Set advertised.listeners on the brokers to addresses that clients can reach, or "
         "make these names and ports reachable from here and from the executors",
     )

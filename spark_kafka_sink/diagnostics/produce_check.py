@@ -130,7 +130,7 @@ def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
             Step.PRODUCE, f"the server at {node} accepted a record that Kafka's brokers reject"
         )
     refused = ProtocolError(
-        f"the leader of {topic}-0 accepts no batches",
+        f"the leader of {topic}-0 does not accept batches",
         topic=topic,
         broker=node,
         error=error_name(code),

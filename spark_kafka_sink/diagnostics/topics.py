@@ -135,8 +135,8 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         yield Finding.warning(
             _STEP,
             ConfigError(
-                f"{MIN_IN_SYNC}={least}, and {have}: most brokers reject every batch of such a "
-                f"topic with acks=all; newer brokers require only all replicas",
+                f"{MIN_IN_SYNC}={least}, but {have}: most brokers reject every batch of such a "
+                f"topic with acks=all; newer brokers only require that all replicas are in sync",
                 topic=name,
                 error=code,
                 hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic",
@@ -147,7 +147,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             _STEP,
             BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
-                f"{plural(facts.replicas, 'replica')} in sync, and "
+                f"{plural(facts.replicas, 'replica')} in sync, but "
                 f"{MIN_IN_SYNC}={least}: its leader accepts no batches with acks=all until more "
                 f"replicas have caught up",
                 topic=name,
@@ -190,7 +190,7 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     if wanted is None or wanted is ours:
         return
     error = ConfigError(
-        f"topic {facts.name} has {COMPRESSION}={theirs}, and kafka.compression.type is "
+        f"topic {facts.name} has {COMPRESSION}={theirs}, but kafka.compression.type is "
         f"{ours.name.lower()}: the brokers recompress every batch",
         topic=facts.name,
         hint=f"Set kafka.compression.type={wanted.name.lower()}",
@@ -231,7 +231,7 @@ def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> 
         yield Finding.note(_STEP, f"{facts.name} is compacted: rows with a null key are refused")
         return
     error = ColumnError(
-        f"topic {facts.name} is compacted, and the DataFrame has no column `key`: every row would "
+        f"topic {facts.name} is compacted, but the DataFrame has no column `key`: every row would "
         "be refused",
         topic=facts.name,
         error=error_name(ErrorCode.invalid_record),
@@ -341,7 +341,7 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
         )
         return Finding.failure(Step.PERMISSIONS, error)
     refused = UnknownTopicError(
-        f"the brokers do not describe topic {name}",
+        f"the brokers did not describe topic {name}",
         topic=name,
         error=error_name(code),
         hint="Check that the cluster is healthy",
@@ -357,11 +357,11 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
     if not facts.exists or wanted in {None, found}:
         return []
     error = ConfigError(
-        f"topic {facts.name} already exists with {plural(found, 'partition')}, and is not changed: "
+        f"topic {facts.name} already exists with {plural(found, 'partition')} and is not changed: "
         f"topic.partitions={wanted} has no effect",
         topic=facts.name,
-        hint=f"Set topic.partitions={found} or remove it, or change the topic: kafka-topics "
-        "--alter --partitions can raise the number",
+        hint=f"Set topic.partitions={found} or remove it, or add partitions with kafka-topics "
+        "--alter --partitions",
     )
     return [Finding.warning(Step.TOPIC, error)]
 

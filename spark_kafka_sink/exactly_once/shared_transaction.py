@@ -152,8 +152,9 @@ def check_producers(
         return
     more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     raise TransactionError(
-        f"{len(wrong)} of {plural(len(owners), 'partition')} without all records that tasks "
-        f"wrote, so the batch is not committed: {'; '.join(wrong[:_SHOWN])}{more}",
+        f"records that tasks wrote are missing from {len(wrong)} of "
+        f"{plural(len(owners), 'partition')}, so the batch is not committed: "
+        f"{'; '.join(wrong[:_SHOWN])}{more}",
         hint=_AGAIN,
     )
 
@@ -181,7 +182,7 @@ def _problem(
     name = f"{written.topic}-{written.partition}"
     known = next((each for each in producers if each.producer_id == shared.producer_id), None)
     if known is None:
-        return f"{name} has none of {plural(written.records, 'record')}"
+        return f"{name} contains none of {plural(written.records, 'record')}"
     if known.epoch != shared.epoch:
         return f"{name} has epoch {known.epoch} of the producer instead of {shared.epoch}"
     if known.transaction_start is None:
@@ -189,8 +190,8 @@ def _problem(
     last = _last_sequence(written.records)
     if known.last_sequence != last:
         return f"{name} has {known.last_sequence:,} as its last sequence instead of {last:,}"
-    # On transactions V1 an epoch can be reused after an abort, which removes what was written
-    # before.
+    # With transactions V1, an epoch can be reused after an abort, which discards the records
+    # written before it.
     if written.first_offset != known.transaction_start:
         return (
             f"{name} has a transaction that starts at offset {known.transaction_start} instead of "
@@ -302,7 +303,7 @@ def _check_brokers(driver: Driver) -> None:
         driver.check_describes_producers()
     except ProtocolError as error:
         raise ConfigError(
-            "option atomicBatch needs brokers that describe producers",
+            "option atomicBatch requires brokers that support DescribeProducers",
             broker=error.broker,
             error=error.error,
             hint="Use Kafka 2.8 or later, or remove the option.",
@@ -334,7 +335,7 @@ def _commit(
 
     if owners:
         check()
-    # On transactions V1 an epoch can be reused after an abort. If the transaction was aborted in
+    # With transactions V1, an epoch can be reused after an abort. If the transaction was aborted in
     # between, the record is in a new transaction, which could be committed without the rows.
     second_check = check if owners and not shared.version.bumps_epoch else None
     done = Record(

@@ -367,8 +367,8 @@ class BadRows:
                 for error, count in self._counts.most_common()
             )
         raise DeliveryError(
-            f"{bad:,} of {plural(rows, 'row')} of the task cannot be written, errors.maxRatio is "
-            f"{self.policy.max_ratio}: {reasons}",
+            f"{bad:,} of {plural(rows, 'row')} of the task cannot be written, but errors.maxRatio "
+            f"is {self.policy.max_ratio}: {reasons}",
             hint="correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
             "last rows may not have been written",
         )

@@ -346,7 +346,9 @@ def _read_tag(
     size, at = read_uvarint(data, at)
     end = at + size
     if end > len(data):
-        raise ProtocolError(f"tagged field {tag} has size {size}, {len(data) - at} bytes left")
+        raise ProtocolError(
+            f"tagged field {tag} has size {size}, but {len(data) - at} bytes are left"
+        )
     if tag in readers:
         name, read = readers[tag]
         kwargs[name], field_end = read(data, at)

@@ -107,7 +107,7 @@ def _skip_tags(view: memoryview, at: int) -> int:
         size, at = codec.read_uvarint(view, at)
         at += size
         if at > len(view):
-            raise ProtocolError("a tagged field of the header ends after the frame")
+            raise ProtocolError("a tagged field of the header extends past the end of the frame")
     return at
 
 

@@ -127,7 +127,9 @@ class BatchHeader(NamedTuple):
     def parse(cls, data: bytes | memoryview, offset: int = 0) -> BatchHeader:
         """Return the header at `offset`; raise ProtocolError if fewer than 61 bytes follow."""
         if len(data) - offset < HEADER_SIZE:
-            raise ProtocolError(f"a record batch header needs 61 bytes, {len(data) - offset} left")
+            raise ProtocolError(
+                f"a record batch header is 61 bytes, but {len(data) - offset} are left"
+            )
         return cls._make(_WHOLE.unpack_from(data, offset))
 
 

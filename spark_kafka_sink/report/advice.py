@@ -67,7 +67,7 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
         setting=ARROW_BYTES,
         direction=Direction.LOWER,
         figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row, 'byte')} form a batch of "
-        f"{facts.arrow_batch / MB:,.0f} MB, of which Spark holds two copies while it grows",
+        f"{facts.arrow_batch / MB:,.0f} MB, of which Spark keeps two copies while it grows",
         sentence="such batches can exhaust the memory of an executor's JVM; 4m, as in "
         "conf/spark-defaults.conf, limits their size",
     )
@@ -85,8 +85,8 @@ def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
-        figure=f"rows of {plural(facts.row, 'byte')}, {facts.report.records / facts.busy:,.0f} a "
-        f"second in a task: measuring each row takes about {share:.0%} of the time",
+        figure=f"rows of {plural(facts.row, 'byte')}, {facts.report.records / facts.busy:,.0f} per "
+        f"second and task: measuring each row takes about {share:.0%} of the time",
         sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
         "the batch after every row; use it only for rows as small as these",
     )
@@ -105,7 +105,7 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
         setting=ARROW_RECORDS,
         direction=Direction.RAISE,
         figure=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
-        f"at least {share:.0%} of the time, more on a busy machine",
+        f"which take at least {share:.0%} of the time, and more on a busy machine",
         sentence="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
         "per row",
     )
@@ -398,7 +398,7 @@ def skew(facts: PipelineFacts) -> Advice | None:
         direction=Direction.CHECK,
         figure=f"{part.topic}-{part.partition} got {part.bytes_uncompressed / MB:,.1f} MB, "
         f"{excess:,.1f} times the mean of its topic's partitions",
-        sentence="one partition gets most of the data, and the write takes as long as that one",
+        sentence="one partition gets most of the data and determines how long the write takes",
     )
 
 
@@ -417,5 +417,5 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
         f"{plural(partitions, 'partition')}; batches have {facts.batch:,.0f} of "
         f"{plural(limit, 'byte')}",
         sentence="each partition fills its own batch; by default, rows without a key fill one "
-        "batch after the other, and rows with a key are assigned by its hash",
+        "batch after another, and the partition of other rows is the hash of the key",
     )

@@ -129,7 +129,7 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
         f"not ready; {facts.new_partitions:,} of "
         f"{plural(len(facts.report.partitions), 'partition')} started at offset 0",
         sentence="the brokers were still creating these partitions, which is not an error; to "
-        "avoid the wait, create topics some time before the write",
+        "avoid the wait, create topics well before the write",
     )
 
 
@@ -145,7 +145,7 @@ def _compression(facts: PipelineFacts) -> Advice | None:
         direction=Direction.RAISE if is_quick else Direction.LOWER,
         figure=f"compressing with {facts.codec} took {facts.compressing:.0%} of the time, "
         f"{spent:,.1f} ms per batch; batches were queued for {facts.queue_time * 1000:,.1f} ms",
-        sentence="CPU-bound: hardly any codec is faster, but each task has its own codec thread"
+        sentence="CPU-bound: few codecs are faster, but each further task has its own codec thread"
         if is_quick
         else "CPU-bound: use a faster codec, a lower level, or more tasks",
     )
@@ -225,9 +225,8 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="batch.size",
         direction=Direction.RAISE,
-        figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} full at "
-        f"{plural(limit, 'byte')}, "
-        f"{facts.batch:,.0f} bytes in each",
+        figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were full at "
+        f"{plural(limit, 'byte')}, with {facts.batch:,.0f} bytes on average",
         sentence="batches fill quickly; fewer, larger batches cost less",
     )
 

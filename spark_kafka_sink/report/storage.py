@@ -130,7 +130,7 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     if not texts:
         raise ReportError(
             f"no delivery report in the folder {redacted(path)}",
-            hint="The reportPath of a stream has batch-<id>.json for each micro-batch.",
+            hint="The reportPath of a stream contains batch-<id>.json for each micro-batch.",
         )
     return texts
 

@@ -73,5 +73,5 @@ def recreated_topic_error(topic: str, deleted: int) -> DeliveryError:
         "the topic was deleted and recreated during the write: the deleted topic had acknowledged "
         f"{plural(deleted, 'record')} of the write, which {'is' if deleted == 1 else 'are'} lost",
         topic=topic,
-        hint="run the write again if its rows belong into the new topic",
+        hint="run the write again if its rows belong in the new topic",
     )

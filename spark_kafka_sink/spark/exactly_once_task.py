@@ -163,8 +163,8 @@ def current_query() -> str | None:
     """
     if worker_context.lacks_query():
         raise TransactionError(
-            "foreachBatch writes a batchId in a thread that does not know the streaming query, so "
-            "exactly once cannot be guaranteed",
+            "foreachBatch writes with batchId in a thread without the properties of the streaming "
+            "query, so exactly once cannot be guaranteed",
             hint="Start the thread with the properties of the query: pass "
             "pyspark.inheritable_thread_target(frame.sparkSession)(function) to the thread or "
             "executor instead of function",

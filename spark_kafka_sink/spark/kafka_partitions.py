@@ -71,7 +71,7 @@ def repartition_by_kafka_partition(
     Contract.of(df.schema, config)
     if config.producer.partitioner_function is not None:
         raise ConfigError(
-            "repartition_by_kafka_partition does not support your own partitioner",
+            "repartition_by_kafka_partition does not support custom partitioners",
             hint="Add a column `partition`, and remove the partitioner.",
         )
     counts = _partition_counts(config, partitions, topics)
@@ -150,7 +150,7 @@ def _partition_counts(
         counts = _partition_counts_of_brokers(with_shipped_files(config.producer), names)
     missing = [name for name in names if counts.get(name, 0) < 1]
     if missing:
-        raise ColumnError(f"partitions does not contain the topic {missing[0]}")
+        raise ColumnError(f"partitions has no entry for the topic {missing[0]}")
     return {name: counts[name] for name in names}
 
 

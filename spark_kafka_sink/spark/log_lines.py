@@ -39,7 +39,7 @@ class LastResort(logging.Handler):
         if any(handler is not self for handler in _handlers(record.name)):
             return
         record.log4j = _LOG4J.get(record.levelno, record.levelname)
-        is_event = record.levelno < logging.INFO  # kafka.debug logs many per second
+        is_event = record.levelno < logging.INFO  # kafka.debug logs many lines per second
         try:
             line = self._exact.format(record) if is_event else self.format(record)
             sys.stderr.write(f"{line}\n")

@@ -212,7 +212,7 @@ def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
     if _is_stopped(spark):
         raise ConfigError(
             "the Spark session is stopped",
-            hint="Create another with SparkSession.builder.getOrCreate(), and pass that one.",
+            hint="Create a new one with SparkSession.builder.getOrCreate(), and pass it.",
         )
 
 

@@ -77,7 +77,7 @@ def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
     if "key" in formats.value.fields or "key" not in schema.names:
         if part.format is not Format.RAW:
             raise ColumnError(
-                f"key.format is {part.format.value}, but nothing is chosen as the key: key.fields "
+                f"key.format is {part.format.value}, but the key is not defined: key.fields "
                 "is not set, and the DataFrame has no column `key`"
                 + (" that is not a field of the value" if "key" in schema.names else ""),
                 hint="set key.fields to the columns of the key",
@@ -92,7 +92,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
         if part.fields or except_key:
             option = "value.fields" if part.fields else "value.fields-include"
             raise ColumnError(
-                f"the column `value` and option {option} both choose the value",
+                f"the column `value` and option {option} both define the value",
                 hint=f"drop or rename the column, list it in value.fields, or remove {option}",
             )
         return _column(schema, part)
@@ -101,7 +101,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
         names = tuple(name for name in names if name not in formats.key.fields)
     if not names:
         raise ColumnError(
-            "the value has no fields: key.fields has all of them",
+            "the value has no fields: key.fields contains all columns",
             hint="remove value.fields-include=EXCEPT_KEY, or shorten key.fields",
         )
     return _of_fields(schema, part, names)
@@ -123,8 +123,8 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
             key = "; for both: key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",
-                hint=f"list the fields: value.fields={listed} without `{name}` for {meaning}, "
-                f"and with `{name}` for a field{key}. Or rename the column",
+                hint=f"for {meaning}, set value.fields={listed}; for a field, add {name} to that "
+                f"list{key}. Or rename the column",
             )
     return tuple(schema.names)
 

@@ -147,15 +147,14 @@ def _not_found() -> KafkaProdError:
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(
-            f"Spark looks for format('kafkaprod') with {taken}, which may lack the package",
+            f"Spark looks for format('kafkaprod') with {taken}, which may not have the package",
             hint=f"set {name}={sys.executable} before the driver starts"
             + ("" if os.environ.get("PYSPARK_PYTHON") else _OR_REGISTER),
         )
     return ConfigError(
-        "Spark does not know format('kafkaprod') in this thread",
+        "format('kafkaprod') is not registered in this thread",
         hint="call register(spark) in this thread; if that fails, set PYSPARK_PYTHON to a Python "
-        "with the "
-        "package",
+        "with the package",
     )
 
 

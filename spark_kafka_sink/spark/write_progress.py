@@ -205,7 +205,7 @@ def progress(
     remote = is_remote() if spark is None else is_connect_session(spark)
     if folder is None or context is None or remote:
         raise ReportError(
-            "progress() needs the Spark application in this process",
+            "progress() requires the Spark driver in this process",
             hint="With Spark Connect, use last_report() after the write, or the Spark UI.",
         )
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"

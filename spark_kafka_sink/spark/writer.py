@@ -148,7 +148,7 @@ class TaskWriter:
             for name, error in refused.items():
                 if not config.dead_letters.tolerant:
                     raise error
-                _LOG.warning("topic %s is missing, and its rows are bad rows: %s", name, error)
+                _LOG.warning("topic %s is missing; its rows count as bad rows: %s", name, error)
 
         return create
 

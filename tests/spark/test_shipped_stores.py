@@ -55,7 +55,7 @@ def test_a_wrong_password_ends_the_job_before_any_task(sink: Sink, tmp_path: Pat
     error, jobs = sink.jobs_of(
         lambda: sink.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
     )
-    assert "does not open with kafka.ssl.key.password" in str(error)
+    assert "cannot be decrypted with kafka.ssl.key.password" in str(error)
     assert "hunter2" not in str(error)
     assert jobs == 0
 

@@ -254,7 +254,9 @@ def measure(case: Case) -> Reading:
         raise WriteFailedError(f"{case}:\n{done.stderr[-3000:]}")
     reading = Reading(**json.loads(done.stdout.splitlines()[-1]))
     if reading.persisted != case.count:
-        raise WriteFailedError(f"{case}: {reading.persisted:,} of {case.count:,} rows")
+        raise WriteFailedError(
+            f"{case}: {reading.persisted:,} of {case.count:,} rows were persisted"
+        )
     return reading
 
 

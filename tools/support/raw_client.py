@@ -51,7 +51,7 @@ class RawClient:
         header_type = type_.__header_schema__
         header, size = entity_reader(header_type)(frame, 0)
         assert header.correlation_id == correlation_id
-        if "FarTime(" not in repr(response):  # Timestamps that kio cannot represent.
+        if "FarTime(" not in repr(response):  # kio cannot represent these timestamps.
             assert entity_reader(type_)(frame, size) == (response, len(frame) - size)
         return response
 

@@ -369,8 +369,8 @@ class Driver:
         if first is None or self.read(create=False).latest(self.scope) == first.record:
             return
         raise BrokerUnavailableError(
-            f"the decision log's leader returned an outdated end that lacks the latest record of "
-            f"{self.scope}",
+            f"the decision log's leader returned an outdated end offset, before the latest record "
+            f"of {self.scope}",
             hint="Run the write again: the batch is not decided",
         )
 

@@ -465,7 +465,7 @@ def recover_runs(driver: Driver) -> None:
     decided, over = _other_runs(driver, records)
     deadline = driver.client.deadline(driver.max_block_s)
     if decided:
-        # the rest is for reading and appending to the log
+        # the remaining time is for reading the log and appending to it
         most = driver.client.deadline(driver.max_block_s * 0.75)
         for scope, result in commit_others(driver, decided, most).items():
             _append_run_outcome(driver.of(scope, deadline), records, decided[scope], result)

@@ -142,10 +142,10 @@ class AdmissionControl:
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         held = self._quotas.held(TopicPartition(topic.name, partition))
         return BufferTimeoutError(
-            f"no room for the partition, or its broker, within max.block.ms = "
+            f"no buffer space for the partition or its broker within max.block.ms = "
             f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "
             f"bytes and a partition to half of "
-            f"that; {held:,} bytes of this partition wait for acknowledgement",
+            f"that; {held:,} bytes of this partition are not yet acknowledged",
             topic=topic.name,
             partition=partition,
             broker=str(self._client.metadata.cluster.leader(topic.name, partition)),

@@ -488,8 +488,8 @@ def _raise_out_of_range(
 ) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
-        f"{rows.name(row)} names a partition that the topic does not have: "
-        f"it has partitions 0 to {topic.partition_count - 1}",
+        f"{rows.name(row)} names a partition that does not exist: "
+        f"the topic has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
         partition=int(named[row]),
         hint="correct the `partition` column, or leave it null to let the partitioner choose",

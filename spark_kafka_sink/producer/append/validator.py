@@ -256,7 +256,7 @@ class TopicMetadata:
             failures.setdefault(server, "no answer")
         tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
         return BrokerUnavailableError(
-            f"no broker answered within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
+            f"no broker responded within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
             hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
             "machine that runs this task",
         )

@@ -182,7 +182,7 @@ class Accumulator:
                 copied += size
                 if self._is_full(batch):
                     full.add(each.partition)
-            # Only now, because a later slice of the plan may continue an earlier batch.
+            # Close full batches last: a later slice may belong to the same batch as an earlier one.
             for partition in full:
                 wakes_sender |= self._close_full(partition)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))

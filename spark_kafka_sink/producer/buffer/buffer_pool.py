@@ -278,8 +278,8 @@ class BufferPool:
 
     def _stayed_full(self, size: int) -> BufferTimeoutError:
         return BufferTimeoutError(
-            f"no room for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
-            f"{self.used:,} of {self.limit:,} bytes wait for acknowledgement"
+            f"no buffer space for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
+            f"{self.used:,} of {self.limit:,} bytes are not yet acknowledged"
             + throttled_note(self._state.throttled_ms),
             hint="check that the brokers accept data, or raise kafka.buffer.memory or "
             "kafka.max.block.ms",

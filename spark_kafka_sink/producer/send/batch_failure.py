@@ -143,7 +143,7 @@ def timeout_error(
 def rewound_error(partition: TopicPartition, last: int, offset: int) -> DeliveryError:
     """Return the error for a batch appended below an offset acknowledged before it."""
     return DeliveryError(
-        f"the partition has lost acknowledged records during the write: a batch was appended at "
+        f"the partition lost acknowledged records during the write: a batch was appended at "
         f"offset {offset}, after a batch at offset {last}",
         topic=partition.topic,
         partition=partition.partition,
@@ -160,7 +160,7 @@ def order_error(partition: TopicPartition) -> DeliveryError:
         partition=partition.partition,
         error=error_name(ErrorCode.out_of_order_sequence_number),
         hint="run the write again; brokers forget a producer that is idle for "
-        "producer.id.expiration.ms, or whose records have older timestamps",
+        "producer.id.expiration.ms, or whose record timestamps are older than that",
     )
 
 

@@ -255,7 +255,7 @@ class Drainer:
             self._assign_partition(head, partition, leaders[partition], drained)
             head = self._accumulator.head(unassigned)
             if head is None:
-                # Rows with a partition may have waited for the last drained batch.
+                # Rows with a partition may be waiting until these batches are drained.
                 return self._accumulator.needs_partition(unassigned.topic)
             if drained.is_full(brokers, head.size):
                 break

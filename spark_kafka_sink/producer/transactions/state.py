@@ -211,7 +211,7 @@ def coordinator_error(
 def second_attempt_error(claim_id: str) -> DeliveryError:
     """Return the error for a second attempt of a task of a batch in one transaction."""
     return DeliveryError(
-        f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, or "
+        f"{claim_id}: this task ran a second time, which atomicBatch=true does not allow, or "
         "the response to its claim was lost; no record of the batch becomes visible",
         hint="restart the stream, which continues from its checkpoint, or run the batch job again. "
         "Spark's UI and the driver's log show why a first attempt failed. If tasks are often "

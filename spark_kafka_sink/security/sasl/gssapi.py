@@ -111,7 +111,9 @@ class GssapiExchange:
         token = context.step(challenge)
         if context.complete:
             if not context.actual_flags & gssapi.RequirementFlag.integrity:
-                raise AuthenticationError("the broker's Kerberos context has no integrity")
+                raise AuthenticationError(
+                    "the broker's Kerberos context has no integrity protection"
+                )
             self._expects = _Expects.LAYERS
         return token or b""
 

@@ -281,5 +281,5 @@ class ScramExchange:
             raise AuthenticationError(
                 f"the broker's {self.mechanism} signature is wrong: it does not know this user's "
                 "password and may be an impostor",
-                hint="Check kafka.bootstrap.servers, and for proxies in front of the broker.",
+                hint="Check kafka.bootstrap.servers, and look for proxies in front of the broker.",
             )

@@ -146,7 +146,7 @@ def _block(label: str, body: str, option: str) -> PemBlock:
     headers = "".join(f"{match[0].strip()}\n" for match in _HEADER.finditer(body))
     encoded = "".join(_HEADER.sub("", body).split())
     if not (headers.isascii() and encoded.isascii()):
-        raise _damaged(label, option, "has characters that are not ASCII")
+        raise _damaged(label, option, "contains characters that are not ASCII")
     try:
         data = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
@@ -186,11 +186,11 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
         return pkcs12.load_pkcs12(content, secret)
     except UnsupportedAlgorithm as error:
         raise ConfigError(
-            f"the PKCS12 store of option {option} has an unsupported encryption: {error}",
+            f"the PKCS12 store of option {option} uses unsupported encryption: {error}",
             hint="Recreate it with keytool -importkeystore of Java 17 or newer.",
         ) from error
     except ValueError as error:
-        problem = "needs a password" if password is None else "does not open"
+        problem = "needs a password" if password is None else "cannot be opened"
         raise ConfigError(
             f"the PKCS12 store of option {option} {problem}",
             hint=f"Check {password_option}: it must open the store and the key in it."
@@ -247,12 +247,12 @@ def opened_jks(content: bytes, password: Secret | None, option: str) -> jks.JksS
         return jks.read_jks(content, utf8_text(password) if password is not None else None)
     except jks.JksPasswordError as error:
         raise ConfigError(
-            f"the JKS store of option {option} does not open",
+            f"the JKS store of option {option} cannot be opened",
             hint=f"{option.replace('.location', '.password')} is wrong, or the file is damaged.",
         ) from error
     except jks.JksFormatError as error:
         raise ConfigError(
-            f"the JKS store of option {option} is damaged: it ends too early",
+            f"the JKS store of option {option} is damaged: it is truncated",
             hint="Copy it again in binary mode.",
         ) from error
 
@@ -277,8 +277,8 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
         return serialization.load_der_private_key(key.decrypt(utf8_text(password)), None)
     except jks.JksPasswordError as error:
         raise ConfigError(
-            f"the private key {key.alias!r} in option {option} does not open with "
-            f"{password.option}",
+            f"the private key {key.alias!r} in option {option} cannot be decrypted "
+            f"with {password.option}",
             hint="The password is wrong, or the key has another password: set "
             "kafka.ssl.key.password.",
         ) from error
@@ -338,7 +338,7 @@ def read_store(location: str, option: str) -> bytes:
             f"option {option} names {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
-        ) from None  # The cause shows the location, which may not be a path.
+        ) from None  # The cause repeats the location, which might be a secret instead of a path.
 
 
 def _hint(location: str, error: OSError) -> str:
@@ -387,7 +387,7 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
 def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
     if is_encrypted:
         return ConfigError(
-            f"the private key in option {option} does not open with kafka.ssl.key.password",
+            f"the private key in option {option} cannot be decrypted with kafka.ssl.key.password",
             hint="The password is wrong, the key is damaged, or its cipher is not supported: "
             "recreate it with openssl pkcs8 -topk8 -v2 aes-256-cbc.",
         )

@@ -131,7 +131,7 @@ def test_a_topic_is_created_once_as_its_options_say() -> None:
         assert len(kafka.end_offsets("other")) == 3
         (more,) = found_with(servers, {**wanted, "topic__partitions": "4"})[1:2]
         assert (more.severity, more.error is None) == (Severity.WARNING, False)
-        assert "with 3 partitions, and is not changed: topic.partitions=4" in more.text
+        assert "with 3 partitions and is not changed: topic.partitions=4" in more.text
         assert len(kafka.end_offsets("new")) == 3
         with pytest.raises(ConfigError, match=r"no\.such"):
             found_with(servers, {**wanted, "topic": "third", "topic__config__no__such": "1"})

@@ -97,7 +97,7 @@ def test_what_is_decided_is_not_given_up(query: Writes, misled: Driver) -> None:
     tasks = transactions_of(query.tasks("0", nonce="0123456789abcdef"))
     with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
         commit_batch(driver, CALLER, tasks)
-    with pytest.raises(BrokerUnavailableError, match="that lacks the latest record"):
+    with pytest.raises(BrokerUnavailableError, match="before the latest record"):
         abort_batch(misled, CALLER, tasks)
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

@@ -62,7 +62,7 @@ def _progress(write: Write) -> None:
 
 
 CONNECT = (
-    Way(name="progress", act=_progress, refused="needs the Spark application in this process"),
+    Way(name="progress", act=_progress, refused="requires the Spark driver in this process"),
     Way(name="pipeline", act=_pipeline, rows=2 * ROWS),
 )
 """In the order in which they can be tried: the last one stops the session."""

@@ -110,15 +110,15 @@ def test_an_issuer() -> None:
         ({"ssl__truststore__location": "/ca"}, "a truststore of type JKS"),
         (
             {"ssl__keystore__location": "/me", "ssl__keystore__password": "p"},
-            "a key store of type JKS",
+            "a keystore of type JKS",
         ),
-        ({"sasl__mechanism": "AWS_MSK_IAM"}, "this login of AWS_MSK_IAM"),
+        ({"sasl__mechanism": "AWS_MSK_IAM"}, "this AWS_MSK_IAM login"),
         (
             {
                 "sasl__mechanism": "SCRAM-SHA-256",
                 "sasl__jaas__config": f'{SCRAM} username="a" password="b" tokenauth=true;',
             },
-            "this login of SCRAM-SHA-256",
+            "this SCRAM-SHA-256 login",
         ),
     ],
 )

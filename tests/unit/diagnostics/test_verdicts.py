@@ -96,7 +96,7 @@ def test_settings_that_are_no_trouble(settings: dict[str, str], options: dict[st
 @pytest.mark.parametrize(
     ("replicas", "in_sync", "acks", "says"),
     [
-        (1, 1, "all", "min.insync.replicas=2, and a partition of topic t has 1"),
+        (1, 1, "all", "min.insync.replicas=2, but a partition of topic t has 1"),
         (3, 1, "all", "has 1 of 3 replicas in sync"),
         (3, 1, "1", None),
         (3, 2, "all", None),

@@ -97,7 +97,7 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        (STRANGER, "events-1 has none of 20 records"),
+        (STRANGER, "events-1 contains none of 20 records"),
         (replace(KNOWN, epoch=4), "has epoch 4 of the producer instead of 3"),
         (replace(KNOWN, transaction_start=None), "has no open transaction"),
         (replace(KNOWN, last_sequence=24), "has 24 as its last sequence instead of 19"),

@@ -276,7 +276,7 @@ def handed_over(
 def test_small_rows_that_spark_measures_one_by_one() -> None:
     found = advise(handed_over(1_000_000, 131, 67_108_864))
     assert only(found) == (ARROW_BYTES, Direction.RAISE)
-    assert "rows of 131 bytes, 1,000,000 a second in a task" in found[0].figure
+    assert "rows of 131 bytes, 1,000,000 per second and task" in found[0].figure
     assert "about 9% of the time" in found[0].figure
     assert "2147483647, as in conf/spark-small-rows.conf" in found[0].sentence
 
@@ -363,7 +363,10 @@ def test_everything_that_is_too_small_is_named() -> None:
     assert set(names) == {"linger.ms", "batch.size", "buffer.memory"}
     assert {advice.direction for advice in found} == {Direction.RAISE}
     assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].figure
-    assert "40 of 200 batches full at 600 bytes, 500 bytes in each" in names["batch.size"].figure
+    assert (
+        "40 of 200 batches were full at 600 bytes, with 500 bytes on average"
+        in names["batch.size"].figure
+    )
     assert "5 bytes reached a partition in 1 ms" in names["linger.ms"].figure
     usual = advise(report({**settings, "linger.ms": "5"}, **tiny))
     assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}

@@ -98,7 +98,7 @@ def test_a_value_that_is_no_struct_is_no_guess() -> None:
 
 def test_two_choices_of_the_value_are_refused() -> None:
     error = refused({"value": STRUCT, "id": LongType()}, **JSON, **{"value.fields": "id"})
-    assert "both choose the value" in str(error)
+    assert "both define the value" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,4 @@ def test_missing_columns_are_named() -> None:
     assert "no such column" in str(refused(TWO, **JSON, **{"value.fields": "nope"}))
     nested = refused({"st": STRUCT}, **JSON, **{"value.fields": "st.id"})
     assert "col('st.id')" in str(nested)
-    assert "nothing is chosen as the key" in str(refused(TWO, **JSON, **{"key.format": "json"}))
+    assert "the key is not defined" in str(refused(TWO, **JSON, **{"key.format": "json"}))

@@ -330,5 +330,5 @@ def _read(cluster: TortureCluster, topic: str) -> list[ForeignRecord]:
         if all(len(part.isrs) == 3 for part in found):
             return by_confluent(cluster.bootstrap_servers, topic)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"replicas of {topic} do not catch up")
+            raise TimeoutError(f"replicas of {topic} did not catch up")
         time.sleep(0.1)

@@ -135,7 +135,7 @@ class Driver:
             if (self.next_message() or {}).get("ready"):
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"the driver does not start:\n{self.log.read_text()[-3000:]}")
+        raise TimeoutError(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
 
     @property
     def logged(self) -> str:

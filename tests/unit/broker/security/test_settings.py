@@ -13,7 +13,10 @@ from spark_kafka_sink.common.errors import ConfigError
     [
         ({"sasl": {}}, "sasl is set, but there are no users, so nobody can log in"),
         ({"sasl_mechanisms": ["PLAIN"]}, "sasl_mechanisms contains PLAIN, but there are no users"),
-        ({"sasl": {}, "sasl_mechanisms": ["SCRAM-SHA-256"]}, "contains SCRAM-SHA-256, but there are no"),
+        (
+            {"sasl": {}, "sasl_mechanisms": ["SCRAM-SHA-256"]},
+            "contains SCRAM-SHA-256, but there are no",
+        ),
         ({"sasl": {"a": None}}, "sasl has a user or a password that is not a string"),
         ({"sasl": {1: "b"}}, "sasl has a user or a password that is not a string"),
         ({"sasl": "alice:sentinel"}, "sasl is a str, not a dict"),

@@ -258,7 +258,7 @@ def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() ->
         assert writer.step_until(lambda: writer.done)
         assert isinstance(writer.error, BufferTimeoutError)
         text = str(writer.error)
-        assert "no room for the partition, or its broker, within max.block.ms = 2000" in text
+        assert "no buffer space for the partition or its broker within max.block.ms = 2000" in text
         assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(STALLED)

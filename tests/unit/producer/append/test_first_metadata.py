@@ -224,7 +224,7 @@ def test_without_a_broker_it_is_the_brokers_that_are_named(pool: ThreadPoolExecu
         writer.call_alone(lambda: one.send(VALUES, None))
         error = writer.call(one.session.flush, 0.05)
         assert isinstance(error, BrokerUnavailableError)
-        assert "no broker answered within max.block.ms = 3000" in str(error)
+        assert "no broker responded within max.block.ms = 3000" in str(error)
         assert "127.0.0.1:40000" in str(error)
 
 

@@ -61,7 +61,7 @@ def test_a_partition_that_is_not_there_is_refused_after_one_more_look(
         before, began = asked(one), one.clock.monotonic()
         error = Writer(one, pool).call(lambda: one.send([b"a"], 7))
         assert isinstance(error, ColumnError)
-        assert "it has partitions 0 to 1" in str(error)
+        assert "the topic has partitions 0 to 1" in str(error)
         assert asked(one) == before + 1
         assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
 

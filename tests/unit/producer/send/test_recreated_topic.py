@@ -216,7 +216,7 @@ def test_by_name_offsets_that_go_back_fail_the_write(kind: Any) -> None:
         one.finish()
         recreate(one)
         one.send([b"later"])
-        with pytest.raises(DeliveryError, match="has lost acknowledged records") as caught:
+        with pytest.raises(DeliveryError, match="lost acknowledged records") as caught:
             one.finish()
         assert (caught.value.topic, caught.value.partition) == ("t", 0)
         assert "at offset 0, after a batch at offset 3" in str(caught.value)

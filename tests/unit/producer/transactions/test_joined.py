@@ -64,7 +64,7 @@ def test_a_second_attempt_writes_nothing_and_ends_the_transaction(one: World, lo
     else:
         coordinator.transactions[CLAIM] = FakeTransaction(producer_id=78, epoch=0)
     one.send_batches(1)
-    with pytest.raises(DeliveryError, match="was run a second time"):
+    with pytest.raises(DeliveryError, match="ran a second time"):
         one.finish()
     assert one.cluster.seen == []
     assert one.stepping(lambda: one.session.abort_transaction(5.0))

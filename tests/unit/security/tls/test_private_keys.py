@@ -78,7 +78,7 @@ def test_encrypted_keys(plain_keys: dict[str, Path], tmp_path: Path, kind: str, 
     expected = numbers(read(plain_keys[kind].read_text()))
     for shape in (text, text.replace("\n", " "), text.replace("\n", "\\n"), f"# mine\n{text}"):
         assert numbers(read(shape, PASSWORD)) == expected
-    with pytest.raises(ConfigError, match="does not open with") as said:
+    with pytest.raises(ConfigError, match="cannot be decrypted with") as said:
         read(text, "hunter2")
     assert "hunter2" not in f"{said.value!r} {said.value}"
     with pytest.raises(ConfigError, match=r"is encrypted.*Set kafka\.ssl\.key\.password"):

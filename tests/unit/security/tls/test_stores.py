@@ -70,8 +70,8 @@ def test_what_java_opens_without_a_password_opens(stores: Stores, name: str) -> 
 @pytest.mark.parametrize(
     ("name", "password", "words"),
     [
-        ("trust.jks", "hunter2", r"JKS store .* does not open"),
-        ("trust.p12", "hunter2", r"PKCS12 store .* does not open"),
+        ("trust.jks", "hunter2", r"JKS store .* cannot be opened"),
+        ("trust.p12", "hunter2", r"PKCS12 store .* cannot be opened"),
         ("trust.p12", None, r"needs a password"),
     ],
 )
@@ -103,9 +103,9 @@ def test_a_keystores_chain_and_key_open_a_door(
 @pytest.mark.parametrize(
     ("password", "key_password", "words"),
     [
-        ("wrong", KEY_PASSWORD, r"does not open.*kafka\.ssl\.keystore\.password is wrong"),
-        (STORE_PASSWORD, "wrong", r"does not open with kafka\.ssl\.key\.password"),
-        (STORE_PASSWORD, None, r"does not open with kafka\.ssl\.keystore\.password"),
+        ("wrong", KEY_PASSWORD, r"cannot be opened.*kafka\.ssl\.keystore\.password is wrong"),
+        (STORE_PASSWORD, "wrong", r"cannot be decrypted with kafka\.ssl\.key\.password"),
+        (STORE_PASSWORD, None, r"cannot be decrypted with kafka\.ssl\.keystore\.password"),
         (None, None, r"no password is set for it"),
     ],
 )
@@ -118,7 +118,7 @@ def test_wrong_passwords_of_a_jks_keystore(
 
 def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
     with pytest.raises(
-        ConfigError, match=r"does not open.*kafka\.ssl\.keystore\.password"
+        ConfigError, match=r"cannot be opened.*kafka\.ssl\.keystore\.password"
     ) as caught:
         client_identity(keys(stores.path("client.p12"), "wrong"))
     assert "A key with a password other than the store's is not supported" in str(caught.value)

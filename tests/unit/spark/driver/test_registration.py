@@ -80,7 +80,9 @@ STOPPED_THERE = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: Tru
     ids=["connect", "classic", "in the JVM", "without JVM"],
 )
 def test_a_stopped_session_is_said_to_be_stopped(session: Any) -> None:
-    with pytest.raises(ConfigError, match=r"session is stopped\. Create another with SparkSession"):
+    with pytest.raises(
+        ConfigError, match=r"session is stopped\. Create a new one with SparkSession"
+    ):
         register(session)
 
 

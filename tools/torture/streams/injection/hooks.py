@@ -421,7 +421,7 @@ def _wait(run: Path, number: int, step: Step) -> None:
     said = go.read_text()
     trace(run, f"continues from {step}{': it fails' if said == RAISE else ''}")
     if said == RAISE:
-        raise StepError(f"{step} fails, as requested by the harness")
+        raise StepError(f"{step} failed, as requested by the harness")
 
 
 def install() -> None:

@@ -70,13 +70,19 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None
         (f'{PLAIN} required password="sentinel"', "does not end with a semicolon"),
         (f'{PLAIN} required password="sentinel;', "does not end with a semicolon"),
         (f"{PLAIN} required password;", "is invalid: login module option 1 has no value"),
-        (f'{PLAIN} required a="b" password sentinel;', "is invalid: login module option 2 has no value"),
+        (
+            f'{PLAIN} required a="b" password sentinel;',
+            "is invalid: login module option 2 has no value",
+        ),
         (f"{PLAIN} required password=;", "is invalid: the value of login module option 1 must be"),
         (
             f"{PLAIN} required password=1234;",
             "is invalid: the value of login module option 1 must be",
         ),
-        (f'{PLAIN} required password="a"sentinel";', "is invalid: login module option 2 has no value"),
+        (
+            f'{PLAIN} required password="a"sentinel";',
+            "is invalid: login module option 2 has no value",
+        ),
         (f'{PLAIN} required ="sentinel";', "is invalid: login module option 1 has no name"),
         ("= required;", "does not start with the class of a login module"),
         (
