@@ -60,7 +60,7 @@ _NEW_LEADER_WAIT_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """Offsets of one partition, from `start` up to and without `end`."""
+    """Offsets of one partition, from `start` up to but not including `end`."""
 
     key: TopicPartition
     start: int

@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     MISSING = "missing"
     """Fewer records exist than were acknowledged."""
     OPEN = "open transaction"
-    """The records end behind an open transaction, so consumers do not receive them yet."""
+    """An open transaction precedes the last records, so consumers do not receive them yet."""
     UNKNOWN = "unknown"
     """The report has no offsets: acks=0, or the brokers returned none."""
 

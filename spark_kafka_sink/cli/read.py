@@ -1,4 +1,4 @@
-"""``kafkaprod read`` and ``kafkaprod verify``: look at records, and check those of a report."""
+"""``kafkaprod read`` and ``kafkaprod verify``: show records, and check the records of a report."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[Consu
 def _followed(
     client: BlockingClient, reader: TopicReader, ranges: tuple[OffsetRange, ...]
 ) -> Iterator[ConsumerRecord]:
-    """Yield the records of the ranges, and then new ones, without end."""
+    """Yield the records of the ranges, and then new records indefinitely."""
     while True:
         yield from _all(reader, ranges)
         client.pause(_POLL_S, None)
@@ -159,7 +159,7 @@ def _text(data: bytes | None) -> str:
 
 
 def _shown(text: str) -> str:
-    """Escape what a terminal would not print as it is."""
+    """Escape characters that a terminal would not print unchanged."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
@@ -223,7 +223,7 @@ def verify(arguments: VerifyArguments) -> None:
     Counts the committed records between the first and the last offset of each partition. Records of
     other writers between them are counted too, and can hide a loss.
 
-    Exits with status 1 if records are missing or behind an open transaction.
+    Exits with status 1 if records are missing, or not yet readable because of an open transaction.
     """
     with _client(arguments.config_of_producer, arguments.timeout) as client:
         location = arguments.location

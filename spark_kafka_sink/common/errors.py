@@ -85,7 +85,7 @@ class ColumnError(KafkaProdError):
 
 
 class ProtocolError(KafkaProdError):
-    """A broker's response, or its supported versions, do not fit Kafka's protocol."""
+    """A broker's response is invalid, or the broker supports none of the required versions."""
 
 
 class BrokerUnavailableError(KafkaProdError):

@@ -116,7 +116,7 @@ FORMAT_OPTIONS: tuple[Option, ...] = (
     flag(
         _NULL_FIELDS,
         True,
-        "JSON: leave null fields out, as to_json does; false: write them as null.",
+        "JSON: omit null fields, as to_json does; false: write them as null.",
         importance=LOW,
     ),
 )
@@ -138,7 +138,7 @@ class PartFormat:
 
     @property
     def is_given(self) -> bool:
-        """True if an option selects other data than a column `key` or `value` as it is."""
+        """True if an option selects anything but an unchanged column `key` or `value`."""
         return self.format is not Format.RAW or bool(self.fields)
 
     @property
@@ -155,7 +155,7 @@ class FormatsConfig:
     value: PartFormat
     fields_include: FieldsInclude = FieldsInclude.ALL
     writes_nulls: bool = False
-    """Whether null fields are written in JSON."""
+    """True to write null fields in JSON."""
     registry: RegistryConfig | None = None
 
     @classmethod

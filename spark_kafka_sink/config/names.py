@@ -126,7 +126,7 @@ UNSAFE_KEYS = names(
     transaction.two.phase.commit.enable
     """
 )
-"""If these were ignored, other data than requested would be written."""
+"""If these were ignored, data other than requested would be written."""
 
 SPARK_OPTIONS = names(
     """

@@ -240,7 +240,7 @@ _CONNECTION = (
         Kind.LIST,
         "bootstrap.servers",
         None,
-        "Brokers for the first connection, as host:port separated by commas. Required.",
+        "Initial brokers to connect to: host:port, separated by commas. Required.",
         importance=HIGH,
     ),
     text(

@@ -111,7 +111,7 @@ REGISTRY_OPTIONS: tuple[Option, ...] = (
     integer(
         "use.schema.id",
         -1,
-        "Serialise with the schema of this id; -1: not set.",
+        "Serialise with the schema that has this id; -1: not set.",
         low=1,
         also=-1,
         importance=LOW,
@@ -126,16 +126,16 @@ REGISTRY_OPTIONS: tuple[Option, ...] = (
     text(
         "basic.auth.credentials.source",
         "URL",
-        "Source of the login with user name and password: the URL, USER_INFO, or SASL_INHERIT "
-        "for that of the brokers.",
+        "Source of the user name and password: the URL, basic.auth.user.info (USER_INFO), or the "
+        "brokers' login (SASL_INHERIT).",
         choices=("URL", "USER_INFO", "SASL_INHERIT"),
     ),
     secret("basic.auth.user.info", None, "User name and password as NAME:PASSWORD."),
     text(
         "bearer.auth.credentials.source",
         "STATIC_TOKEN",
-        "Source of the bearer token: bearer.auth.token, an OAuth issuer, or "
-        "SASL_OAUTHBEARER_INHERIT for the issuer of the brokers' login.",
+        "Source of the bearer token: bearer.auth.token (STATIC_TOKEN), an OAuth issuer "
+        "(OAUTHBEARER), or the issuer of the brokers' login (SASL_OAUTHBEARER_INHERIT).",
         choices=("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
     ),
     secret("bearer.auth.token", None, "Bearer token."),
@@ -152,7 +152,8 @@ REGISTRY_OPTIONS: tuple[Option, ...] = (
     integer(
         "max.retries",
         3,
-        "Retries of a request after a timeout or one of the statuses 408, 429, 500, 502 to 504.",
+        "Maximum retries of a request after a timeout or an HTTP status of 408, 429, 500 or "
+        "502 to 504.",
         importance=LOW,
     ),
     integer(
@@ -181,7 +182,7 @@ class BearerAuth:
     token: Secret | None = None
     issuer: ClientCredentialsLogin | None = None
     inherits: bool = False
-    """Whether the login is that of the brokers."""
+    """True to use the brokers' login."""
     logical_cluster: str | None = None
     identity_pool: str | None = None
 
@@ -208,7 +209,7 @@ class RegistryConfig:
     value: PartRegistry = PartRegistry()
     user_info: Secret | None = None
     inherits_basic: bool = False
-    """Whether user name and password are those of the brokers' login."""
+    """True to use the user name and password of the brokers' login."""
     bearer: BearerAuth | None = None
     tls: TlsConfig | None = None
     timeout_ms: int = 60_000

@@ -182,7 +182,7 @@ class PipelineFacts:
         """Maximum number of batches that a task fills at the same time.
 
         This is one per topic if the sink chooses the partitions, because it fills one batch after
-        the other; otherwise one per partition.
+        another; otherwise one per partition.
         """
         if self.partitioner in {"round_robin", "random"}:
             return len(self.report.partitions)
@@ -195,7 +195,7 @@ class PipelineFacts:
 
     @property
     def busy(self) -> float:
-        """Time of all tasks, added up."""
+        """Total time of all tasks."""
         return self.report.duration_sum_ms / 1000
 
     @property

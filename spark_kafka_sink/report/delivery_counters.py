@@ -134,7 +134,7 @@ class DeliveryCounters:
     Python worker for that, when this worker started.
     """
     written_at: str = ""
-    """When the driver wrote the report, in UTC as ISO 8601; empty before."""
+    """When the driver wrote the report, in UTC as ISO 8601; empty until then."""
     duration_ms: int = 0
     """Milliseconds of the whole write on the driver, from `started_at` to its end, including
     Spark's own part; the sum if several writes are merged; 0 if unknown.
@@ -172,7 +172,7 @@ class DeliveryCounters:
     """Milliseconds of the slowest task, from its first rows; computing those rows is not included.
     """
     duration_sum_ms: int = 0
-    """Milliseconds of all tasks, added up."""
+    """Total milliseconds of all tasks."""
     slowest: tuple[TaskReport, ...] = ()
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
     task_reports: tuple[TaskReport, ...] = ()

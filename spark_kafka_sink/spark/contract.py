@@ -132,7 +132,7 @@ def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None
 
 
 def _raw(selection: Selection | None) -> int | None:
-    """Return the column that is written as it is, if any."""
+    """Return the column that is written unchanged, if any."""
     return selection.column if selection is not None and selection.is_raw else None
 
 

@@ -257,7 +257,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write, one micro-batch after the other.
+    """A streaming write, one micro-batch at a time.
 
     Spark creates one writer to plan a micro-batch, and another writer, which needs no task writer,
     to commit it.

@@ -190,14 +190,14 @@ LIMITS: Final = (
     Limit(
         "coordinator_appends",
         "appends to the transaction state logs",
-        "100,000 a second of all brokers, assumed",
+        "100,000 per second over all brokers, assumed",
         "`atomicBatch=true`; fewer tasks; fewer executor cores at once",
         100_000.0,
     ),
     Limit(
         "requests_per_broker",
         "Produce requests",
-        "10,000 a second of one broker, assumed",
+        "10,000 per second per broker, assumed",
         "fewer and larger tasks; `repartition_by_kafka_partition` (few partitions per task); "
         "`kafka.linger.ms`",
         10_000.0,

@@ -131,12 +131,14 @@ STAGES = (
     Stage(Thread.SENDER, "requests", "producer.send.sender:produce_request"),
     Stage(Thread.SENDER, "checksum, in requests", "records.record_batch:BatchHeader.pack"),
     Stage(
-        Thread.SENDER, "bytes into the socket", "client.broker_connection:BrokerConnection.flush"
+        Thread.SENDER,
+        "bytes written to the socket",
+        "client.broker_connection:BrokerConnection.flush",
     ),
     Stage(Thread.SENDER, "wait for the network, responses", "client.network:Network.poll"),
     Stage(
         Thread.SENDER,
-        "responses are acted on",
+        "responses are processed",
         "producer.send.response_handler:ResponseHandler.handle_response",
     ),
     Stage(Thread.SENDER, "the rest of the sender", "producer.send.sender:Sender.run_once"),

@@ -579,7 +579,7 @@ class StickyPartitioner:
     def _choose(
         self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
     ) -> NDArray[np.int64]:
-        """Return a partition for each of n rows; fill one open batch after the other."""
+        """Return a partition for each of n rows; fill one open batch after another."""
         chosen = np.empty(len(sizes), np.int64)
         ends = sizes.cumsum()
         choices = self._choices(topic, admission)

@@ -181,7 +181,7 @@ KEPT = 64
 """Maximum number of logins whose tokens are kept; the least recently used one is dropped first."""
 FAILURE_KEPT_MS = 1_000
 """Milliseconds for which a failed fetch also fails other requests for the same token, which would
-otherwise fail one after the other. The time is short because the problem may be fixed soon.
+otherwise fail one after another. The time is short because the problem may be fixed soon.
 """
 
 
