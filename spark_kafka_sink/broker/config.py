@@ -269,7 +269,7 @@ class BrokerConfig:
             )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
             raise ConfigError(
-                f"port is {self.port}", hint="Set a lower port, or 0 for any free port"
+                f"port {self.port} is out of range", hint="Set a lower port, or 0 for any free port"
             )
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)

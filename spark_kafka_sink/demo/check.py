@@ -66,7 +66,7 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
         return Finding(
             False,
             f"{plural(missing, 'flight')} missing; {plural(strange, 'record')} "
-            f"{'is' if strange == 1 else 'are'} not a flight of the source",
+            f"{'is' if strange == 1 else 'are'} not a flight in the source",
         )
     return Finding(True, "every JSON document equals its flight and has the right key")
 

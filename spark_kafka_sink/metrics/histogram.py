@@ -99,7 +99,7 @@ class Histogram:
             ValueError: `q` is not within 0 to 100.
         """
         if not 0 <= q <= 100:
-            raise ValueError(f"a percentile is 0 to 100, not {q}")
+            raise ValueError(f"a percentile must be from 0 to 100, not {q}")
         rank = q / 100 * self.count
         running = accumulate(times for _, times in self.buckets)
         reached = (

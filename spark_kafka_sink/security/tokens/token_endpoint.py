@@ -81,7 +81,7 @@ def _decoded(text: str) -> Iterator[str]:
         yield unquote_plus(text.replace("+", "%2B"))
     for run in _BASE64.findall(text):
         digits = run.translate(_STANDARD)
-        # leading characters may not belong to the encoded word
+        # leading characters might not belong to the encoded word
         for start in range(min(4, len(digits) - 3)):
             yield from _of_base64(digits[start:])
 
