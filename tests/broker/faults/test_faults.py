@@ -84,14 +84,14 @@ class TestSpec:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("produce", "it has no effect"),
-            ("prodice:close", "prodice is not an API"),
+            ("produce", "it names no effect"),
+            ("prodice:close", "prodice is neither an API"),
             ("produce:error=NOPE", "NOPE is not a Kafka error"),
             ("produce:partition=x:close", "partition=x is not a number"),
-            ("produce:delay", "delay needs a number"),
+            ("produce:delay", "delay requires a number"),
             ("produce:delay=-5", "delay=-5"),
             ("produce:close:often=5", "often is not one of"),
-            ("produce:close:probability=0", "probability is 0"),
+            ("produce:close:probability=0", "probability of a fault is 0"),
         ],
     )
     def test_what_is_wrong_is_said(self, text: str, said: str) -> None:

@@ -108,7 +108,7 @@ def test_a_config_that_is_none(text: str) -> None:
         (["--topic", "a", "--topic-config", "a:retention.ms=x"], "Invalid value x"),
         (["--topic", "a", "--topic-config", "b:retention.ms=1"], "missing from topics: b"),
         (["--topic", "a b"], "'a b' can't be created"),
-        (["--transaction-version", "5"], "Set 0, 1 or 2"),
+        (["--transaction-version", "5"], "It must be 0, 1 or 2"),
         (["--api-versions-of", "2.2"], "Known releases: 2.1, 2.4,"),
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
     ],

@@ -277,7 +277,7 @@ def test_a_new_planning_fences_tasks_and_driver(query: Writes) -> None:
     assert half.abort_transaction(10.0)
     discard_session(half)
     results = new.tasks()  # not ended by those that gave up
-    with pytest.raises(TransactionError, match="partitions without all"):
+    with pytest.raises(TransactionError, match="are missing from"):
         old.commit([old.result(each.transaction) for each in results])
     new.commit(results)
     assert query.visible() == rows_of("0")
@@ -324,7 +324,7 @@ def test_by_hand_it_is_shown_as_undecided_and_aborted(query: Writes) -> None:
     assert len(overview.partitions) == TASKS
     assert operator.abort((), undecided=False) == {}
     assert operator.abort((), undecided=True) == {view.transactional_id: 0}
-    with pytest.raises(TransactionError, match="partitions without all"):
+    with pytest.raises(TransactionError, match="are missing from"):
         batch.commit(results)
     assert query.visible() == NOTHING
 

@@ -131,7 +131,7 @@ def test_options_are_checked_before_anything_is_started() -> None:
     with pytest.raises(ConfigError, match="Did you mean"):
         check_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
     secured = {"kafka.security.protocol": "SSL"}
-    with pytest.raises(ConfigError, match="Give --bootstrap-servers"):
+    with pytest.raises(ConfigError, match="Add --bootstrap-servers"):
         check_options(DemoOptions(kafka=secured))
     assert check_options(DemoOptions(kafka=secured, bootstrap_servers="b:1")).tls is not None
     assert "secret" not in repr(DemoOptions(kafka={"kafka.sasl.password": "secret"}))

@@ -108,6 +108,6 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
 def test_what_a_leader_does_not_have_fails_the_batch(known: ActiveProducer, said: str) -> None:
     owners = {PLACE: WRITTEN, TopicPartition("events", 2): replace(WRITTEN, partition=2)}
     told = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
-    with pytest.raises(TransactionError, match="1 of 2 partitions without all") as caught:
+    with pytest.raises(TransactionError, match="are missing from 1 of 2 partitions") as caught:
         check_producers(SHARED, owners, told)
     assert said in str(caught.value)

@@ -142,7 +142,7 @@ def test_buckets_are_as_many_to_each_octave() -> None:
 
 @pytest.mark.parametrize("q", [-1, 100.1, float("nan")])
 def test_a_percentile_out_of_range_is_an_error(q: float) -> None:
-    with pytest.raises(ValueError, match="a percentile is 0 to 100"):
+    with pytest.raises(ValueError, match="a percentile must be from 0 to 100"):
         made([1]).percentile(q)
 
 
