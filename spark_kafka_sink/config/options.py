@@ -207,7 +207,7 @@ _ROUTING = (
     long(
         "partitioner.availability.timeout.ms",
         0,
-        "Exclude a broker's partitions for rows without a key after it has not responded for this "
+        "Exclude a broker's partitions for rows without a key if it has not responded for this "
         "long; 0: never exclude them.",
         importance=LOW,
     ),

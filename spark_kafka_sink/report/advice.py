@@ -417,5 +417,5 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
         f"{plural(partitions, 'partition')}; batches have {facts.batch:,.0f} of "
         f"{plural(limit, 'byte')}",
         sentence="each partition fills its own batch; by default, rows without a key fill one "
-        "batch after another, and the partition of other rows is the hash of the key",
+        "batch after another; the hash of the key determines the partition of other rows",
     )

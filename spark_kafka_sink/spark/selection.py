@@ -120,11 +120,11 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
         if name in schema.names and name not in formats.key.fields:
             others = [each for each in schema.names if each != name][:_SHOWN]
             listed = ",".join(others) + (",..." if len(schema.names) > _SHOWN + 1 else "")
-            key = "; for both: key.fields=key" if name == "key" else ""
+            key = "; to use it as both, also set key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",
-                hint=f"for {meaning}, set value.fields={listed}; for a field, add {name} to that "
-                f"list{key}. Or rename the column",
+                hint=f"to use it as {meaning}, set value.fields={listed}; to use it as a field, "
+                f"add {name} to that list{key}. Or rename the column",
             )
     return tuple(schema.names)
 
