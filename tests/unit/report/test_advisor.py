@@ -180,7 +180,7 @@ def test_what_is_after_a_buffer_that_is_too_small_is_not_blamed() -> None:
 def test_batches_that_are_full_too_soon() -> None:
     found = advise(report({"batch.size": "16384"}))
     assert only(found) == ("batch.size", Direction.RAISE)
-    assert "200 of 200 batches full at 16,384 bytes" in found[0].figure
+    assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
 
 
 def test_batches_that_queue_for_being_small_are_no_fault_of_the_brokers() -> None:
@@ -298,7 +298,7 @@ def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes:
 def test_few_rows_in_each_batch_from_spark() -> None:
     found = advise(handed_over(300_000, 131, 67_108_864, max_rows=100))
     assert only(found) == (ARROW_ROWS, Direction.RAISE)
-    assert "3,000 Arrow batches of 100 rows, at least 21% of the time" in found[0].figure
+    assert "3,000 Arrow batches of 100 rows, which take at least 21% of the time" in found[0].figure
     assert "conf/spark-defaults.conf" in found[0].sentence
     assert advise(handed_over(70_000, 131, 67_108_864, max_rows=100)) == []
     assert advise(handed_over(300_000, 131, 67_108_864, max_rows=1_000)) == []
@@ -341,7 +341,7 @@ def test_one_row_in_each_batch_from_spark() -> None:
     """15,000 rows a second or less: what each batch costs is most of the time."""
     found = advise(handed_over(12_000, 131, 67_108_864, max_rows=1))
     assert only(found) == (ARROW_ROWS, Direction.RAISE)
-    assert "12,000 Arrow batches of 1 row, at least 84% of the time" in found[0].figure
+    assert "12,000 Arrow batches of 1 row, which take at least 84% of the time" in found[0].figure
     assert only(advise(handed_over(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
     quick = advise(handed_over(20_000, 131, 67_108_864, max_rows=1))
     assert "at least 100% of the time" in quick[0].figure
