@@ -144,7 +144,7 @@ def test_the_first_look_of_a_stream_waits_for_a_store_that_is_being_replaced(
         ("alice", "secret\n", "kafka.sasl.password ends with a line break"),
         ("alice", "file:{}/empty", "kafka.sasl.password is empty"),
         ("alice", "file:{}/folder", "which cannot be read on"),
-        ("alice", "env:", "without the name of a variable"),
+        ("alice", "env:", "must be followed by the name of a variable"),
     ],
 )
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
