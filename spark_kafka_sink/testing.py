@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.common.text import CLOSE, nearest, plural
 from spark_kafka_sink.config.model import SinkConfig
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ Place = tuple[str | None, bytes | None]
 """Topic and key of a row."""
 COMPARED: Final = ("key", "value", "topic", "headers")
 """Columns that are compared if they are in the frame."""
+COLUMNS: Final = (*COMPARED, "partition", "timestamp")
+"""Columns of a record."""
+_BYTES: Final = ("string", "binary", "char", "varchar")
 _SHOWN: Final = 10
 """Maximum number of rows of each kind in a message."""
 _LONGEST: Final = 200
@@ -64,8 +67,8 @@ def assert_written(
     Raises:
         AssertionError: rows are missing, unexpected or different.
         ColumnError: a row of the frame cannot be serialised.
-        ConfigError: an argument or option is wrong, there is neither a topic nor a column `topic`,
-            or a record cannot be decoded.
+        ConfigError: an argument, an option or a column is wrong, there is neither a topic nor a
+            column `topic`, or a record cannot be decoded.
         SchemaRegistryError: a schema cannot be read from the registry.
         UnknownTopicError: the topic does not exist.
     """
@@ -93,9 +96,35 @@ def assert_written(
 def _raw_rows(frame: DataFrame, broker: EmbeddedBroker, topic: str | None) -> _Rows:
     """Return the rows of a frame with the columns of records, and the records."""
     names = [name for name in COMPARED if name in frame.columns and _compared(name, topic)]
+    _check_columns(frame, names)
     wanted = [_row(names, row) for row in frame.select(*names).collect()]
     records = broker.records(*_topics(wanted, topic))
     return wanted, [_row(names, record._asdict()) for record in records]
+
+
+def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
+    """Check that a frame has columns of records, with their names and types.
+
+    Raises:
+        ConfigError: a column is missing, misspelled, or has another type.
+    """
+    absent = [name for name in COMPARED if name not in frame.columns]
+    for name in frame.columns:
+        meant = nearest(name, absent, CLOSE)
+        if name not in COLUMNS and meant:
+            raise ConfigError(f"column {name} would not be compared", hint=f"Did you mean {meant}?")
+    if not names:
+        raise ConfigError(
+            f"the frame has no column to compare: {', '.join(frame.columns)}",
+            hint="Pass the options of a write that sets value.format or key.format; otherwise the "
+            "frame needs the columns of the records, such as key and value.",
+        )
+    for name, type_ in frame.dtypes:
+        if name in {"key", "value"} and not type_.startswith(_BYTES):
+            raise ConfigError(
+                f"column {name} is {type_}, but records have strings or binary values",
+                hint=f"Cast it: col('{name}').cast('string')",
+            )
 
 
 def _decoded_rows(

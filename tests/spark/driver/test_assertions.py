@@ -40,11 +40,28 @@ def test_what_was_written_is_compared_with_a_frame(
         assert_written(frame.drop("topic"), embedded_broker)
 
 
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("id string, price double", r"no column to compare: id, price\..*options"),
+        ("Key string, value string", "column Key.*Did you mean key"),
+        ("key string, vlaue string", "column vlaue.*Did you mean value"),
+        ("key string, value int", r"column value is int.*col\('value'\)"),
+    ],
+)
+def test_a_frame_whose_columns_cannot_be_compared_is_refused(
+    spark: SparkSession, embedded_broker: EmbeddedBroker, schema: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        assert_written(spark.createDataFrame([], schema), embedded_broker, "asserted")
+
+
 TEST = """
 from spark_kafka_sink import EmbeddedBroker, assert_written
 
 class Frame:  # as much of a DataFrame as is used
     columns = ["key", "value"]
+    dtypes = [("key", "string"), ("value", "string")]
     sparkSession = None
     def select(self, *names): return self
     def collect(self): return [{"key": "bob", "value": "v"}]
