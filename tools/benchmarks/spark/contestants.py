@@ -199,6 +199,7 @@ OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
 NULL = "null Arrow sink"
 SINK = SparkContestant(name=OURS, writer="kafkaprod")
 TUNED_JVM = SparkContestant(name=JVM, writer="jvm", options={**SAFE, **BATCHES})
+DEFAULT_JVM = SparkContestant(name="Spark's kafka, defaults", writer="jvm", codecs=("none",))
 SINK_41 = replace(SINK, name=f"{OURS}, pyspark 4.1", codecs=("none",), python=str(PYTHON_41))
 NULL_SINK = SparkContestant(name=NULL, writer="null", codecs=("none",))
 CONFLUENT = SparkContestant(
@@ -212,7 +213,7 @@ CONTESTANTS = (
     TUNED_JVM,
     SINK.keyed(),
     TUNED_JVM.keyed(),
-    SparkContestant(name="Spark's kafka, defaults", writer="jvm", codecs=("none",)),
+    DEFAULT_JVM,
     replace(SINK, name=f"{OURS}, Spark's own conf", codecs=("none",), conf={}),
     CONFLUENT,
     CONFLUENT.keyed(),

@@ -16,6 +16,7 @@ from tools.benchmarks.results import Series, Table, Target, at_least, attempt, n
 from tools.benchmarks.spark.contestants import (
     ARROW_ROWS,
     CONFLUENT,
+    DEFAULT_JVM,
     FLIGHT,
     NULL_SINK,
     SINK,
@@ -131,7 +132,9 @@ def run(
 PARTITION_COUNTS = (8, 100, 1_000)
 KEPT_WITH_PARTITIONS = 0.7
 """Smallest allowed ratio of the rate with the most partitions to the rate with the fewest."""
-_OURS, _JVM, _CONFLUENT = SINK.keyed(), TUNED_JVM.keyed(), CONFLUENT.keyed()
+_OURS, _CONFLUENT = SINK.keyed(), CONFLUENT.keyed()
+_JVMS = (DEFAULT_JVM.keyed(), TUNED_JVM.keyed())
+"""With many partitions, batches of 1 MiB exceed Java's default `buffer.memory`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +151,10 @@ def measure_partitions(
 ) -> Sweep:
     """Run all rounds."""
     records = {each.name: plan.records for each in (_OURS, _CONFLUENT)}
-    records[_JVM.name] = plan.jvm_records
+    records |= {each.name: plan.jvm_records for each in _JVMS}
     configurations = [
         Configuration(contestant=each, point=point, records=records[each.name])
-        for each in (_OURS, _JVM, _CONFLUENT)
+        for each in (_OURS, *_JVMS, _CONFLUENT)
         for point in PARTITION_COUNTS
     ]
     for size in records.values():
