@@ -184,10 +184,10 @@ def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
     if not finite.all():
         kinds = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2))
         numbers: Any = pa.array(kinds, mask=finite)
-        out.column(_NOT_FINITE.take(numbers))
+        out.column(pa.array(_NOT_FINITE, pa.binary()).take(numbers))
 
 
-_NOT_FINITE: Final = pa.array([b'"NaN"', b'"Infinity"', b'"-Infinity"'], pa.binary())
+_NOT_FINITE: Final = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 DAY_US: Final = 86_400_000_000
 _FIRST_DAY: Final = -25567
 """1900-01-01, in days since 1970."""

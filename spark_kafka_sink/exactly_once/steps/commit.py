@@ -76,7 +76,7 @@ def refusal_error(
     known = (
         "the decision log has no record"
         if isinstance(state, protocol.Nothing)
-        else f"the decision log has batch {state.batch} of query {state.query}"
+        else f"the decision log has {_batch(state.batch, state.query)}"
     )
     if caller.rows is not None and isinstance(state, protocol.Done) and state.rows is not None:
         known += f" with {plural(state.rows, 'row')}, but now has {caller.rows:,}"
@@ -89,10 +89,14 @@ def refusal_error(
     if refusal is Refusal.ANOTHER_WRITE:
         known += _plannings(state, caller)
     return TransactionError(
-        f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
-        f"{known})",
+        f"{_batch(caller.batch, caller.query)} is refused: {refusal.value} ({scope}: {known})",
         hint=_HINTS[refusal] + _remedy(refusal, scope, caller),
     )
+
+
+def _batch(number: str, query: str | None) -> str:
+    """Return the name of a batch; a batch job has no query."""
+    return f"batch {number}" if query is None else f"batch {number} of query {query}"
 
 
 def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
@@ -102,7 +106,8 @@ def _remedy(refusal: Refusal, scope: Scope, caller: protocol.Caller) -> str:
     if refusal not in {Refusal.OTHER_ROWS, Refusal.OTHER_JOBS_ROWS}:
         return ""
     return (
-        f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
+        f"`kafkaprod transactions commit --bootstrap-servers host:port "
+        f"--prefix {scope.prefix} --accept-loss "
         f"'{driver_id(scope)}'` marks the batch as written"
     )
 

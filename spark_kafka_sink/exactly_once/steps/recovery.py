@@ -164,7 +164,8 @@ def _continue_hint(scope: Scope) -> str:
     if scope.kind is ScopeKind.RUN:
         return ""
     command = (
-        f"Then `kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
+        f"Then `kafkaprod transactions commit --bootstrap-servers host:port "
+        f"--prefix {scope.prefix} --accept-loss "
         f"'{driver_id(scope)}'`"
     )
     if scope.kind is ScopeKind.BATCH:
