@@ -192,8 +192,8 @@ _ROUTING = (
         "librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, "
         "fnv1a or fnv1a_random; or module:function, a Python function called once per chunk "
         "and topic with (key, value, partition_count). Key and value are Arrow binary arrays "
-        "(key is None without a key column); it returns int32 partitions, -1 for a partition "
-        "chosen as for rows without a key.",
+        "(key is None without a key column). It returns int32 partitions; for -1, the sink chooses "
+        "the partition as for a row without a key.",
         of_java=False,
     ),
     flag("partitioner.ignore.keys", False, "Ignore keys when choosing partitions."),

@@ -354,7 +354,7 @@ def _transaction(fields: JsonObject) -> TaskTransaction:
     )
     unnamed = fields.array("unnamed") if fields.has("unnamed") else (0, 0)
     if len(unnamed) != 2:
-        raise malformed("unnamed does not contain two numbers")
+        raise malformed("the field `unnamed` must contain two numbers")
     return TaskTransaction(
         transaction=transaction,
         started_ms=fields.number("started"),
@@ -370,7 +370,7 @@ def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
         for line in list_of(lines, "partitions"):
             values = list_of(line, "a partition")
             if len(values) != 4:
-                raise malformed("a partition does not contain four numbers")
+                raise malformed("a partition must contain four numbers")
             partition, records, first, last = values
             yield PartitionRange(
                 topic=topic,

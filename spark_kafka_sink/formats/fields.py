@@ -291,7 +291,7 @@ class Cells:
         return Cells(array, self.faults, self.rows).decoded()
 
     def items(self) -> tuple[NDArray[np.int64], Cells]:
-        """Return n + 1 offsets, from 0, and the items of lists or maps that have no null.
+        """Return n + 1 offsets, from 0, and the items; no list or map may be null.
 
         The items of maps are structs of key and value.
         """

@@ -118,7 +118,7 @@ class _Compiler:
         return partial(_write_message, [(index, node) for _, index, node in fields])
 
     def _field(self, field: ProtoField, column: Column) -> Node:
-        """Return the writer of a field with its tag, nothing for null."""
+        """Return the function that writes a field with its tag; it writes nothing for null."""
         if column.shape is Shape.NULL:
             nothing: Node = partial(write_required, write_nothing, column.path)
             return nothing if field.is_required else write_nothing

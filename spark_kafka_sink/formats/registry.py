@@ -112,7 +112,7 @@ class Registry:
         with ExitStack() as files:
             settings = _settings(config, sasl, files)
             client = library.SchemaRegistryClient.new_client(settings)
-        # A client of mock:// has a registry of its own; those of a name share one, as in Java.
+        # Each client of mock:// has its own registry; clients of mock://NAME share one, as in Java.
         self._client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
 
     def __enter__(self) -> Self:
@@ -124,7 +124,7 @@ class Registry:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        close = getattr(self._client, "close", None)  # the client of mock:// has none
+        close = getattr(self._client, "close", None)  # clients of mock:// have no close()
         if close is not None:
             close()
 

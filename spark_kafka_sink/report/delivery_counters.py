@@ -400,7 +400,7 @@ _FACTS = (
 )
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
 _LATEST = ("error", "transaction_outcome", "query_name", "query_id", "written_at")
-"""Text fields of which a merged report has the greatest value."""
+"""Text fields for which a merged report keeps the greatest value."""
 _TEXTS = (*_LATEST, "started_at")
 _SUMMED = ("duration_ms", "startup_ms", *(name for name in _COUNTERS if name != "duration_max_ms"))
 

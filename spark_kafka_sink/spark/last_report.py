@@ -70,11 +70,11 @@ def is_connect_session(spark: object) -> bool:
 
 
 def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
-    """Return the reports of a session of Spark Connect; runs a small job.
+    """Return the reports of a Spark Connect session; this runs a small Spark job.
 
     Args:
         spark: the session.
-        queries: include reports of streaming queries, of all sessions of the server.
+        queries: also include streaming queries, from all sessions on the server.
 
     Raises:
         ReportError: the server does not provide them.

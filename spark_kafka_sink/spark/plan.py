@@ -447,7 +447,7 @@ def _query_threads(proc: Path) -> list[Path]:
 
 
 _PARENT, _STARTED = 1, 19
-"""Places in `stat` after the name in brackets: the parent's process id, and the start time."""
+"""Indices of the parent's process id and the start time in /proc/PID/stat, after the name."""
 
 
 def _field(process: Path, place: int) -> str:

@@ -1,8 +1,8 @@
 """Convert exceptions that Spark raises on the driver to errors of this package.
 
-Spark passes on an error of a task, of planning or of a commit as the text of a Python traceback, in
-a classic session, over Spark Connect and in a StreamingQueryException. For some errors that Spark
-raises before it calls the data source, this module adds a hint that Spark does not give.
+Spark reports errors of tasks, planning and commits as the text of a Python traceback: in classic
+sessions, over Spark Connect and in StreamingQueryException. For some errors that Spark raises
+before it calls the data source, this module adds a hint that Spark does not give.
 """
 
 from __future__ import annotations

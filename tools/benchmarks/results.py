@@ -47,7 +47,7 @@ class Target:
 def at_least(
     what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
 ) -> Target:
-    """Return a target with a lower bound; `unit` follows the number, which `figure` can replace."""
+    """Return a target with a lower bound; `unit` follows the number. `figure` replaces both."""
     return Target(
         what=what,
         wanted=f">= {wanted:g}{unit}",

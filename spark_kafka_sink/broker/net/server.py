@@ -1,6 +1,6 @@
 """The broker's event loop: receive requests, dispatch them to handlers, send the responses.
 
-`Server` runs the loop. With a local storage, requests are handled on the loop's thread. With a
+`Server` runs the loop. With local storage, requests are handled on the loop's thread. With
 remote storage, requests that may wait for it run on a second thread (`RequestHandler`), and
 `LoopSockets` lets that thread close, open, mute and unmute nodes: it runs the call on the loop's
 thread and waits for the result.

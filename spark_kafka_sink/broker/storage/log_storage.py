@@ -162,7 +162,7 @@ class BatchTable:
         return bisect_left(self._last_offsets, offset)
 
     def within(self, first: int, max_bytes: int) -> int:
-        """Return the end number of the batches from `first` that fit into `max_bytes`."""
+        """Return the number after the last batch, from `first`, that fits into `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
     def first_at(self, timestamp: int) -> int:

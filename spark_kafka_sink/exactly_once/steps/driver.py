@@ -208,7 +208,7 @@ class Driver:
             return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
 
     def begin(self, timeout_ms: int) -> OpenTransaction:
-        """Fence for a transaction in which the tasks write; `timeout_ms` is its timeout."""
+        """Fence earlier drivers and begin the transaction that the tasks write to."""
         with self.watch.step("begin"):
             return self.admin.init_producer_id(driver_id(self.scope), timeout_ms, self._deadline)
 
@@ -269,7 +269,7 @@ class Driver:
     def read_unfenced(self, *, create: bool = True) -> decision_record.DecisionRecords:
         """Read the decision log without fencing the drivers that append to it.
 
-        Wait for a recent append of the scope whose transaction marker is still missing.
+        If a recent append of the scope has no transaction marker yet, wait for the marker.
         """
         records = self.read(create=create)
         deadline = self.client.deadline(MARKER_SECONDS)

@@ -57,8 +57,8 @@ class TransactionSettings:
     joined: JoinedTransaction | None = None
     """The transaction to write to, if a driver has begun it."""
     abort_flag: str | None = None
-    """A transactional id that must not exist after InitProducerId is answered. The driver creates
-    it before it lists the transactions to abort; this prevents new transactions after that.
+    """A transactional id that the driver creates before it lists the transactions to abort. A task
+    that finds it after InitProducerId starts no transaction.
     """
     id_prefix: str | None = None
     """Common prefix of the transactional ids of all attempts, for the ACL in error messages."""

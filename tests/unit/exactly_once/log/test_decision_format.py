@@ -45,7 +45,7 @@ def test_partitions_that_are_not_named() -> None:
     text = to_text(record)
     assert '"partitions":{"events":[[0,10,0,9]]},"unnamed":[2,20]' in text
     assert from_text(text) == record
-    with pytest.raises(TransactionError, match="unnamed does not contain two numbers"):
+    with pytest.raises(TransactionError, match="must contain two numbers"):
         from_text(text.replace("[2,20]", "[2]"))
 
 
