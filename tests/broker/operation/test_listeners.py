@@ -106,7 +106,7 @@ def _split(address: str) -> tuple[str, int]:
         ({"advertised_listeners": "kafka"}, "invalid addresses"),
         (
             {"advertised_listeners": "SSL://kafka:9092"},
-            "has SSL, but the broker's protocol is PLAINTEXT",
+            "uses SSL, but the broker's protocol is PLAINTEXT",
         ),
         ({"advertised_listeners": "kafka:9092", "nodes": 2}, "1 addresses for 2 nodes"),
         ({"advertised_listeners": ""}, "is empty"),

@@ -232,7 +232,7 @@ def test_records_that_a_leader_has_dropped_in_silence_are_missed(query: Writes) 
         stranger.flush()
     results = batch.tasks()  # of task 0 the leader says success, and has nothing
     with pytest.raises(
-        TransactionError, match=r"1 of 3 partitions .*-0 has 24 as its last sequence"
+        TransactionError, match=r"1 of 3 partitions.*-0 has 24 as its last sequence"
     ) as caught:
         batch.commit(results)
     assert "instead of 19" in str(caught.value)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
@@ -21,6 +22,8 @@ from spark_kafka_sink import (
 from spark_kafka_sink.spark import registration as module
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 KINDS = {
@@ -72,15 +75,22 @@ except ConfigError as error:
 
 def workers() -> set[str]:
     """Return the kinds of Python workers of all sessions that this process has started."""
-    lines = [each.cmdline() for each in psutil.Process().children(recursive=True)]
-    return {line[-1] for line in lines if "pyspark.daemon" in line}
+    return set(kinds(psutil.Process().children(recursive=True)))
 
 
 def daemons() -> Counter[str]:
     """The kinds of Python workers, and the number of daemons of each."""
     jvms = [each for each in psutil.Process().children() if each.name() == "java"]
-    lines = [each.cmdline() for jvm in jvms for each in jvm.children()]
-    return Counter(line[-1] for line in lines if "pyspark.daemon" in line)
+    return Counter(kinds([each for jvm in jvms for each in jvm.children()]))
+
+
+def kinds(processes: list[psutil.Process]) -> Iterator[str]:
+    """The kinds of the Python workers among processes, some of which may have ended."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # which a zombie is, too
+            command = process.cmdline()
+            if "pyspark.daemon" in command:
+                yield command[-1]
 
 
 def test_it_starts_every_kind_of_worker(
