@@ -32,10 +32,12 @@ from spark_kafka_sink.admin.topic_admin import (
     DescribeTopicsHandler,
     IsolationLevel,
     ListOffsetsHandler,
+    TopicAdmin,
 )
 from spark_kafka_sink.client.cluster_snapshot import TopicPartition
 from spark_kafka_sink.common.arguments import check_options
 from spark_kafka_sink.common.errors import ConfigError, ProtocolError, UnknownTopicError
+from spark_kafka_sink.common.text import did_you_mean
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.records.consumer_record import ConsumerRecords, consumer_record
@@ -103,7 +105,8 @@ class TopicReader:
         if result.code == ErrorCode.topic_authorization_failed:
             raise denied(client, "Metadata", result.code, on_topic(Operation.DESCRIBE, topic))
         if result.code == ErrorCode.unknown_topic_or_partition:
-            raise UnknownTopicError("the topic does not exist", topic=topic)
+            hint = did_you_mean(topic, TopicAdmin(client).names(self._deadline()))
+            raise UnknownTopicError("the topic does not exist", topic=topic, hint=hint)
         if result.code or result.value is None:
             raise ProtocolError(
                 "the topic cannot be described", topic=topic, error=error_name(result.code)

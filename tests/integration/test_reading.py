@@ -121,6 +121,8 @@ def test_wrong_arguments(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 2)
     with pytest.raises(UnknownTopicError, match="partitions 0 to 1"):
         values_of(any_kafka, unique_topic, partition=2)
+    with pytest.raises(UnknownTopicError, match=f"Did you mean {unique_topic}"):
+        values_of(any_kafka, unique_topic.removeprefix("t"))
     with pytest.raises(ConfigError, match="requires at least one topic name"):
         read_records(**{"kafka.bootstrap.servers": any_kafka.bootstrap_servers})  # type: ignore[arg-type]
 
