@@ -65,8 +65,8 @@ def select(schema: types.StructType, formats: FormatsConfig) -> Selections:
     Raises:
         ColumnError: a column is missing, has the wrong type, or could be a field or something else.
     """
+    value = _value(schema, formats)  # first: it reports a `key` that could also be a field
     key = _key(schema, formats)
-    value = _value(schema, formats)
     return Selections(value, key, frozenset(formats.key.fields + formats.value.fields))
 
 
@@ -118,8 +118,7 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
         )
     for name, meaning in ROLES.items():
         if name in schema.names and name not in formats.key.fields:
-            others = [each for each in schema.names if each != name][:_SHOWN]
-            listed = ",".join(others) + (",..." if len(schema.names) > _SHOWN + 1 else "")
+            listed = _listed([each for each in schema.names if each != name])
             key = "; to use it as both, also set key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",
@@ -152,7 +151,9 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
         if name not in schema.names:
             raise ColumnError(
                 f"{part.part}.fields names {shown(name)}, but the DataFrame has no such column",
-                hint=_nested_hint(name, schema) or did_you_mean(name, schema.names),
+                hint=_nested_hint(name, schema)
+                or did_you_mean(name, schema.names)
+                or f"it has: {_listed(schema.names)}",
             )
     indices = tuple(schema.names.index(name) for name in names)
     if part.format is not Format.RAW:
@@ -165,6 +166,10 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
         )
     _check_raw(part, names[0], schema[names[0]].dataType)
     return Selection(part.format, column=indices[0])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ",".join(names[:_SHOWN]) + (",..." if len(names) > _SHOWN else "")
 
 
 def _nested_hint(name: str, schema: types.StructType) -> str | None:

@@ -105,6 +105,7 @@ def test_two_choices_of_the_value_are_refused() -> None:
     ("name", "kind"),
     [
         ("key", StringType()),
+        ("key", LongType()),
         ("topic", StringType()),
         ("partition", IntegerType()),
         ("headers", HEADERS),
@@ -135,7 +136,8 @@ def test_key_is_a_field_and_the_key_if_both_are_named() -> None:
 
 
 def test_missing_columns_are_named() -> None:
-    assert "no such column" in str(refused(TWO, **JSON, **{"value.fields": "nope"}))
+    unknown = str(refused(TWO, **JSON, **{"value.fields": "nope"}))
+    assert f"no such column. it has: {','.join(TWO)}" in unknown
     nested = refused({"st": STRUCT}, **JSON, **{"value.fields": "st.id"})
     assert "col('st.id')" in str(nested)
     assert "the key is not defined" in str(refused(TWO, **JSON, **{"key.format": "json"}))
