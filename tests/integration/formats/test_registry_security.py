@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from spark_kafka_sink import EmbeddedBroker, KafkaProdError
+from spark_kafka_sink.broker.security.oauthbearer import BearerToken
 from tests.integration.support.columnar import write_rows
 from tests.integration.support.servers import closed_port
 from tests.support.schema_registry import running
@@ -73,6 +74,39 @@ def test_tokens_of_an_issuer(broker: EmbeddedBroker, unique_topic: str) -> None:
         assert names["target-sr-cluster"] == "lsrc-1"
         assert names["confluent-identity-pool-id"] == "pool-1"
     assert len(broker.records(unique_topic)) == 1
+
+
+def test_the_issuer_of_the_brokers(unique_topic: str) -> None:
+    given: list[str] = []
+
+    def validate(token: str) -> BearerToken:
+        given.append(token)
+        return BearerToken(principal="sink", expires_at_ms=2**53)
+
+    inherit = {"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT"}
+    with (
+        Issuer({"sink": SECRETS[0]}) as issuer,
+        running() as registry,
+        EmbeddedBroker(
+            topics={unique_topic: 1},
+            sasl_mechanisms=("OAUTHBEARER",),
+            oauthbearer_validator=validate,
+        ) as broker,
+    ):
+        login = {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauthbearer.token.endpoint.url": issuer.token_url,
+            "kafka.sasl.oauthbearer.client.id": "sink",
+            "kafka.sasl.oauthbearer.client.secret": SECRETS[0],
+        }
+        write(broker, registry.url, unique_topic, **inherit, **login)
+        scheme, token = registry.headers[0]["Authorization"].split()
+        assert (scheme, token.count(".")) == ("Bearer", 2)
+        assert set(issuer.asked.tokens) == {"sink"}
+        assert given
+        assert len(broker.records(unique_topic)) == 1
+        assert "has no OAuth issuer" in refusal(broker, registry.url, **inherit)
 
 
 def test_an_issuer_that_refuses(broker: EmbeddedBroker) -> None:
