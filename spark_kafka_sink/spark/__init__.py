@@ -4,26 +4,27 @@ On the driver, `datasource` creates a writer from the options and the schema. Th
 to the tasks, which write Arrow batches, and commits or aborts on the driver.
 
 A writer's `commit` and `abort` run in a Python worker on the driver. Both know the folder of the
-files that Spark ships, which Spark creates for each application (with Spark Connect for each
-session) and deletes at its end. The latest reports are stored there.
+files that Spark ships, which Spark creates for each application (with Spark Connect, for each
+session) and deletes when the application or session ends. The latest reports are stored in that
+folder.
 
 In reading order:
 
 - `datasource`: the data source that Spark loads
 - `plan`: work during planning: options of SQL tables, warnings about secrets, checks
 - `contract`: the columns that a DataFrame must have
-- `selection`: the columns that become key and value if they are serialised
-- `schema_plan`: the schemas of key and value, derived, given, or from a registry
-- `writer`: the writers of batches and micro-batches, a task's write, and the end of a write
+- `selection`: the columns that are serialised as key and value
+- `schema_plan`: the schemas of key and value: derived, set by an option, or from a registry
+- `writer`: the writers of batches and micro-batches, a task's write, commit and abort
 - `columns`: Spark's Arrow batches converted to the producer's rows
 - `row_checks`: the errors of the rows of a batch
 - `serialisation`: columns serialised as JSON, Avro or Protobuf
 - `expected`: a frame's rows as a consumer decodes them, for tests
 - `commit_messages`: the commit messages of tasks, and their merged report
-- `publication`: log the summary, write the report and the metrics of a write
+- `publication`: publish a write: log its summary, write its report, export its metrics
 - `exactly_once_task`: tasks of deliveryGuarantee=exactly-once, which leave transactions open
 - `exactly_once_driver`: planning, commit and abort of exactly-once writes
-- `worker_context`: settings, log level and shipped files, as a Python worker sees them
+- `worker_context`: settings, log level and shipped files that are available to a Python worker
 - `worker_start`: the start of a Python worker: how long it took, and its memory
 - `abort_files`: the identity of a write, and files that pass errors and plans to `abort`
 - `report_folder`: folders for the reports of an application, a session and a stream

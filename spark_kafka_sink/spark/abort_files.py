@@ -4,9 +4,9 @@ Spark does not pass an error to `abort`. A task that runs on the driver's machin
 into the folder of the application's reports. On other machines that folder does not exist, and no
 error is written.
 
-One writer plans a stream's micro-batch and another one aborts it, so planning stores the data for
-abort() in a file. The messages of tasks contain the same data, but there are none if no task of a
-micro-batch finishes.
+One writer plans a stream's micro-batch and a different writer aborts it, so planning stores the
+data for abort() in a file. The messages of tasks contain the same data, but if no task of a
+micro-batch finishes, there are no messages.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The last planning of a micro-batch."""
+    """What planning stores about a stream's last micro-batch."""
 
     at: str = ""
-    """Time of planning in ISO 8601; empty if unknown."""
+    """Time of planning (ISO 8601); empty if unknown."""
     nonce: str | None = None
-    """Nonce of the planning's transactional ids; None without exactly-once, or if unknown."""
+    """Nonce in the transactional ids of this planning; None if unknown or without exactly-once."""
     shared: OpenTransaction | None = None
     """The transaction that all tasks share with atomicBatch=true; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """The file with a stream's last planning.
+    """The file that stores a stream's last planning.
 
     `path` is in the folder of the application's reports; empty if nothing is stored.
     """
@@ -57,13 +57,16 @@ class PlanFile:
 
     @classmethod
     def of(cls, stream: StreamIdentity, prefix: str = "") -> Self:
-        """Return the stream's own file, if its options or its prefix identify the stream."""
+        """Return the file of a stream.
+
+        It has no path if neither options nor prefix identify the stream.
+        """
         folder = report_folder() if stream.is_known or prefix else None
         name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
         return cls() if folder is None else cls(str(Path(folder) / f"{name}.planned"))
 
     def store(self, planned: Planned) -> None:
-        """Replace the earlier plan; never raises."""
+        """Replace the stored planning. Never raises."""
         if not self.path:
             return
         file, draft = Path(self.path), Path(f"{self.path}-new")
@@ -72,11 +75,11 @@ class PlanFile:
             draft.write_text(json.dumps(asdict(planned)))
             draft.replace(file)
         except OSError:
-            with suppress(OSError):  # Without this, an older plan would be used.
+            with suppress(OSError):  # Otherwise, an older planning would be used.
                 file.unlink(missing_ok=True)
 
     def read(self) -> Planned:
-        """Return the last plan; empty if unknown."""
+        """Return the last planning, or an empty one if it is unknown."""
         if self.path:
             with suppress(OSError, ValueError, TypeError, KeyError):
                 return _planned(json.loads(Path(self.path).read_text()))
@@ -102,14 +105,14 @@ def _opened(kept: dict[str, Any]) -> OpenTransaction:
 
 
 _MOST: Final = 4000
-"""Maximum characters of a stored error."""
+"""Maximum number of characters of a stored error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorFile:
-    """The error file of one batch write, or of one stream with a file for each micro-batch.
+    """Stores the error of a batch write, or of each micro-batch of a stream in a separate file.
 
-    `folder` is the driver's report folder; None if it has no folder.
+    `folder` is the driver's report folder, or None if the driver has no such folder.
     """
 
     folder: str | None = None
@@ -123,7 +126,7 @@ class ErrorFile:
 
     @classmethod
     def of_micro_batches(cls, stream: StreamIdentity) -> Self:
-        """Return the same file each time that Spark creates the stream's writer."""
+        """Return a file with the same name each time that Spark creates the stream's writer."""
         return cls(_folder(), stream.digest, of_stream=True)
 
     @contextmanager
@@ -131,7 +134,8 @@ class ErrorFile:
         """Store an error of this package raised in the block, so that `abort` can read it.
 
         Args:
-            batch_id: number of the micro-batch; None in a task, where Spark's property is used.
+            batch_id: number of the micro-batch; None in a task, which reads the number from Spark's
+                property.
         """
         try:
             yield
@@ -140,7 +144,7 @@ class ErrorFile:
             raise
 
     def store(self, error: KafkaProdError, batch_id: str | int | None = None) -> None:
-        """Store an error, replacing an earlier one; never raises."""
+        """Store an error and replace an earlier one. Never raises."""
         file = self._file(batch_id)
         if file is None or not file.parent.parent.is_dir():
             return
@@ -151,7 +155,10 @@ class ErrorFile:
             draft.replace(file)
 
     def take(self, batch_id: int | None = None) -> str | None:
-        """Return and delete the last stored error, on the driver; None if there is none."""
+        """Return and delete the last stored error, or return None if there is none.
+
+        Runs on the driver.
+        """
         file = self._file(batch_id)
         if file is None:
             return None
@@ -169,7 +176,10 @@ class ErrorFile:
 
 
 def describe_error(error: KafkaProdError) -> str:
-    """Return an error's class, message and hint, but not its statuses: the report has them."""
+    """Return the class, message and hint of an error.
+
+    Its statuses are omitted: the report has them.
+    """
     plain = copy(error)
     plain.statuses = ()
     return f"{type(error).__name__}: {plain}"[:_MOST]
@@ -181,20 +191,20 @@ def _folder() -> str | None:
 
 
 def now(ago_ms: int = 0) -> str:
-    """Return the time, or a time before it, in UTC as ISO 8601 with milliseconds."""
+    """Return the current time, or the time `ago_ms` ago, in UTC as ISO 8601 with milliseconds."""
     return (datetime.now(UTC) - timedelta(milliseconds=ago_ms)).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrigin:
-    """Identity of a write; pickled with the writer for its tasks, and copied into their reports."""
+    """Identity of a write. It is pickled with the writer, and tasks copy it into their reports."""
 
     started_at: str = ""
-    """Time of planning, or of the start of the worker that plans; formatted by `now`; empty if
+    """Time of planning, or time when the planning worker started, as returned by `now`; empty if
     unknown.
     """
     startup_ms: int = 0
-    """Milliseconds until the worker that plans had started."""
+    """Milliseconds that the planning worker took to start."""
     query_name: str = ""
     """Name of the streaming query; empty if the query has no name."""
     checkpoint: str = ""
@@ -206,7 +216,7 @@ class WriteOrigin:
 
     @classmethod
     def of_write(cls) -> Self:
-        """Return the origin of a batch write that is planned now."""
+        """Return the origin of a batch write that is being planned."""
         startup = startup_ms()
         return cls(started_at=now(startup), startup_ms=startup, error_file=ErrorFile.of_write())
 
@@ -224,7 +234,7 @@ class WriteOrigin:
         )
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report with query and micro-batch of the task in this thread."""
+        """Return the report with the query and the micro-batch of this thread's task."""
         batch = setting(BATCH_ID)
         return replace(
             report,
@@ -235,7 +245,7 @@ class WriteOrigin:
         )
 
     def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
-        """Return the report of the whole write, which ends now; `batch_id` is None for a batch."""
+        """Complete the report of a write that just ended; `batch_id` is None for a batch write."""
         written_at, started_at = now(), report.started_at or self.started_at
         return replace(
             report,
@@ -249,6 +259,6 @@ class WriteOrigin:
 
 
 def _milliseconds(start: str, end: str) -> int:
-    """Return the milliseconds between two wall clock times; the clock may have been set back."""
+    """Return the milliseconds from `start` to `end`; 0 if the clock was set back in between."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     return max(0, round(passed.total_seconds() * 1000))

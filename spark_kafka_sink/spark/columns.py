@@ -1,4 +1,4 @@
-"""Convert Spark's Arrow batches to the producer's rows: casts and checks by column.
+"""Convert Spark's Arrow batches to the producer's rows: cast and check each column.
 
 `gather` concatenates small Arrow batches, and `slices` splits large ones. `read_rows` converts one
 slice: header keys, topics and timestamps are checked for whole columns at once, and errors are
@@ -39,15 +39,17 @@ if TYPE_CHECKING:
 
 LARGEST_SLICE = 4 << 20
 """Maximum total bytes of the columns of a slice, which the producer encodes at once. This limits
-intermediate data, such as encoded headers, to a few times this size; an Arrow batch can have
-gigabytes.
+intermediate data, such as encoded headers, to a few times this size; an Arrow batch can be
+gigabytes in size.
 """
 MOST_ROWS = 1 << 17
-"""Maximum rows of a slice, for very short rows: each row needs a few eight-byte numbers."""
+"""Maximum number of rows of a slice. It limits memory if rows are very short, because each row
+needs a few eight-byte numbers.
+"""
 
 
 def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield start and end row of slices whose columns together are not too large."""
+    """Yield the start and end row of slices, each small enough to be encoded at once."""
     encoded = [each for each in columns if pa.types.is_dictionary(batch.schema.field(each).type)]
     plain = batch.select([each for each in columns if each not in encoded])
     ends = [_decoded_ends(cast("Any", batch.column(each))) for each in encoded]
@@ -70,10 +72,10 @@ def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[
 
 
 def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
-    """Return the starts of n decoded rows and the end of the last row, in bytes: n + 1 numbers.
+    """Return n + 1 byte offsets: the start of each of n decoded rows, and the end of the last row.
 
-    The size of a slice of such a column would include its whole dictionary, and count a value only
-    once even if many rows have it.
+    The size that Arrow reports for a slice of a dictionary column is not usable: it includes the
+    whole dictionary, and counts a value only once even if many rows have it.
     """
     values = cast("pa.BinaryArray", column.dictionary)
     lengths = pc.binary_length(values).cast(pa.int64()).take(column.indices)
@@ -81,7 +83,7 @@ def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
 
 
 def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
-    """Return the headers of n rows in the form of `HEADER_LISTS`, None if no row has any.
+    """Return the headers of n rows as `HEADER_LISTS`, or None if no row has headers.
 
     A key that is null or not UTF-8 is an error of its row. It is replaced by a valid key, because
     the row may be written as a dead letter.
@@ -118,7 +120,7 @@ def _rows_with(column: pa.ListArray[Any], entries: pa.Array[Any]) -> Any:
 
 
 def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
-    """Return the keys if all of them are UTF-8, as checked by Arrow's cast to string, or None."""
+    """Return the keys, or None if not all of them are UTF-8. Arrow's cast to string checks this."""
     try:
         keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -127,7 +129,10 @@ def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
 
 
 def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
-    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does; also return which keys changed."""
+    """Replace invalid UTF-8 with U+FFFD, as Java's decoder does.
+
+    Return the keys, and which of them changed.
+    """
     encoded = keys.dictionary_encode()
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
     good = [each.decode(errors="replace").encode() for each in raw]
@@ -137,7 +142,7 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
 
 
 def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
-    """Return lists with the column's lengths and other entries; null lists stay null."""
+    """Return lists of other entries, with the column's list lengths; null lists stay null."""
     lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -222,7 +227,7 @@ _SHOWN = 100
 def read_topics(
     column: pa.Array[Any], checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
-    """Return the topics of n rows and each row's index into them; None for at most one topic."""
+    """Return the topics of n rows and the index of each row's topic (None for at most one)."""
     encoded = read_bytes(column).dictionary_encode()
     numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
     checks.found(
@@ -248,13 +253,13 @@ def read_topics(
 
 
 def _name(raw: bytes) -> str | None:
-    """Return the name, or None if it is not a valid topic name."""
+    """Return the topic name, or None if it is not valid."""
     name = raw.decode(errors="replace")
     return name if is_topic_name(name) else None
 
 
 def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
-    """Return the new index for each of `count` indices after removal of the wrong indices.
+    """Return the new index for each of `count` indices after the wrong indices are removed.
 
     The last entry is for rows without an index.
     """
@@ -265,20 +270,22 @@ def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The first row of a batch: its number in the task, from 0, and its Spark partition."""
+    """The first row of a batch: its number within the task, from 0, and its Spark partition."""
 
     row: int = 0
     spark_partition: int | None = None
 
 
 FIRST = RowNumber()
-"""Used for a batch that is read outside of a task."""
+"""Used for a batch that is read outside a task."""
 
 
 MOST_GATHERED = LARGEST_SLICE
-"""Maximum total bytes of Arrow batches that are concatenated."""
+"""Maximum total size of the Arrow batches that are concatenated, in bytes."""
 SLOW_AFTER = 0.05
-"""Seconds after which an Arrow batch counts as slow; rows then do not wait for the next batch."""
+"""Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
+immediately.
+"""
 
 
 def gather(
@@ -288,7 +295,8 @@ def gather(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the batches; batches with fewer than `wanted` rows are concatenated.
 
-    If Spark takes long for a batch, its rows do not wait for the next one. `clock` is in seconds.
+    After a batch that Spark took long to deliver, rows do not wait for the next batch. `clock`
+    returns seconds.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -375,7 +383,7 @@ def read_rows(
 def _serialised(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks, clock: Clock
 ) -> Serialised | None:
-    """Return serialised keys and values, None if both are written as they are."""
+    """Return the serialised keys and values, or None if neither is serialised."""
     if contract.key_plan is None and contract.value_plan is None:
         return None
     from spark_kafka_sink.spark.serialisation import serialise  # needed only for formats
@@ -395,7 +403,7 @@ def _topics(
 def _topic_names(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks
 ) -> pa.BinaryArray | None:
-    """Return the topic column if some rows have errors and may become dead letters."""
+    """Return the topic column if some rows have errors and might become dead letters."""
     if contract.topic is None or checks.errors is None:
         return None
     return read_bytes(batch.column(contract.topic))
@@ -412,7 +420,7 @@ def _value(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray:
 
 
 def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
-    """Return the key column, None if it is missing or has nulls alone."""
+    """Return the key column, or None if it is missing or contains only nulls."""
     if contract.key is None:
         return None
     column = batch.column(contract.key)
@@ -438,6 +446,6 @@ def _timestamps(
 
 
 def _zone(schema: pa.Schema) -> str | None:
-    """Return the session's time zone, as set or as declared by Spark for another column."""
+    """Return the session's time zone, from its settings or from the type of another column."""
     stated = (each.type.tz for each in schema if pa.types.is_timestamp(each.type))
     return setting(ZONE_SETTING) or next((zone for zone in stated if zone is not None), None)

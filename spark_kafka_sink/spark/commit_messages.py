@@ -1,4 +1,4 @@
-"""The commit messages of tasks, and their merging into the report of the write."""
+"""The commit messages of tasks, and how they are merged into the report of the write."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class DeliveryMessage(WriterCommitMessage):
-    """Delivery report of a task whose rows are acknowledged; it contains its own version."""
+    """Delivery report of a task whose rows are acknowledged, with the version of this package."""
 
     report: AnyReport
-    """Packed if the message was sent by a task."""
+    """The report; packed if a task sent the message."""
     written: tuple[WrittenTopic, ...] = field(default=(), kw_only=True)
-    """The topics that the acknowledged rows were written to."""
+    """The topics to which the acknowledged rows were written."""
     startup_ms: int = field(default=0, kw_only=True)
-    """Milliseconds in which the workers of the planning and of this task started."""
+    """Total startup time of the Python workers that planned the write and ran the task, in
+    milliseconds.
+    """
 
     def __getstate__(self) -> dict[str, object]:
         report = self.report
@@ -42,8 +44,8 @@ def committed_report(
     """Return the merged report of all tasks of a write before its commit.
 
     Raises:
-        DeliveryError: rows of a partition have no delivery report, because Spark did not pass them
-            to this package; or a topic was recreated between two tasks.
+        DeliveryError: a partition has no delivery report, because Spark did not pass its rows to
+            this package; or a topic was recreated between two tasks.
     """
     unknown = [message for message in messages if not isinstance(message, DeliveryMessage)]
     if unknown:
@@ -68,7 +70,7 @@ def finished_report(
 
 
 def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
-    """Merge all reports; never raise, because the reported rows are in Kafka.
+    """Merge all reports. Never raises, because the reported rows are in Kafka.
 
     Executors with another version of this package may send reports that cannot be merged.
     """
@@ -79,7 +81,7 @@ def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
 
 
 def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
-    """Limit the report of a single task to the requested number of task lines."""
+    """Limit the report of a single task to the configured number of task lines."""
     if tasks is ReportTasks.SLOWEST:
         return report
     lines = report.slowest if tasks is ReportTasks.ALL else ()
@@ -87,7 +89,7 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
 
 
 def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
-    """Merge the valid reports; `error` contains the number of invalid reports, if any."""
+    """Merge the valid reports. If some are invalid, `error` says how many."""
     total, reasons = DeliveryReport(), []
     for report in reports:
         try:

@@ -1,7 +1,7 @@
-"""The columns that a DataFrame must have, checked on the driver before any task runs.
+"""The columns that a DataFrame must have. The driver checks them before any task runs.
 
-The names and types are those of Spark's own ``format("kafka")`` (``KafkaWriter``), so a write can
-be migrated by changing the name of the format.
+Names and types are the same as for Spark's own ``format("kafka")`` (``KafkaWriter``), so a write
+can be migrated by changing the name of the format.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _WITHOUT: Final = {
     "headers": "records have no headers",
     "partition": "the partitioner chooses each record's partition",
 }
-"""Effect of a missing optional column."""
+"""Effect if an optional column is missing."""
 _LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
-"""Maximum number of columns, and of characters of a type, in an error message."""
+"""Maximum number of columns in an error message, and of characters of a type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """The index of each column in the DataFrame; None if it is absent or not used.
 
-    `value` and `key` are written as they are, unless there is a plan to serialise columns.
-    `fixed_topic` is the `topic` option, which overrides the column. `tolerant`: a bad row is marked
-    and does not fail the task (errors.tolerance=all).
+    `value` and `key` are written unchanged, unless there is a plan to serialise columns.
+    `fixed_topic` is the `topic` option, which overrides the column. If `tolerant` is True
+    (errors.tolerance=all), a bad row is marked and does not fail the task.
     """
 
     value: int | None
@@ -74,7 +74,7 @@ class Contract:
 
     @property
     def described_formats(self) -> tuple[tuple[str, str], ...]:
-        """Formats, subjects and schema ids of key and value, by name, for the report."""
+        """The formats, subjects and schema ids of key and value, by name, for the report."""
         found: list[tuple[str, str]] = []
         for part, plan in (("key", self.key_plan), ("value", self.value_plan)):
             if plan is not None:
@@ -123,7 +123,7 @@ class Contract:
 
 
 def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None:
-    """Return the columns chosen by the options of formats, None without such options."""
+    """Return the columns that the format options select, or None without such options."""
     if config.formats is None:
         return None
     from spark_kafka_sink.spark.selection import select  # needed only for formats
@@ -132,12 +132,12 @@ def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None
 
 
 def _raw(selection: Selection | None) -> int | None:
-    """Return the column that is written unchanged, if any."""
+    """Return the index of the column that is written unchanged, or None if there is none."""
     return selection.column if selection is not None and selection.is_raw else None
 
 
 def _plan(selection: Selection | None, config: SinkConfig) -> FieldPlan | None:
-    """Return the plan for the columns, without a schema; None if they are not serialised."""
+    """Return the serialisation plan, still without a schema, or None if nothing is serialised."""
     if selection is None or selection.is_raw or config.formats is None:
         return None
     from spark_kafka_sink.formats.plan import FieldPlan  # needed only for formats
@@ -174,7 +174,7 @@ def _refuse_duplicates(schema: types.StructType) -> None:
 
 
 def _place(schema: types.StructType, name: str) -> int | None:
-    """Return the index of a column after checking its type; None if it is missing."""
+    """Check a column's type and return its index, or None if the column is missing."""
     if name not in schema.names:
         return None
     kinds, allowed = _TYPES[name]
@@ -191,7 +191,7 @@ def _place(schema: types.StructType, name: str) -> int | None:
 
 @cache
 def warn_of_misnamed_columns(*names: str) -> None:
-    """Log optional columns that are ignored because of case or spaces, once per process."""
+    """Log optional columns that are ignored due to different case or spaces, once per process."""
     for meant, effect in _WITHOUT.items():
         like = _like(names, meant)
         if like is not None:
@@ -203,7 +203,10 @@ def warn_of_misnamed_columns(*names: str) -> None:
 
 
 def _like(names: Sequence[str], meant: str) -> str | None:
-    """Return a column that differs from `meant` only in case or spaces, if `meant` is missing."""
+    """Return a column that differs from `meant` only in case or spaces, or None.
+
+    Returns None if there is a column `meant`.
+    """
     if meant in names:
         return None
     return next((name for name in names if name.strip().lower() == meant), None)
@@ -231,7 +234,7 @@ def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:
 
 
 def _headers_of(data_type: types.DataType) -> str:
-    """Return a SQL expression for the column `headers`, from a column of this type if possible."""
+    """Return a SQL expression for the column `headers`: a conversion of this type or an example."""
     text = (types.StringType, types.BinaryType)
     source, kinds, names = "", [], ["key", "value"]
     if isinstance(data_type, types.MapType):
@@ -250,7 +253,7 @@ def _headers_of(data_type: types.DataType) -> str:
 
 
 def _is_headers(data_type: types.DataType) -> bool:
-    """Return True for an array of (key string, value binary) with exactly these names and order."""
+    """Return True for an array of structs that consist of a string `key` and a binary `value`."""
     if not isinstance(data_type, types.ArrayType) or not isinstance(
         data_type.elementType, types.StructType
     ):
@@ -278,5 +281,5 @@ def _names(schema: types.StructType) -> str:
 
 
 def _short(type_name: str) -> str:
-    """Shorten the name of a type, which is long for a struct with many fields."""
+    """Shorten the name of a type, because the name of a large struct is very long."""
     return type_name if len(type_name) <= _TYPE_LENGTH else f"{type_name[:_TYPE_LENGTH]}..."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
 
 WARM_UP = "kafkaprod.warm-up"
-"""Option with which `registration.warm_up` starts workers; any value."""
+"""Option with which `registration.warm_up` starts workers; the value does not matter."""
 
 
 class KafkaProdDataSource(DataSource):
@@ -40,7 +40,7 @@ class KafkaProdDataSource(DataSource):
         """Return the columns of a SQL table that is created without columns.
 
         Raises:
-            ConfigError: the name of one of the table's options is wrong.
+            ConfigError: a table option has a wrong name.
         """
         from spark_kafka_sink.spark.plan import table_schema
 
@@ -48,27 +48,19 @@ class KafkaProdDataSource(DataSource):
 
     @without_traceback()
     def reader(self, schema: StructType) -> NoReturn:
-        """Raise: reading is not supported.
-
-        Raises:
-            ConfigError: always.
-        """
+        """Raise: the format cannot be read."""
         del schema
         raise _only_writes()
 
     @without_traceback()
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise: reading is not supported.
-
-        Raises:
-            ConfigError: always.
-        """
+        """Raise: the format cannot be read."""
         del schema
         raise _only_writes()
 
     @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | WarmUpWriter:
-        """Return the writer of a batch.
+        """Return the writer of a batch write.
 
         Raises:
             ConfigError: an option is wrong, or the save mode is overwrite.

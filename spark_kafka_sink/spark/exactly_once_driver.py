@@ -1,7 +1,8 @@
 """Planning, commit and abort of an exactly-once write on the driver.
 
-Planning finishes earlier decisions. It fences no driver, except with atomicBatch=true, where it
-begins the one transaction of the batch. Spark plans and commits in different processes.
+Planning finishes earlier decisions. It fences no other driver, except with atomicBatch=true: in
+that case, it begins the single transaction of the batch. Spark plans and commits in different
+processes.
 
 Unlike at-least-once, a commit may raise: Spark then calls abort(), and the batch runs again or the
 query stops. Only the decision log determines whether transactions are committed, so commit() and
@@ -50,14 +51,14 @@ if TYPE_CHECKING:
 
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
-"""Option of Spark's ``AsyncProgressTrackingMicroBatchExecution``: a batch begins before the
+"""Option of Spark's ``AsyncProgressTrackingMicroBatchExecution``, which starts a batch before the
 previous batch is recorded.
 """
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> KafkaProdWriter:
-    """Return the writer of a batch, after finishing the decision of an earlier run of the batch.
+    """Return the writer of a batch, after finishing any decision of an earlier run of the batch.
 
     Raises:
         ConfigError: an option is only for streams.
@@ -85,7 +86,7 @@ def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> K
 def plan_micro_batch(
     config: SinkConfig, contract: Contract, origin: WriteOrigin
 ) -> TransactionalTaskWriter:
-    """Return the writer for a micro-batch's tasks, after finishing earlier decisions.
+    """Return the writer for a micro-batch's tasks. Unfinished earlier decisions are finished first.
 
     Raises:
         KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
@@ -101,14 +102,14 @@ def stream_scope(config: SinkConfig) -> Scope:
 
 
 def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:
-    """Raise for options that do not apply to a stream, or break its guarantee.
+    """Raise for options that do not apply to a stream or break exactly-once.
 
     Args:
         config: the sink's settings.
         options: all options of the writer, including Spark's own, by lower-case names.
 
     Raises:
-        ConfigError: there is a batchId, or asynchronous progress tracking is enabled.
+        ConfigError: `batchId` is set, or asynchronous progress tracking is enabled.
     """
     if options.get(_ASYNC_PROGRESS.lower(), "false").strip().lower() == "true":
         raise ConfigError(
@@ -145,15 +146,15 @@ def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
 
 MAX_TIMEOUT = "transaction.max.timeout.ms"
 NEVER_MS = 2**31 - 1
-"""Timeout in milliseconds that brokers assign to a two-phase-commit transaction (KIP-939)."""
+"""Timeout in milliseconds that brokers report for a two-phase-commit transaction (KIP-939)."""
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR = 0.5
-"""Fraction of the timeout above which the user is warned."""
+"""Fraction of the timeout after which a warning is logged."""
 
 
 @lru_cache(maxsize=4)
 def broker_cap_ms(config: ProducerConfig) -> int:
-    """Return the brokers' maximum timeout in milliseconds; requested once per process.
+    """Return the brokers' maximum transaction timeout in ms, requested once per process.
 
     Raises:
         KafkaProdError: no broker can be reached.
@@ -197,7 +198,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
 
 
 def _too_short(wanted: int | None, cap: int) -> ConfigError:
-    """Return the error for a timeout that is too short for a safe decision."""
+    """Return the error for a transaction timeout that is too short to decide a batch safely."""
     raise_cap = f"raise the brokers' {MAX_TIMEOUT}, which is {cap}"
     if wanted is None:
         where, hint = f"the brokers' {MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
@@ -213,7 +214,7 @@ def _too_short(wanted: int | None, cap: int) -> ConfigError:
 
 
 def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: int) -> None:
-    """Warn if this batch took half of the allowed time: the next batch may take too long."""
+    """Warn if a transaction was open for half of its timeout: the next batch might exceed it."""
     share, age_ms, timeout_ms = oldest(results, now_ms)
     if share >= _NEAR:
         _LOG.warning(
@@ -227,7 +228,7 @@ def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: 
 
 
 def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
-    """Return the elapsed share, age and timeout (ms) of the transaction closest to its timeout."""
+    """Return elapsed share, age and timeout (in ms) of the transaction closest to its timeout."""
     ages = (
         (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
         for each in results
@@ -262,11 +263,7 @@ class ExactlyOnceEnd(WriteEnd):
         self._planned = planned
 
     def commit(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Make the rows of all tasks visible, or none of them.
-
-        Raises:
-            KafkaProdError: the batch is not committed, or only partially; the message says which.
-        """
+        """Make the rows of all tasks visible, or the rows of none."""
         with self.origin.error_file.storing_errors(batch_id):
             self._commit(messages, batch_id)
 
@@ -287,7 +284,7 @@ class ExactlyOnceEnd(WriteEnd):
         publication.succeed(self._with_outcome(report, outcome, outcome.status.value, results))
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Abort the transactions of a failed batch, unless they were already decided."""
+        """Abort the transactions of a failed batch, unless the batch was already decided."""
         publication = self.publication(batch_id)
         report = finished_report(messages, self.config.report_tasks)
         tasks = of_tasks(messages)
@@ -309,11 +306,11 @@ class ExactlyOnceEnd(WriteEnd):
             publication.succeed(report)
 
     def _batch(self, batch_id: int | None) -> str:
-        """Return the batch number of a stream; otherwise the name of the scope."""
+        """Return the batch number of a stream, or else the name of the scope."""
         return self._scope.name if batch_id is None else str(batch_id)
 
     def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
-        """Return how the batch was planned, from its tasks' results, or else from the plan file."""
+        """Return how the batch was planned, from its tasks' results or else from the plan file."""
         if self._planned is not None:
             return self._planned
         if tasks:
@@ -332,7 +329,7 @@ class ExactlyOnceEnd(WriteEnd):
         return "; ".join([*([which] if names else []), *([others] if problem else [])])
 
     def _remedy(self, left: str) -> str:
-        """Describe the outcome of a failed batch, and the command to end open transactions."""
+        """Describe the outcome of a failed batch, and the command that ends open transactions."""
         if not left:
             return NOT_VISIBLE
         servers = ",".join(self.config.producer.bootstrap_servers)
@@ -349,7 +346,10 @@ class ExactlyOnceEnd(WriteEnd):
         text: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """Return the report with the outcome, and with the tasks' transactions if they share it."""
+        """Return the report with the outcome.
+
+        If tasks share a transaction, it also lists their results.
+        """
         theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
         transactions = transactions_of(results, self.config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=text, transactions=transactions)
@@ -373,7 +373,7 @@ class ExactlyOnceEnd(WriteEnd):
 
 
 def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
-    """Return the transactional ids that are known if abort() itself failed."""
+    """Return the transactional ids that are still known after abort() itself has failed."""
     if planned.shared is not None:
         return [planned.shared.transactional_id]
     written = (each.result.transaction for each in tasks)

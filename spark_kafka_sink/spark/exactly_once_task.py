@@ -1,4 +1,4 @@
-"""Tasks of an exactly-once write: their plan, their write in an open transaction, their message.
+"""Tasks of an exactly-once write: the plan, the write in an open transaction, and the message.
 
 Each attempt has its own transaction. The driver aborts the transactions of lost attempts. With
 atomicBatch=true, all tasks write in one transaction, and only one attempt of each task writes.
@@ -67,9 +67,9 @@ class TransactionMessage(DeliveryMessage):
     """Message of a task whose rows are acknowledged in a transaction that the driver will end."""
 
     result: TaskResult
-    """The task's result; its transaction does not list the partitions, which are in the report."""
+    """The task's result. Its transaction does not list the partitions: the report contains them."""
     nonce: str
-    """Nonce of the planning that the task belongs to."""
+    """Nonce of the planning that created the task."""
 
 
 def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
@@ -78,7 +78,7 @@ def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction
 
 
 def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
-    """Return the result of each task, with as many partitions as a decision may list."""
+    """Return the result of each task, with at most as many partitions as a decision can list."""
     written = sum(each.result.transaction is not None for each in messages)
     most = partitions_to_name(written)
     return [_result_of(each, most) for each in messages]
@@ -87,7 +87,10 @@ def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
 def transactions_of(
     results: Sequence[TaskResult], tasks: ReportTasks
 ) -> tuple[TransactionInfo, ...]:
-    """Return the tasks' distinct transactions, by id; limited like the task lines of a report."""
+    """Return the distinct transactions of the tasks, by id.
+
+    Their number is limited in the same way as the task lines of a report.
+    """
     written = {each.transaction.transaction for each in results if each.transaction is not None}
     infos = sorted(
         TransactionInfo(
@@ -99,9 +102,10 @@ def transactions_of(
 
 
 def _result_of(message: TransactionMessage, most: int) -> TaskResult:
-    """Return the result with partitions; with all partitions if the tasks share a transaction.
+    """Return the task's result with its partitions, at most `most` of them.
 
-    The check of a shared transaction needs the task that owns each partition.
+    If the tasks share a transaction, all partitions are included, because the check of that
+    transaction needs to know which task wrote to each partition.
     """
     result = message.result
     if result.transaction is None:
@@ -111,7 +115,7 @@ def _result_of(message: TransactionMessage, most: int) -> TaskResult:
     written = np.flatnonzero(persisted)
     if result.shared is not None:
         most = len(written)
-    # Without a known offset, the outcome of the transaction cannot be read from the topic later.
+    # If the offset is unknown, the transaction's outcome cannot be read from the topic later.
     unclear = columns.column("last_offset")[written] == UNKNOWN
     order = written[np.argsort(unclear, kind="stable")]
     named, unnamed = np.sort(order[:most]), order[most:]
@@ -189,8 +193,8 @@ def current_run() -> str | None:
 
 
 _FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error"
-"""Explanation for errors in tasks: Spark passes neither query nor batch to planning, so only tasks
-can judge.
+"""Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
+batch to it.
 """
 
 
@@ -200,16 +204,16 @@ class WritePlan:
 
     scope: ids.Scope
     nonce: str
-    """Unique to this planning, so that no two attempts ever share a transactional id."""
+    """Unique to this planning, so that two attempts never share a transactional id."""
     state: LogState[TaskTransaction]
-    """State of the scope according to the decision log."""
+    """State of the scope, as read from the decision log."""
     timeout_ms: int
-    """transaction.timeout.ms of each task's transaction."""
+    """The transaction.timeout.ms of each task's transaction."""
     reset: bool = False
     reset_batch: str | None = None
     two_phase: bool = False
     shared: OpenTransaction | None = None
-    """The transaction in which all tasks write; None if each task has its own."""
+    """The transaction in which all tasks write, or None if each task has its own transaction."""
 
     def must_write(self, query_id: str | None, batch: str, run_id: str | None = None) -> bool:
         """Return True if the tasks of a batch must write, given the state read during planning.
@@ -220,7 +224,8 @@ class WritePlan:
             run_id: id of the query's run, within foreachBatch.
 
         Raises:
-            TransactionError: the batch is refused; the message says why, and what to do.
+            TransactionError: the batch is rejected; message and hint contain the reason and the
+                remedy.
         """
         single = self.scope.kind is not ids.ScopeKind.STREAM
         caller = Caller(
@@ -267,7 +272,7 @@ class WritePlan:
         )
 
     def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
-        """Return the id that one attempt of a task can claim."""
+        """Return the id with which an attempt of a task claims the right to write."""
         claim = ids.ClaimId(
             scope=self.scope,
             query_id=query_id,
@@ -280,11 +285,11 @@ class WritePlan:
 
 SPECULATION = "spark.speculation"
 _LONGEST_NAME = 249
-"""Maximum number of characters of a topic's name."""
+"""Maximum length of a topic name, in characters."""
 
 
 class TransactionalTaskWriter(TaskWriter):
-    """Writes one task's rows in a transaction; pickled from the driver with its plan."""
+    """Writes one task's rows in a transaction. The driver pickles it together with the plan."""
 
     def __init__(
         self,
@@ -300,7 +305,7 @@ class TransactionalTaskWriter(TaskWriter):
         """Write all rows, unless the batch is already decided.
 
         Raises:
-            TransactionError: the batch may not be written under this transactionalIdPrefix.
+            TransactionError: the batch cannot be written with this transactionalIdPrefix.
             KafkaProdError: a row cannot be delivered.
         """
         query_id, batch = self._identity()
@@ -316,8 +321,8 @@ class TransactionalTaskWriter(TaskWriter):
             report, transaction, written = self._write(counted, query_id, batch)
             outcome = TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY
         else:
-            # Reading all rows also prevents Spark from treating the worker as crashed, which
-            # happens sometimes if rows are left unread.
+            # Reading all rows also prevents Spark from treating the worker as crashed, which can
+            # happen if rows are left unread.
             for _ in counted:
                 pass
         result = TaskResult(
@@ -333,7 +338,7 @@ class TransactionalTaskWriter(TaskWriter):
         return TransactionMessage(self.origin.of_task(report), result, plan.nonce, written=written)
 
     def _identity(self) -> tuple[str | None, str]:
-        """Return query id and batch; a batch write has a query only within foreachBatch."""
+        """Return the query id and the batch. A batch write has a query only within foreachBatch."""
         kind, name = self.plan.scope.kind, self.plan.scope.name
         if kind is ids.ScopeKind.STREAM:
             return current_micro_batch()
@@ -344,7 +349,7 @@ class TransactionalTaskWriter(TaskWriter):
     def _write(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
     ) -> tuple[DeliveryReport, TaskTransaction | None, tuple[WrittenTopic, ...]]:
-        """Return the report, the open transaction (None without rows), and written topics."""
+        """Return the report, the open transaction (None without rows), and the written topics."""
         settings = self.plan.transaction(query_id, batch, task_info())
         transaction: TaskTransaction | None = None
 
@@ -363,7 +368,7 @@ class TransactionalTaskWriter(TaskWriter):
         return report, transaction, written
 
     def _left_open(self, session: ProducerSession) -> TaskTransaction | None:
-        """Return the open transaction; None if no row was written because all were dropped."""
+        """Return the open transaction, or None if no row was written because all were dropped."""
         transaction, started_ms = session.transaction, session.transaction_started_ms
         if transaction is None or started_ms is None:
             return None
@@ -375,7 +380,7 @@ class TransactionalTaskWriter(TaskWriter):
 
 
 def _refuse_speculation() -> None:
-    """Raise if speculation is enabled; Spark passes the session's settings only to tasks.
+    """Raise if speculation is enabled; only tasks receive this setting of the session.
 
     Raises:
         ConfigError: Spark may run two attempts of a task at the same time.
@@ -392,8 +397,8 @@ class _Counted:
     """Counts the rows of Arrow batches and collects their topics while they are read.
 
     Args:
-        batches: of the task.
-        topic: index of the column whose names are collected, if any.
+        batches: the task's Arrow batches. topic: index of the column whose names are collected, if
+            any.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch], topic: int | None) -> None:
@@ -401,7 +406,9 @@ class _Counted:
         self._topic = topic
         self.rows = 0
         self.topics: frozenset[str] | None = None if topic is None else frozenset()
-        """None if topics are not collected, or are too many or too long to be topic names."""
+        """Collected topics; None if topics are not collected, or are too many or too long for topic
+        names.
+        """
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:

@@ -1,4 +1,4 @@
-"""The rows of a frame as a consumer decodes them, for `assert_written`."""
+"""Convert the rows of a frame to what a consumer would decode, for `assert_written`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Expected:
     """The records that a write of a frame creates.
 
     Attributes:
-        names: those of key, value, topic and headers that records have from columns.
-        rows: their values, with decoded keys and values.
-        sources: the schemas of "key" and "value" by which the frame is serialised.
+        names: the parts of a record that columns define: key, value, topic, headers.
+        rows: the values of these parts, with decoded keys and values.
+        sources: the schemas of "key" and "value" with which the frame is serialised.
     """
 
     names: tuple[str, ...]
@@ -39,12 +39,12 @@ class Expected:
 
     @classmethod
     def of(cls, frame: DataFrame, config: SinkConfig) -> Expected:
-        """Serialise a frame on the driver, and decode the result; registers nothing.
+        """Serialise a frame on the driver, and decode the result. No schema is registered.
 
         Raises:
             ColumnError: a column or row does not fit its format or schema.
             ConfigError: a given schema cannot be read, or a library is not installed.
-            SchemaRegistryError: options choose a registered schema, which cannot be read.
+            SchemaRegistryError: the registered schema that the options select cannot be read.
         """
         contract = Contract.of(frame.schema, config)
         plans = draft_plans(contract, frame.schema, config)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Partitioner
 
 _RETRY_TIMEOUT_S = 2.0
-"""Seconds during which a new topic may be unknown to some brokers."""
+"""Seconds to retry while brokers do not know a new topic."""
 
 
 def repartition_by_kafka_partition(
@@ -49,10 +49,12 @@ def repartition_by_kafka_partition(
     Args:
         df: a DataFrame with the columns of the sink.
         options: the options of the write.
-        partitions: number of partitions of each topic; by default the brokers are asked once.
-        topics: the names in the column `topic`, if neither the option `topic` nor `partitions`
-            gives them.
-        tasks: number of tasks, each with some of the partitions; by default one per partition.
+        partitions: number of partitions of each topic; by default they are requested from the
+            brokers once.
+        topics: the names in the column `topic`; required if neither the option `topic` nor
+            `partitions` is set.
+        tasks: number of tasks, among which the partitions are distributed; by default one per
+            partition.
 
     Raises:
         ConfigError: an option is wrong, or the topics are unknown.
@@ -83,12 +85,7 @@ def repartition_by_kafka_partition(
 
 
 def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the hash that determines each key's partition; null if the key does not determine it.
-
-    Args:
-        partitioner: a partitioner that uses keys.
-        keys: n keys, text or binary.
-    """
+    """Return the hash that determines each key's partition, or null if the key has no effect."""
     rule, found = KEY_RULES[partitioner], read_bytes(keys)
     return pa.array(rule.hashes(found).astype(np.int64), pa.int64(), mask=rule.without_key(found))
 
@@ -96,7 +93,7 @@ def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
 def _partition_of(
     df: DataFrame, config: ProducerConfig, topic: Column | None, counts: Mapping[str, int]
 ) -> Column:
-    """Return the number of the Kafka partition for each row."""
+    """Return a column with the Kafka partition of each row."""
     count = _of_topic(topic, counts)
     if topic is not None:
         unknown = sf.concat(
@@ -114,7 +111,7 @@ def _partition_of(
 
 
 def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
-    """Return an Arrow UDF that hashes columns of keys with the producer's own code."""
+    """Return an Arrow UDF that hashes key columns with the producer's code."""
 
     def hashes(keys: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark evaluates these
         return key_hashes(partitioner, keys)
@@ -124,7 +121,7 @@ def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
 
 
 def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:
-    """Return the number for the row's topic or the only topic; null if there is no number."""
+    """Return the number for the row's topic or the only topic, or null if there is no number."""
     if topic is None:
         return sf.lit(next(iter(numbers.values())))
     pairs = [sf.lit(each) for pair in numbers.items() for each in pair]

@@ -1,8 +1,8 @@
 """`last_report`, also for clients of Spark Connect.
 
 A client of Spark Connect cannot read the session's folder on the server. It gets the reports
-through a data source (`SessionReports`), which is planned in a Python worker on the driver, as
-writes are, and finds the reports there.
+through the data source `SessionReports`. Like a write, it is planned in a Python worker on the
+driver, which can read the folder.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SessionReports(DataSource):
         return "kafkaprod_reports"
 
     def schema(self) -> str:
-        """Return the schema: the reports as JSON."""
+        """Return the schema: one column with the reports as JSON."""
         return "report string"
 
     def reader(self, schema: StructType) -> _Reader:  # noqa: ARG002
@@ -54,7 +54,7 @@ class _Reader(DataSourceReader):
         self._queries = queries
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition that contains the reports, which are read on the driver."""
+        """Return one partition that contains the reports, which are already read on the driver."""
         folder = ReportFolder.here()
         found = [] if folder is None else folder.reports(queries=self._queries)
         return [InputPartition([each.to_json(compact=True) for each in found])]
@@ -104,7 +104,7 @@ _NONE_YET_OF_QUERY = (
 
 
 class NamedQuery(Protocol):
-    """The attributes of a ``StreamingQuery`` that are used, with and without Spark Connect."""
+    """The attributes of a ``StreamingQuery`` that are used here, with and without Spark Connect."""
 
     @property
     def id(self) -> str:
@@ -120,8 +120,8 @@ def last_report(
 ) -> DeliveryReport:
     """Return the report of the last write that ended, including failed ones.
 
-    A batch write has ended when `save()` returns or raises. A write that was refused before its
-    first task has no report.
+    A batch write has ended when `save()` returns or raises. A write that failed before its first
+    task has no report.
 
     Args:
         query: a ``StreamingQuery``, or its name or id: the report of its latest micro-batch.

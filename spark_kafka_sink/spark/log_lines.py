@@ -2,8 +2,9 @@
 
 Otherwise Python would print only the message, between Spark's lines with time, level and logger.
 
-A successful write is no warning, but Python workers drop INFO by default. `log_success` therefore
-writes plain lines if a person is watching, and otherwise a line with the level INFO.
+A successful write does not justify a warning, but Python workers drop INFO by default. Therefore
+`log_success` writes plain lines if stderr is visible to a user, and otherwise a line with the level
+INFO.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = "spark_kafka_sink"
 SUMMARY: Final = "spark_kafka_sink.summary"
-"""Logger of the outcomes of successful writes."""
+"""Logger for the outcomes of successful writes."""
 _FORMAT: Final = "%(asctime)s{} %(log4j)s %(name)s: %(message)s"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
 _LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
@@ -26,7 +27,7 @@ _LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 class LastResort(logging.Handler):
     """Writes to stderr in the format of Spark's log4j2-defaults.properties.
 
-    It ignores log records that have another handler, even one that was added later.
+    It ignores log records that a different handler receives, even a handler that was added later.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class LastResort(logging.Handler):
         self._exact = logging.Formatter(_FORMAT.format(".%(msecs)03d"), _TIME)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a log record unless another handler does."""
+        """Write a log record unless a different handler receives it."""
         if any(handler is not self for handler in _handlers(record.name)):
             return
         record.log4j = _LOG4J.get(record.levelno, record.levelname)
@@ -60,7 +61,7 @@ def log_success(text: str, *, watched: bool) -> None:
 
     Args:
         text: one or several lines.
-        watched: True if a person sees stderr.
+        watched: True if stderr is visible to a user.
     """
     logger = logging.getLogger(SUMMARY)
     handlers = [each for each in _handlers(SUMMARY) if not isinstance(each, LastResort)]

@@ -4,19 +4,20 @@ A wrong option or column fails here, before any task runs.
 
 Tables in SQL: Spark passes the options of ``CREATE TABLE`` to a Python data source when it asks for
 the schema, but not to the writer of an ``INSERT INTO``. The writer does receive the metadata of the
-columns, so the options are stored there. For a table created with explicit columns Spark does not
-ask for a schema: its options must be given with each ``INSERT INTO t WITH (...)``.
+columns, so the options are stored in that metadata. For a table created with explicit columns,
+Spark does not ask for a schema: the options must be set in each ``INSERT INTO t WITH (...)``.
 
 Secrets: Spark includes the options of a SQL statement in its plans, and therefore in its UI and
 event log. It redacts options whose name or value matches spark.redaction.regex. A Python data
-source cannot read the session's settings on the driver, so the default of that setting is assumed.
+source cannot read the session's settings on the driver, so the default of spark.redaction.regex is
+assumed.
 
 ``trigger(continuous=...)``: Spark passes rows to a Python sink only with ``DataWriter.writeAll``.
 Continuous processing calls ``DataWriter.write`` for each row, which does nothing in a Python sink:
-no task ever reaches Python, and epochs are committed with messages that are None. Options, schema
-and environment are the same as for any other stream. Spark logs an error during a commit and keeps
-the query running. The only difference from the start is in the driver's JVM: each continuous query
-has a thread for its epochs.
+no task ever reaches Python, and epochs are committed with messages that are None. An error raised
+in a commit does not help, because Spark only logs it and continues the query. Options, schema and
+environment are the same as for any other stream. The only early sign is in the driver's JVM: each
+continuous query has a thread for its epochs.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
 def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdWriter:
-    """Return the writer of a batch; raises as `KafkaProdDataSource.writer`.
+    """Return the writer of a batch; raises the errors of `KafkaProdDataSource.writer`.
 
     Args:
         given: the options as Spark passes them, keys in any case.
@@ -94,7 +95,7 @@ def batch_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaPro
 
 
 def stream_writer(given: Mapping[str, str], schema: types.StructType) -> KafkaProdStreamWriter:
-    """Return the writer that plans or commits a micro-batch; raises as `streamWriter`."""
+    """Return the writer that plans or commits a micro-batch; raises the same as `streamWriter`."""
     stream, options = folders.StreamIdentity.of(given), write_options(schema, given)
     config = SinkConfig.parse(options)
     origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
@@ -124,9 +125,9 @@ def _with_schemas(
     config: SinkConfig,
     stream: folders.StreamIdentity | None = None,
 ) -> tuple[Contract, SinkConfig]:
-    """Return the contract with the schemas of its formats, and the config for tasks.
+    """Return the contract with the schemas of its formats, and the settings for tasks.
 
-    Tasks never contact the registry, so they do not get its options.
+    Tasks never contact the registry, so the registry options are removed from their settings.
 
     Raises:
         KafkaProdError: see `schema_plan.with_schemas`.
@@ -160,13 +161,13 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     """Detect problems on the driver that would fail every task: see `security.preflight`.
 
     Args:
-        config: the sink's settings, as the user gave them.
-        of_stream: a micro-batch is planned, see `StreamPreflight`.
+        config: the sink's settings, as set by the user.
+        of_stream: True if a micro-batch is planned, see `StreamPreflight`.
 
     Raises:
         ConfigError: a key store cannot be opened, or a library is missing.
     """
-    from spark_kafka_sink.security import preflight  # not needed in tasks or commits
+    from spark_kafka_sink.security import preflight  # Not needed in tasks or commits.
 
     check = preflight.STREAMS.check if of_stream else preflight.check_security
     check(with_shipped_files(config).security)
@@ -176,9 +177,9 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
     """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
-        config: the sink's settings, as the user gave them.
+        config: the sink's settings, as set by the user.
         contract: the columns of the rows.
-        of_stream: a micro-batch is planned.
+        of_stream: True if a micro-batch is planned.
 
     Raises:
         KafkaProdError: with preflight=fail, every task would fail; or the topic cannot be created.
@@ -194,7 +195,7 @@ def _check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = 
 
 
 def _check_statistics_path(config: SinkConfig) -> None:
-    """Raise on the driver if no task could write to the path: tasks would only log the problem."""
+    """Raise on the driver if no task can write to the path, since tasks only log the problem."""
     if config.statistics_path is not None:
         from spark_kafka_sink.report.storage import ReportLocation  # rarely needed
 
@@ -203,7 +204,10 @@ def _check_statistics_path(config: SinkConfig) -> None:
 
 @cache
 def _warn_of_small_buffer(buffer: int, largest: int) -> None:
-    """Warn once per process if rows that max.request.size allows can fail; Java accepts this."""
+    """Warn once per process if rows within max.request.size might not fit into the buffer.
+
+    Java's producer accepts such settings.
+    """
     if buffer < largest:
         _LOG.warning(
             "kafka.buffer.memory = %s is less than kafka.max.request.size = %s: a row above "
@@ -225,10 +229,10 @@ def _exactly_once(
 
 
 def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> SinkConfig:
-    """Return the settings of a stream with a report path that no other stream uses.
+    """Return a stream's settings with a report path that no other stream uses.
 
-    If the options do not identify the stream, the id of its query identifies it when a report is
-    written.
+    If the options do not identify the stream, its path is chosen when a report is written, by the
+    id of the query.
     """
     folder = folders.ReportFolder.here()
     if config.report_path is None or folder is None or not stream.is_known:
@@ -242,10 +246,7 @@ def _with_own_reports(config: SinkConfig, stream: folders.StreamIdentity) -> Sin
 
 
 def _planning() -> bool:
-    """Return True if Spark plans a micro-batch here, False if it commits one.
-
-    Spark creates a stream's writer for both, in different worker processes.
-    """
+    """Return True if Spark plans a micro-batch, False if it commits one."""
     script = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER
 
@@ -267,17 +268,15 @@ COLUMNS = (
         ),
     ),
 )
-"""Columns of a table of this format that is created without columns."""
+"""Columns of a table that is created with this format and without columns."""
 
 _STORED_OPTIONS = "kafkaprod.options"
 
 
 def table_schema(options: Mapping[str, str]) -> types.StructType:
-    """Return the schema of a table created without columns; `value` stores its options.
+    """Return the schema of a table created without columns.
 
-    Raises:
-        ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
-            is never stored.
+    The column `value` stores its options.
     """
     stored = {name.lower(): value for name, value in options.items() if _is_ours(name)}
     _refuse_secrets(split_options(stored))
@@ -318,7 +317,7 @@ def _stores_secret(name: str, value: Secret) -> bool:
         return True
     try:
         return holds_secret(parse_jaas(value.reveal(), value.option))
-    except ConfigError:  # an unparsable value may also be a secret
+    except ConfigError:  # A value that cannot be parsed might also be a secret.
         return True
 
 
@@ -345,25 +344,21 @@ def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[
 
 
 def _is_ours(name: str) -> bool:
-    """Return True for the sink's options.
+    """Return True if the option is one of the sink's options.
 
-    Spark adds properties of its own, and a copy of each option as `option.<name>`.
+    Spark adds its own properties, and a copy of each option as `option.<name>`.
     """
     return name.lower().startswith((PREFIX, CONFIG_PREFIX)) or name.lower() in SINK_NAMES
 
 
 def warn_of_displayed_secrets(options: Mapping[str, str]) -> None:
-    """Warn, once per process, about each option with a secret that Spark does not redact."""
+    """Warn once per process about each option with a secret that Spark does not redact."""
     for name in displayed_secrets(options):
         _warn(name)
 
 
 def displayed_secrets(options: Mapping[str, str]) -> list[str]:
-    """Return the options, as the user spelled them, with a secret that Spark does not redact.
-
-    Raises:
-        ConfigError: see `SinkConfig.parse`, for names and security options.
-    """
+    """Return the options, as the user spelled them, with a secret that Spark does not redact."""
     given = split_options(options)
     security = given.security
     displayed = [
@@ -421,7 +416,7 @@ def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
     """Return when the latest query of the driver's JVM started; None if threads cannot be listed.
 
     A planning process serves all queries of a session, and Spark passes it nothing that differs
-    between two starts of the same query. Its thread does.
+    between two starts of the same query. Only the query's thread differs.
 
     Returns:
         Clock ticks since the system's boot, and the thread's id.
@@ -431,7 +426,7 @@ def latest_query_start(proc: Path = _PROC) -> tuple[int, int] | None:
 
 
 def _query_threads(proc: Path) -> list[Path]:
-    """Return threads of streaming queries in the nearest ancestor process that has any."""
+    """Return the threads of streaming queries in the nearest ancestor process that has any."""
     process = "self"
     while process != "0":
         try:
@@ -447,18 +442,20 @@ def _query_threads(proc: Path) -> list[Path]:
 
 
 _PARENT, _STARTED = 1, 19
-"""Indices of the parent's process id and the start time in /proc/PID/stat, after the name."""
+"""Indices of two fields in /proc/PID/stat, counted after the name: the parent's process id and the
+start time.
+"""
 
 
 def _field(process: Path, place: int) -> str:
-    """Return a field of `stat`; the fields follow the name in brackets, which may have spaces."""
+    """Return the field of `stat` at this index, counted after the name in parentheses."""
     return (process / "stat").read_text().rpartition(")")[2].split()[place]
 
 
 def _start(task: Path) -> tuple[int, int] | None:
     try:
         return int(_field(task, _STARTED)), int(task.name)
-    except (OSError, ValueError, IndexError):  # the thread has ended
+    except (OSError, ValueError, IndexError):  # The thread has ended.
         return None
 
 

@@ -2,10 +2,9 @@
 
 The report is written to `reportPath`, and to the folder in which `last_report()` finds it.
 
-Before any task runs, writing the report is tested, and the write fails if that is impossible. After
-rows have been written to Kafka, no problem here may fail the write: if a commit raises, Spark runs
-the micro-batch again, which writes duplicates each time as long as the disk is full. Therefore such
-problems are only logged.
+Before any task runs, a test report is written, and the write fails if that is impossible. After
+rows have been written to Kafka, such problems are only logged: if a commit raised, Spark would run
+the micro-batch again and write duplicates, over and over while the disk is full.
 """
 
 from __future__ import annotations
@@ -55,7 +54,10 @@ _STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Publishes one write or micro-batch; `name` is for the log, `path` is the report's path."""
+    """Publishes one write or micro-batch.
+
+    `name` is used in log messages, `path` is the report's path.
+    """
 
     config: SinkConfig
     name: str
@@ -63,14 +65,14 @@ class Publication:
     origin: WriteOrigin
     batch_id: int | None = None
     startup_ms: int = 0
-    """Milliseconds until the worker that publishes had started."""
+    """Milliseconds that the publishing worker took to start."""
 
     @classmethod
     def of(cls, config: SinkConfig, origin: WriteOrigin, batch_id: int | None = None) -> Self:
-        """Return the publication of a batch write, or of a micro-batch.
+        """Return the publication of a batch write or a micro-batch.
 
-        A micro-batch's query need not have a name. Its `reportPath` is a folder, or a path that
-        contains `{batchId}`; for a batch write it is the path of the report.
+        For a micro-batch, the option `reportPath` is a folder or a path that contains `{batchId}`.
+        For a batch write, it is the path of the report.
         """
         path, startup = config.report_path, startup_ms()
         if batch_id is None:
@@ -78,15 +80,16 @@ class Publication:
             return cls(config, name, path, origin, startup_ms=startup)
         numbered = None if path is None else micro_batch_path(path, batch_id)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
-        # The writer that commits is not the writer that was planned, so its start time is wrong.
+        # A stream's micro-batch is committed by a different writer than the one that planned it, so
+        # the start time of this writer is wrong.
         unplanned = replace(origin, started_at="", startup_ms=0)
         return cls(config, name, numbered, unplanned, batch_id, startup)
 
     def announce(self) -> None:
-        """Write a report with the status "running", replacing that of an earlier write.
+        """Write a report with the status "running", which replaces the report of an earlier write.
 
         Raises:
-            ReportError: nothing can be written there.
+            ReportError: the path is not writable.
         """
         if self.path is not None:
             report = DeliveryReport(
@@ -95,16 +98,16 @@ class Publication:
             write_report(self.path, report.to_json())
 
     def succeed(self, report: DeliveryReport) -> None:
-        """Publish a successful write; never raise."""
+        """Publish a successful write. Never raises."""
         whole = self._complete(report)
         _attempt("the summary cannot be logged", lambda: self._log_success(whole))
         self._store(whole)
         _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
 
     def fail(self, report: DeliveryReport, outcome: str | None = None) -> None:
-        """Publish a failed write, given the report of its finished tasks; never raise.
+        """Publish a failed write, given the report of its finished tasks. Never raises.
 
-        `outcome` describes what happened to their rows if these rows do not stay in Kafka.
+        `outcome` describes what happened to the rows of these tasks if they do not stay in Kafka.
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
         error = self.origin.error_file.take(self.batch_id)
@@ -116,7 +119,7 @@ class Publication:
         self._store(failed)
 
     def _started(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report with the time of planning, which is missing if no task has finished."""
+        """Return the report with the time of planning, which it lacks if no task finished."""
         if report.started_at or self.batch_id is None:
             return report
         return replace(report, started_at=self.origin.plan_file.read().at)
@@ -132,7 +135,7 @@ class Publication:
         return Summary.FULL if report.batch_id is None else Summary.LINE
 
     def _log_success(self, report: DeliveryReport) -> None:
-        """Log the summary; it is a warning only if rows were dropped."""
+        """Log the summary, as a warning only if rows were dropped."""
         summary = self._summary(self._default_summary(report))
         text = _lines(f"{self._name_of(report)} is done", report, summary)
         if text and report.dropped:
@@ -146,7 +149,7 @@ class Publication:
             _LOG.warning("%s", text)
 
     def _name_of(self, report: DeliveryReport) -> str:
-        """Return the name; a write within foreachBatch is named after its micro-batch."""
+        """Return the name for log messages, with the micro-batch of a write within foreachBatch."""
         if self.batch_id is not None or report.batch_id is None:
             return self.name
         return f"{self.name} of micro-batch {report.batch_id}"
@@ -168,10 +171,10 @@ class Publication:
             write_report(path, report.to_json())
 
     def _own_path(self, query_id: str) -> str | None:
-        """Return the path; a stream that only its query's id identifies gets its own path.
+        """Return the report's path; a stream identified only by its query's id gets its own path.
 
-        The id is unknown if no task has finished. Such a report never replaces a report of a known
-        query.
+        If no task has finished, the id is unknown, and the report never replaces a report of a
+        known query.
         """
         shared, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
         if shared is None or self.batch_id is None or folder is None:
@@ -189,14 +192,14 @@ class Publication:
 
 
 def _lines(outcome: str, report: DeliveryReport, summary: Summary) -> str:
-    """Return what is logged about a write; empty for nothing."""
+    """Return the text to log about a write; empty if nothing is logged."""
     if summary is Summary.LINE:
         return f"{outcome}: {summary_line(report)}"
     return f"{outcome}:\n{summarize(report)}" if summary is Summary.FULL else ""
 
 
 def _is_of_known_query(path: str) -> bool:
-    """Return True if there is a report with a query's id."""
+    """Return True if the file is a report that contains a query's id."""
     try:
         return bool(DeliveryReport.from_json(read_report(path)).query_id)
     except ReportError:
@@ -204,10 +207,10 @@ def _is_of_known_query(path: str) -> bool:
 
 
 def check_report_folder(config: SinkConfig) -> None:
-    """Check the folder of the reports before a micro-batch, once per process.
+    """Check once per process, before a micro-batch, that reports can be written.
 
     Raises:
-        ReportError: nothing can be written there.
+        ReportError: the folder is not writable.
     """
     path = config.report_path
     if path is not None:
@@ -221,9 +224,9 @@ def _store_for_session(report: DeliveryReport) -> None:
 
 
 def _attempt(trouble: str, step: Callable[[], None]) -> None:
-    """Run a step after delivery; log everything that it raises."""
+    """Run a step that follows delivery, and log any exception."""
     try:
         step()
     except Exception as error:  # noqa: BLE001 - see the module docstring
-        with suppress(Exception):  # for example a logger with a closed stream
+        with suppress(Exception):  # For example, a logger's stream is closed.
             _LOG.warning("%s: %s", trouble, error)

@@ -49,13 +49,13 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
 
     `reportPath` has the same meaning as for a stream: if two queries of an application use the same
     path, the second query gets a subfolder, except with Spark Connect. With
-    `deliveryGuarantee=exactly-once` the number of the micro-batch is the `batchId`.
+    `deliveryGuarantee=exactly-once`, the number of the micro-batch is the `batchId`.
 
     Args:
         options: the options of `format("kafkaprod")`, with names in any case.
 
     Raises:
-        ConfigError: there is a `batchId`, or the options are not a dict of names and values.
+        ConfigError: `batchId` is set, or the options are not a dict of names and values.
     """
     check_options("micro_batch_writer(options)", options)
     given = {name.lower(): _text(value) for name, value in options.items()}
@@ -81,7 +81,7 @@ def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]
 
 
 def _query_of(frame: DataFrame) -> str:
-    """Return the id of the query of this micro-batch; empty with Spark Connect, which hides it."""
+    """Return the query id of this micro-batch; empty with Spark Connect, which hides it."""
     session = getattr(frame, "sparkSession", None)
     if not isinstance(session, SparkSession):
         return ""
@@ -94,7 +94,7 @@ def _text(value: object) -> str:
 
 
 def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
-    """Return the options of one micro-batch, by lower-case names."""
+    """Return the options of one micro-batch, with lower-case names."""
     options = dict(given)
     if _REPORT in options:
         options[_REPORT] = folders.micro_batch_path(options[_REPORT], batch_id)
@@ -107,18 +107,18 @@ _LOG = logging.getLogger(__name__)
 _ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 _lock = Lock()
 _known: WeakSet[SparkSession | ConnectSession] = WeakSet()
-"""Sessions in which the format is registered; guarded by `_lock`."""
+"""Sessions in which the format is registered. Guarded by `_lock`."""
 _warming_up: WeakKeyDictionary[SparkSession | ConnectSession, Thread] = WeakKeyDictionary()
-"""The latest warm-up of each session; guarded by `_lock`."""
+"""The latest warm-up of each session. Guarded by `_lock`."""
 
 
 def register(spark: SparkSession | ConnectSession) -> None:
     """Make `format("kafkaprod")` available in a session and in the calling thread.
 
-    Required if a write fails with DATA_SOURCE_NOT_FOUND: in every thread except the one that
-    created the session, and if the package was shipped with `--py-files`. In a local session
-    without PYSPARK_PYTHON, Python workers started from now on run this Python, so that
-    `venv/bin/python job.py` needs no activated environment. It can be called repeatedly::
+    This is required in each thread that did not create the session, and if the package was shipped
+    with `--py-files`; otherwise, writes fail with DATA_SOURCE_NOT_FOUND. In a local session without
+    PYSPARK_PYTHON, Python workers started from now on run this Python, so that `venv/bin/python
+    job.py` needs no activated environment. It can be called repeatedly::
 
         with ThreadPoolExecutor(8, initializer=register, initargs=(spark,)) as pool:
             pool.map(write_one, topics)
@@ -156,8 +156,8 @@ def warm_up(spark: SparkSession | ConnectSession) -> Thread:
         warm_up(spark)
 
     It can be called repeatedly: while workers are being started, it does nothing. If the session is
-    stopped meanwhile or Spark cannot start a worker, only a debug message is logged. The Spark UI
-    shows a job named "start Python workers of kafkaprod" with one task for each core.
+    stopped in the meantime or Spark cannot start a worker, only a debug message is logged. The
+    Spark UI shows a job named "start Python workers of kafkaprod" with one task for each core.
 
     Args:
         spark: a session, classic or of Spark Connect.
@@ -166,7 +166,7 @@ def warm_up(spark: SparkSession | ConnectSession) -> Thread:
         The thread; `join` it to wait until the workers have started.
 
     Raises:
-        ConfigError: the argument is not a session, or a stopped one.
+        ConfigError: the argument is not a session, or the session is stopped.
     """
     check_session("warm_up(spark)", spark)
     with _lock:
@@ -197,10 +197,10 @@ def _write_without_kafka(spark: SparkSession | ConnectSession) -> None:
 
 
 def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
-    """Raise if the argument of a call is not a session, or a stopped one.
+    """Check the session that was passed to a public function.
 
     Raises:
-        ConfigError: as above.
+        ConfigError: the argument is not a session, or the session is stopped.
     """
     check_argument(
         call,
@@ -219,15 +219,16 @@ def check_session(call: str, spark: SparkSession | ConnectSession) -> None:
 def _use_this_python(context: SparkContext) -> None:
     """Run the Python workers of a local session with this Python, unless PYSPARK_PYTHON is set.
 
-    PySpark would use the first `python3` in the PATH, which is another one if the environment of
-    this Python is not activated. In a cluster, executors may not have a Python at this path.
+    PySpark would use the first `python3` in the PATH, which is a different Python if the
+    environment of this Python is not activated. This is limited to local sessions, because
+    executors of a cluster might not have a Python at this path.
     """
     if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
 
 
 def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
-    """Return True if `stop` was called, here or in the JVM, or the JVM has exited."""
+    """Return True if `stop` was called in Python or in the JVM, or if the JVM has exited."""
     if not isinstance(spark, SparkSession):
         return spark.is_stopped
     from py4j.protocol import Py4JNetworkError  # may be missing in a Spark Connect client
@@ -242,8 +243,8 @@ def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
 def refuse_wheel(path: str) -> None:
     """Raise if the package comes from a wheel on the Python path.
 
-    Spark does not make wheels available to tasks: of `--py-files` it adds `.zip`, `.egg` and `.jar`
-    to their paths (`SparkContext.PACKAGE_EXTENSIONS`).
+    Spark does not make wheels available to tasks: of the files shipped with `--py-files`, it adds
+    only `.zip`, `.egg` and `.jar` to their Python path (`SparkContext.PACKAGE_EXTENSIONS`).
 
     Args:
         path: the path of a file of the package.

@@ -1,9 +1,9 @@
 """Folders for the reports of an application, a session and a stream.
 
-No two streams of an application write reports to the same path. The first stream that names a path
-in `reportPath` uses it; any other stream gets a subfolder. The first stream is recorded in the
-folder that Spark creates for each application, because a writer knows neither its query's id before
-its tasks have run, nor the other queries.
+No two streams of an application write reports to the same path. The first stream with a given
+`reportPath` writes to this path; any other stream gets a subfolder. The first stream is recorded in
+the folder that Spark creates for each application, because a writer has no access to other queries,
+and does not know the id of its query before the tasks have run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def query_id(checkpoint: str) -> str:
-    """Return the id from the file `metadata` (Spark's StreamMetadata); empty if unreadable."""
+    """Return the query id from the checkpoint's `metadata` file (Spark's StreamMetadata).
+
+    Returns an empty string if the file cannot be read.
+    """
     try:
         place = urlsplit(checkpoint)
         if not checkpoint or place.scheme not in ("", "file") or place.netloc:
@@ -46,30 +49,31 @@ def query_id(checkpoint: str) -> str:
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
 _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Name of the subfolder of a Spark Connect session or query in the application's folder."""
+"""Name pattern of the subfolder of a Spark Connect session or query in the application's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFolder:
     """The report of the last batch write, and of each query's last micro-batch.
 
-    With Spark Connect, a query has its own session and folder, which the session that started the
-    query does not know. Therefore reports of queries are stored in the application's folder.
+    With Spark Connect, a query has a session and a folder of its own, and the session that started
+    the query cannot find them. Therefore the reports of queries are stored in the application's
+    folder.
     """
 
     path: Path
-    """Folder of the application; with Spark Connect, folder of the session."""
+    """Folder of the application, or of the session with Spark Connect."""
     application: Path
 
     @classmethod
     def here(cls) -> Self | None:
         """Return the folder of this process, a driver or a Python worker; None without Spark.
 
-        In a task it is a folder of the executor, which nothing reads.
+        In a task, it is a folder of the executor, and its reports are never read.
         """
         try:
             return cls.of(Path(SparkFiles.getRootDirectory()))
-        # no session yet, or the session is stopped
+        # There is no session yet, or it is stopped.
         except (AssertionError, AttributeError, Py4JError, TypeError):
             return None
 
@@ -80,10 +84,10 @@ class ReportFolder:
         return cls(files / _NAME, application / _NAME)
 
     def store(self, report: DeliveryReport) -> None:
-        """Store a report, replacing the earlier one.
+        """Store a report and replace the earlier one.
 
         Raises:
-            ReportError: it cannot be written.
+            ReportError: the report cannot be written.
         """
         from spark_kafka_sink.report.storage import write_report  # not needed to plan a write
 
@@ -109,7 +113,7 @@ class ReportFolder:
 
 
 def report_folder() -> Path | None:
-    """Return the path of `ReportFolder.here`."""
+    """Return the path of `ReportFolder.here()`, or None without Spark."""
     folder = ReportFolder.here()
     return None if folder is None else folder.path
 
@@ -117,10 +121,10 @@ def report_folder() -> Path | None:
 def latest(
     reports: Iterable[DeliveryReport], *, query_id: str = "", query_name: str = ""
 ) -> DeliveryReport | None:
-    """Return the newest report, either of all reports or of the query with this id or name.
+    """Return the newest report: of all reports, or of the query with this id or name.
 
-    The report of a failed micro-batch without a finished task has only its query's name: if both
-    are given, the name is compared for reports without an id.
+    If a micro-batch failed before any of its tasks finished, its report contains only the query's
+    name. Therefore, if both id and name are given, reports without an id are matched by name.
     """
 
     def wanted(report: DeliveryReport) -> bool:
@@ -132,7 +136,10 @@ def latest(
 
 
 def _file_name(report: DeliveryReport) -> str:
-    """Return a file name, one per query; hashed because a query's name may contain anything."""
+    """Return a file name, one per query.
+
+    It is hashed because a query's name can contain any character.
+    """
     if not report.query_id and not report.query_name and report.batch_id is None:
         return _BATCH
     key = f"{report.query_id}\n{report.query_name}"
@@ -146,7 +153,7 @@ _FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StreamIdentity:
-    """What a stream's options reveal about its query; each field is empty if not set."""
+    """What a stream's options reveal about its query. Fields are empty if the option is not set."""
 
     query_name: str
     checkpoint: str
@@ -157,7 +164,7 @@ class StreamIdentity:
         return cls(options.get("queryName", ""), options.get("checkpointLocation", ""))
 
     def differs_from(self, stream: StreamIdentity) -> bool:
-        """Return True if this is another query, not a restart by name or from the checkpoint."""
+        """Return True for another query, False for a restart with the same name or checkpoint."""
         return (
             self.is_known
             and self != stream
@@ -174,12 +181,12 @@ class StreamIdentity:
 
     @property
     def digest(self) -> str:
-        """A hash that is the same for all writers of the stream, and unique among streams."""
+        """A hash that is unique to the stream and the same for all of its writers."""
         return _digest(f"{self.query_name}\n{self.checkpoint}")
 
     @property
     def folder(self) -> str:
-        """Name for a folder: the query's name, or a hash."""
+        """Name for a subfolder: the query's name, or a hash."""
         if _FILE_NAME.fullmatch(self.query_name):
             return self.query_name
         return f"query-{_digest(self.query_name or self.checkpoint)}"
@@ -192,7 +199,7 @@ def micro_batch_path(path: str, batch_id: int) -> str:
 
 
 def reports_folder(path: str) -> str:
-    """Return the folder of a stream's `reportPath`, above the part with `{batchId}`."""
+    """Return the folder of a stream's `reportPath`: the part above the one with `{batchId}`."""
     head, number, _ = path.partition(_NUMBER)
     return (head.rpartition("/")[0] or ("/" if "/" in head else ".")) if number else path
 
@@ -202,30 +209,30 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
 
     Args:
         path: the value of the option `reportPath`.
-        stream: the stream that will write there; the first stream gets the path.
+        stream: the stream that will write its reports; the first stream gets `path`.
         owners: folder of the application that records the owner of each path.
     """
     try:
         owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
-    except (OSError, ValueError):  # for example in a folder that Spark is deleting
+    except (OSError, ValueError):  # For example, Spark is deleting the folder.
         return path
     return path_within(path, stream.folder) if stream.differs_from(owner) else path
 
 
 def warn_of_own_path(path: str, own: str, owners: Path) -> None:
-    """Warn, once per application, that reports go to a path that only this stream uses.
+    """Warn once per application that the stream's reports are written to a different path.
 
-    A warning per process would repeat it: Spark plans a stream's micro-batches in several
-    processes.
+    A warning once per process would not suffice, because Spark plans a stream's micro-batches in
+    several processes.
 
     Args:
-        path: of the option `reportPath`.
-        own: where the reports are written.
+        path: the value of the option `reportPath`.
+        own: the path to which the reports are written.
         owners: see `own_report_path`.
     """
     try:
         (owners / f"{_digest(own)}.warned").touch(exist_ok=False)
-    except OSError:  # the file exists, or the folder is being deleted
+    except OSError:  # The file exists, or the folder is being deleted.
         return
     _LOG.warning(
         "reportPath %s is used by another stream of this application: the reports of this stream "
@@ -236,12 +243,12 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
 
 
 def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
-    """Return the stream recorded in the file; if the file is missing, record `stream`."""
+    """Return the stream that the file records; if there is no file, record `stream`."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         new.write_text(json.dumps(astuple(stream)))
-        with suppress(FileExistsError):  # Another stream has created the file.
+        with suppress(FileExistsError):  # A different stream has created the file in the meantime.
             os.link(new, file)
         new.unlink()
     query_name, checkpoint = json.loads(file.read_text())
@@ -249,7 +256,7 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
 
 
 def path_within(path: str, folder: str) -> str:
-    """Return the path with an additional folder above the part with `{batchId}`."""
+    """Return the path with an added folder above the part that contains `{batchId}`."""
     head, number, tail = path.partition(_NUMBER)
     if not number:
         return f"{path.rstrip('/')}/{folder}"

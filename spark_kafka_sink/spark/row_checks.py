@@ -1,4 +1,4 @@
-"""The errors of the rows of an Arrow batch, found column by column."""
+"""The errors of the rows of an Arrow batch. Each column is checked at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class RowChecks:
-    """The errors of n rows; only the first error of each row is kept.
+    """The errors of n rows. Only the first error of each row is recorded.
 
     Args:
         rows: number of rows.
-        tolerant: mark bad rows; otherwise the first bad row raises.
-        name: returns the name of a row for error messages.
+        tolerant: True to mark bad rows, False to raise for the first bad row.
+        name: function that returns a row's description for error messages.
     """
 
     def __init__(
@@ -32,10 +32,11 @@ class RowChecks:
         self._errors = np.zeros(rows, np.int8)
 
     def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
-        """Record an error of these rows, given in order; the row name is appended to `problem`.
+        """Record an error of these rows, which are in ascending order.
 
         Raises:
-            ColumnError: errors are not tolerated; the message names the first row.
+            ColumnError: errors are not tolerated; the message is `problem` followed by the first
+                row.
         """
         if not len(rows):
             return
@@ -45,5 +46,5 @@ class RowChecks:
 
     @property
     def errors(self) -> NDArray[np.int8] | None:
-        """A `RowError` per row, shape (n,); None if no row has an error."""
+        """A `RowError` per row, shape (n,), or None if no row has an error."""
         return self._errors if self._errors.any() else None

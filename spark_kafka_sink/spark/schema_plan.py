@@ -1,9 +1,9 @@
 """Complete the plans for key and value with schemas, on the driver.
 
-A schema is derived from the columns, given by an option, or taken from the registry. Registering
-or looking it up happens here, once per write. A stream is planned for each micro-batch, in a
-process that serves all queries of a session: the schemas of a query's first micro-batch are kept
-until the query ends or starts again.
+A schema is derived from the columns, set by an option, or read from the registry. It is registered
+or looked up once per write. A stream is planned for each micro-batch, in a process that plans all
+queries of a session. The schemas of a query's first micro-batch are reused until the query stops or
+restarts.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _MOST_KEPT: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
-"""Placeholder of a prefix in a dry run, which registers nothing."""
+"""Placeholder for the schema id in a dry run, which registers nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """A start of a stream.
+    """One start of a streaming query.
 
     Attributes:
         name: identifies the stream in its session.
@@ -52,18 +52,18 @@ class StreamStart:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A plan, and the latest query that had started when it was made."""
+    """A plan, and the start time of the session's latest query when the plan was created."""
 
     contract: Contract
     latest: tuple[int, int]
 
     def serves(self, start: StreamStart) -> bool:
-        """Return True unless the stream may have started again since."""
+        """Return True unless the stream might have restarted since the plan was created."""
         return start.latest is not None and start.latest <= self.latest
 
 
 _KEPT: dict[Hashable, _Kept] = {}
-"""The plans of this process's streams."""
+"""The plans of the streams in this process."""
 
 
 def with_schemas(
@@ -73,14 +73,14 @@ def with_schemas(
 
     Args:
         contract: the columns.
-        schema: of the DataFrame.
-        config: options, with the registry's.
-        start: the stream of a micro-batch; None for a batch write.
+        schema: the DataFrame's schema.
+        config: the sink's settings, including the registry options.
+        start: the start of a micro-batch's stream; None for a batch write.
 
     Raises:
         ColumnError: a column cannot be represented in its format or schema.
         ConfigError: a given schema cannot be read.
-        SchemaRegistryError: the registry cannot be reached, or refuses the schema.
+        SchemaRegistryError: the registry cannot be reached, or rejects the schema.
     """
     if start is None:
         return _planned(contract, schema, config)
@@ -102,7 +102,7 @@ def draft_plans(
 ) -> dict[str, FieldPlan]:
     """Return the plans of "key" and "value" with their schemas, but without framing.
 
-    Registers nothing, and needs the registry only if options choose a registered version.
+    No schema is registered. The registry is needed only if options select a registered version.
 
     Raises:
         KafkaProdError: see `with_schemas`.
@@ -135,12 +135,12 @@ def _planned(contract: Contract, schema: types.StructType, config: SinkConfig) -
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A plan whose schema fits the columns, but may not have an id yet."""
+    """A plan with a schema that fits the columns; the schema might not have an id yet."""
 
     plan: FieldPlan
     part: PartFormat
     candidate: Candidate | None = None
-    """The schema to register or look up; None if the plan is complete."""
+    """The schema to register or look up, or None if the plan is complete."""
 
     @property
     def subject(self) -> str:
@@ -148,7 +148,7 @@ class _Draft:
 
 
 class _Planner:
-    """Completes the plans of one write; connects to the registry when it is first needed."""
+    """Completes the plans of one write. It connects to the registry on first use."""
 
     def __init__(self, schema: types.StructType, config: SinkConfig) -> None:
         self._schema = schema
@@ -163,7 +163,7 @@ class _Planner:
             self._registry.__exit__(None, None, None)
 
     def draft(self, plan: FieldPlan, part: PartFormat) -> _Draft:
-        """Return the plan with its schema, which the columns fit; registers nothing."""
+        """Return the plan with a schema that fits the columns, without registering it."""
         type_ = self._type(plan, part)
         if part.format is Format.JSON:
             draft = _Draft(plan, part)
@@ -180,7 +180,7 @@ class _Planner:
         return draft
 
     def check(self, drafts: Sequence[_Draft]) -> None:
-        """Check schemas in a dry run, or if there are two: if one is refused, none is registered.
+        """Check the schemas in a dry run, or if there are two, so that none or both are registered.
 
         Raises:
             SchemaRegistryError: see `Registry.check`.
@@ -193,7 +193,7 @@ class _Planner:
                 self._connected.check(each.subject, cast("Candidate", each.candidate))
 
     def finish(self, draft: _Draft) -> FieldPlan:
-        """Return the plan with the id of its schema; in a dry run without an id."""
+        """Return the plan with the id of its schema, or without an id in a dry run."""
         auto = draft.candidate is not None and self._registry_config.auto_register
         if draft.candidate is None or (auto and self._config.dry_run):
             return draft.plan
@@ -201,7 +201,7 @@ class _Planner:
         return self._identified(draft.plan, draft.part, put(draft.subject, draft.candidate))
 
     def _type(self, plan: FieldPlan, part: PartFormat) -> pa.StructType:
-        """Return the Arrow type of the structs to serialise."""
+        """Return the Arrow type of the structs that are serialised."""
         if plan.column is not None:
             found = _arrow(self._schema.fields[plan.column].dataType, part.part)
         else:
@@ -210,7 +210,7 @@ class _Planner:
         return cast("pa.StructType", found)
 
     def _with_subject(self, plan: FieldPlan, part: PartFormat, type_: pa.StructType) -> _Draft:
-        """Return a plan with a registered schema, or with one to register or look up."""
+        """Return a plan with a registered schema, or with a schema to register or look up."""
         from spark_kafka_sink.formats.registry import Candidate
 
         config, topic = self._registry_config, self._config.topic

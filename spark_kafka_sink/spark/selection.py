@@ -1,8 +1,8 @@
 """The columns that become the key and the value if a format or fields are set.
 
-There are two ways to choose them: a struct column named `value` (or `key`), or columns as fields.
-A column that could be a field or something else is an error, because a guess could write data that
-was not meant for the topic. Loaded only for such writes.
+They are either a struct column named `value` (or `key`), or columns that become fields. A column
+that could be a field or have a special meaning is an error, because a wrong guess would write data
+that was not meant for the topic. This module is loaded only if such options are set.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ROLES: Final = {
     "headers": "the headers of the record",
     "timestamp": "the timestamp of the record",
 }
-"""Columns with a special meaning, in addition to `value`."""
+"""Columns with a special meaning, except `value`."""
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The data of the key or the value: one column, or fields, by their indices.
+    """The columns of the key or the value: one column, or several as fields, by their indices.
 
     With format raw, `column` is a string or binary column, otherwise a struct.
     """
@@ -51,19 +51,20 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selections:
-    """The data of key and value; `key` is None if records have no key."""
+    """The columns of key and value; `key` is None if records have no key."""
 
     value: Selection
     key: Selection | None
     fields: frozenset[str]
-    """Columns that the options name as fields: they have no other meaning."""
+    """Columns that options list as fields. They have no other meaning."""
 
 
 def select(schema: types.StructType, formats: FormatsConfig) -> Selections:
     """Choose the columns of key and value.
 
     Raises:
-        ColumnError: a column is missing, has the wrong type, or could be a field or something else.
+        ColumnError: a column is missing, has the wrong type, or could be a field or have a special
+            meaning.
     """
     value = _value(schema, formats)  # first: it reports a `key` that could also be a field
     key = _key(schema, formats)
@@ -108,7 +109,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
 
 
 def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str, ...]:
-    """Return all columns of a DataFrame in which each of them can only be a field."""
+    """Return all columns of the DataFrame as fields, if none of them could mean anything else."""
     part = formats.value
     if part.format is Format.RAW:
         raise ColumnError(
@@ -129,7 +130,7 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
 
 
 def _column(schema: types.StructType, part: PartFormat) -> Selection:
-    """Return the column `key` or `value`, which has the type that the format needs."""
+    """Return the column `key` or `value`, after checking that its type fits the format."""
     index = schema.names.index(part.part)
     data_type = schema[part.part].dataType
     if part.format is Format.RAW:
@@ -146,7 +147,7 @@ def _column(schema: types.StructType, part: PartFormat) -> Selection:
 
 
 def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str]) -> Selection:
-    """Return fields by name; with format raw there is one, whose bytes are written."""
+    """Return the listed fields. With format raw, there is one field, whose bytes are written."""
     for name in names:
         if name not in schema.names:
             raise ColumnError(

@@ -1,6 +1,6 @@
-"""Serialise the columns of an Arrow batch in a task, by the plans of the contract.
+"""Serialise the columns of an Arrow batch in a task, according to the plans of the contract.
 
-A row with a field that does not fit is a bad row like others: it fails the task, or becomes a dead
+A row with a field that does not fit the schema is a bad row: it fails the task, or becomes a dead
 letter with its fields as JSON.
 """
 
@@ -40,10 +40,10 @@ class Serialised:
 
     Attributes:
         rows: number of rows, n.
-        value: null for a tombstone; None if the column is written as it is.
-        key: as `value`.
-        headers: key and value of headers that state a schema.
-        problems: what is wrong with a row that cannot be serialised, null for others.
+        value: the values, null for a tombstone; None if the column is written unchanged.
+        key: the keys, in the same form as `value`.
+        headers: key and value of headers that identify a schema.
+        problems: why a row cannot be serialised; null if it can.
         seconds: time spent serialising.
     """
 
@@ -57,11 +57,12 @@ class Serialised:
     def add_headers(
         self, lists: pa.ListArray[Any] | None, *, keep: bool
     ) -> tuple[pa.BinaryArray, pa.ListArray[Any] | None]:
-        """Return the encoded headers of the rows with `headers` added to each, and their lists.
+        """Add `headers` to each row, and return the rows' encoded headers and header lists.
 
         Args:
-            lists: the rows' own headers, None if no row has any.
-            keep: also return the lists of rows without own headers, which dead letters need.
+            lists: the rows' existing headers; None if no row has headers.
+            keep: return the lists even if no row has existing headers, because dead letters need
+                them.
         """
         if lists is not None:
             added = [(name, constant_column(one, self.rows)) for name, one in self.headers]
@@ -114,7 +115,7 @@ def serialise(
 def _check_schema(
     schema: str, writes_nulls: bool, structs: pa.StructArray, faults: RowFaults
 ) -> None:
-    """Add rows that do not fit a JSON Schema to the faults."""
+    """Add rows that do not match a JSON Schema to the faults."""
     from spark_kafka_sink.formats.json_schema import compile_check  # needed for its format
 
     check = compile_check(schema, structs.type, writes_nulls=writes_nulls)
@@ -138,7 +139,7 @@ def _in_zone(plan: FieldPlan, zone: str) -> FieldPlan:
 
 
 def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int, str]) -> None:
-    """Add the rows with faults to the checks, and the texts of their faults to `problems`."""
+    """Add the rows with faults to the checks, and descriptions of their faults to `problems`."""
     if not faults:
         return
     first = faults.of(int(faults.rows[0]))
@@ -151,7 +152,7 @@ def _report(part: str, faults: RowFaults, checks: RowChecks, problems: dict[int,
 def _with_json(
     encoded: pa.BinaryArray, structs: pa.StructArray, rows: NDArray[np.intp], zone: str
 ) -> pa.BinaryArray:
-    """Return the column with the given rows as JSON; null for those that JSON cannot represent."""
+    """Return the column with these rows as JSON, or null for rows that JSON cannot represent."""
     plan = FieldPlan(format=Format.JSON, column=0, framing=Framing(), zone=zone)
     bad = structs.take(rows.astype(np.int64))
     faults = RowFaults(len(bad))

@@ -1,8 +1,8 @@
 """Convert exceptions that Spark raises on the driver to errors of this package.
 
 Spark reports errors of tasks, planning and commits as the text of a Python traceback: in classic
-sessions, over Spark Connect and in StreamingQueryException. For some errors that Spark raises
-before it calls the data source, this module adds a hint that Spark does not give.
+sessions, with Spark Connect, and in StreamingQueryException. Some errors are raised by Spark before
+it calls the data source; for these, this module adds a hint.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _REFUSALS: Final = (
         "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",
     ),
 )
-"""Pattern of Spark's text, its meaning, and a hint."""
+"""Pattern of Spark's error text, explanation, and hint."""
 
 
 def error_of(exception: BaseException | None) -> KafkaProdError | None:
@@ -96,7 +96,7 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
 
 
 def show_errors_briefly(shell: Any) -> None:
-    """Make IPython show an error of this package by its text: `%load_ext spark_kafka_sink`.
+    """Make IPython show errors of this package without traceback: `%load_ext spark_kafka_sink`.
 
     `%tb` shows Spark's exception with its traceback. Other exceptions are shown as before.
 
@@ -111,7 +111,7 @@ def show_errors_briefly(shell: Any) -> None:
         trace: TracebackType | None,
         tb_offset: int | None = None,
     ) -> list[str]:
-        sys.last_type, sys.last_value, sys.last_traceback = kind, exception, trace  # for %tb
+        sys.last_type, sys.last_value, sys.last_traceback = kind, exception, trace  # For %tb.
         error = error_of(exception)
         if error is None:
             shown = shell.InteractiveTB.structured_traceback(kind, exception, trace, tb_offset)
@@ -143,7 +143,7 @@ def _refused(text: str) -> KafkaProdError | None:
 
 
 def _not_found() -> KafkaProdError:
-    """Return the error if Spark uses another Python, or the thread has no active session."""
+    """Return the error for a missing format, caused by a different Python or a missing session."""
     name, taken = _python_of_spark()
     if threading.current_thread() is threading.main_thread() and _is_another(taken):
         return ConfigError(
@@ -159,10 +159,7 @@ def _not_found() -> KafkaProdError:
 
 
 def _python_of_spark() -> tuple[str, str]:
-    """Return the Python with which Spark looks for data sources, after its variable's name.
-
-    As in Spark's `PythonUtils.defaultPythonExec`: PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON, python3.
-    """
+    """Return the variable that selects Spark's Python for data sources, and that Python's path."""
     for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
         if named := os.environ.get(name):
             return name, shutil.which(named) or named
@@ -170,5 +167,8 @@ def _python_of_spark() -> tuple[str, str]:
 
 
 def _is_another(python: str) -> bool:
-    """Return True if a Python is in another folder; links (as in virtual environments) count."""
+    """Return True if the Python is in a different folder.
+
+    Symbolic links are not resolved, because a virtual environment consists of them.
+    """
     return Path(python).absolute().parent != Path(sys.executable).absolute().parent

@@ -33,7 +33,7 @@ _NAME = "progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressAddress:
-    """A UDP port of the driver's Python, and the interval at which each task reports to it."""
+    """A UDP port of the driver's Python process, and the interval between a task's datagrams."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class ProgressAddress:
     interval_s: float
 
     def publish(self, folder: Path) -> None:
-        """Publish the address for the planner; it atomically replaces an earlier address."""
+        """Publish the address for the planner, atomically replacing an earlier address."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{_NAME}-{self.port}"
         draft.write_text(json.dumps(asdict(self)))
@@ -91,12 +91,12 @@ class TaskProgress(ProgressCounts):
     """True if the task has ended, successfully or not."""
 
     def encode(self, token: str) -> bytes:
-        """Return a datagram for the listener that issued this token."""
+        """Return a datagram for the listener with this token."""
         return json.dumps({"token": token, **asdict(self)}).encode()
 
     @classmethod
     def decode(cls, datagram: bytes, token: str) -> TaskProgress | None:
-        """Parse the result of `encode`; return None for datagrams of other processes."""
+        """Parse a datagram, or return None if a different process sent it."""
         from hmac import compare_digest  # Tasks, which only encode, do not need this import.
 
         try:
@@ -121,9 +121,8 @@ class TaskReporter:
     """Context manager around a task's write; used by one thread.
 
     Args:
-        address: address of the listener. None if there is no listener; in that case, the methods do
-            nothing.
-        task: Spark's numbers of the task.
+        address: address of the listener. If None, there is no listener and the methods do nothing.
+        task: Spark's numbers for the task.
     """
 
     def __init__(self, address: ProgressAddress | None, task: TaskInfo) -> None:
@@ -152,11 +151,14 @@ class TaskReporter:
             self._thread.join()
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """Return the same batches and count them; the flush follows the last batch."""
+        """Return the same batches and count their rows.
+
+        After the last batch, the task waits for the flush.
+        """
         return batches if self._address is None else self._watched(batches)
 
     def attach(self, session: ProducerSession) -> ProducerSession:
-        """Set the session with which the task writes from now on."""
+        """Set the session that the task uses from now on."""
         self._session = session
         return session
 

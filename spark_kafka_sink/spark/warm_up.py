@@ -1,12 +1,13 @@
-"""What `warm_up` runs in Spark's Python workers: a write that imports modules and discards rows.
+"""The write that `warm_up` runs in Spark's Python workers: it imports modules and discards rows.
 
 Spark starts four kinds of Python workers for a session's first write, one after another: to look up
 the format, to plan, to write and to commit. Workers are shared only by data sources with the same
-Python and environment, which differ between formats that Spark finds and those that are registered.
-`warm_up` therefore writes to `format("kafkaprod")` itself, with an option that is not public.
+Python and environment variables, which differ between formats that Spark finds automatically and
+registered formats. `warm_up` therefore writes to `format("kafkaprod")` itself, with an option that
+is not public.
 
-Spark keeps idle workers for a minute. The daemons that it forks workers from, which have imported
-PySpark, stay.
+Spark keeps idle workers for a minute. It does not stop the daemons from which it forks workers, and
+these have imported PySpark.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ _PACKAGE: Final = "spark_kafka_sink."
 PLANNING: Final = ("spark.plan", "config.builder", "diagnostics.preflight")
 TASK: Final = ("spark.writer", "spark.columns", "spark.commit_messages", "producer.session")
 COMMIT: Final = ("spark.writer", "spark.commit_messages", "spark.publication", "config.model")
-"""Modules of this package that import everything that a worker needs to plan, write or commit."""
+"""Modules of this package whose import loads everything that a worker needs to plan, write or
+commit.
+"""
 
 
 class WarmUpWriter(DataSourceArrowWriter):
-    """A writer that imports what a write needs, discards all rows, and connects to nothing."""
+    """A writer that imports the modules of a write, discards all rows, and connects to nothing."""
 
     def __init__(self) -> None:
         """Import the modules of planning."""
@@ -38,7 +41,7 @@ class WarmUpWriter(DataSourceArrowWriter):
     def write(  # type: ignore[override]  # declared for rows, called with Arrow batches
         self, iterator: Iterator[pa.RecordBatch]
     ) -> WriterCommitMessage:
-        """Discard the rows, and import the modules of a task."""
+        """Import the modules of a task, and discard the rows."""
         for _ in iterator:
             pass
         _load(TASK)

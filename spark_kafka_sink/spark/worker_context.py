@@ -1,15 +1,15 @@
 """What a Python worker knows about its session: settings, log level, shipped files, task.
 
 Spark passes the SQL settings of the session to its tasks as local properties (``SQLExecution``);
-settings that were not set are missing there and have their defaults.
+settings that were not set are missing and have their defaults.
 
 Spark does not pass the log level to Python workers. `spark.log.level` is on the JVM's command line
 if the session's builder or `--conf` has set it. A later `setLogLevel` only changes the JVM's
 loggers, and a worker cannot detect it.
 
-Spark puts files of `--files` and `addFile` into one folder of the driver and of each executor, and
-passes the folder to Python workers. `addArtifact(file=True)` of Spark Connect puts them into a
-subfolder of the session: Spark passes that subfolder to the driver's workers and to tasks of
+Spark copies files of `--files` and `addFile` into one folder of the driver and of each executor,
+and passes the folder to Python workers. `addArtifact(file=True)` of Spark Connect copies them into
+a subfolder of the session: Spark passes that subfolder to the driver's workers and to tasks of
 batches, but not to tasks of streams.
 """
 
@@ -64,7 +64,7 @@ _UNITS = ("", "k", "m", "g", "t", "p")
 
 
 def setting(name: str) -> str | None:
-    """Return a setting of the session, None if it is not set, or outside of a task."""
+    """Return a setting of the session, or None if it is not set or this is not a task."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(name)
 
@@ -72,9 +72,9 @@ def setting(name: str) -> str | None:
 def lacks_query() -> bool:
     """Return True in a task of foreachBatch that does not know its query.
 
-    The DataFrame has the session of the query, but Spark keeps the id of the query per thread, and
-    a Python thread does not inherit it. False with Spark Connect, which runs each operation in its
-    own thread.
+    The DataFrame has the query's session, but Spark stores the id of the query per thread, and a
+    Python thread does not inherit it. With Spark Connect, which runs each operation in its own
+    thread, the result is False.
     """
     if setting(QUERY_ID) or _OF_CONNECT in (setting(_TAGS) or ""):
         return False
@@ -84,7 +84,7 @@ def lacks_query() -> bool:
 def client_id(query_name: str = "") -> str:
     """Return the client id of a task's producer: one per application and named query.
 
-    It is not specific to a run or task, because quotas and metrics by client id need stable names.
+    All runs and tasks use the same id, because quotas and metrics by client id need stable names.
     If an application has no name, Spark uses a random UUID, which is omitted.
     """
     application = setting("spark.app.name") or ""
@@ -134,7 +134,7 @@ def only_errors_are_logged(proc: Path = _PROC) -> bool:
 
 
 def _ancestors(proc: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield the folder in `proc` and the command line of this process and its ancestors."""
+    """Yield this process and its ancestors: the folder in `proc` and the command line of each."""
     process = "self"
     while process not in {"0", "1"}:
         folder = proc / process
@@ -153,7 +153,7 @@ _KERNELS = ("ipykernel", "kernel_launcher")
 
 @cache
 def is_watched(proc: Path = _PROC) -> bool:
-    """Return True if a person sees the driver's stderr: in a terminal, or below a notebook's cell.
+    """Return True if a user sees the driver's stderr, in a terminal or below a notebook cell.
 
     Python workers write to a pipe, which the driver's JVM copies to its own stderr. Always False on
     systems other than Linux.
@@ -181,11 +181,11 @@ def session_folder() -> str | None:
 
 
 def with_shipped_files(config: ProducerConfig, session: str | None = None) -> ProducerConfig:
-    """Return the config with the paths that shipped files have in this process.
+    """Return the config with the paths of shipped files in this process.
 
     Args:
-        config: the sink's settings, as the user gave them.
-        session: in a task, `session_folder` of the driver.
+        config: the sink's settings, as set by the user.
+        session: in a task, the result of `session_folder` on the driver.
     """
     root = _root()
     if root is None:
@@ -195,7 +195,7 @@ def with_shipped_files(config: ProducerConfig, session: str | None = None) -> Pr
 
 
 def _root() -> Path | None:
-    """Return Spark's folder for files; None without a Python worker or a session."""
+    """Return Spark's folder for files, or None without a Python worker or a session."""
     try:
         return Path(SparkFiles.getRootDirectory())
     except (AssertionError, AttributeError):

@@ -1,8 +1,8 @@
-"""The start of the Python worker in which this code runs: how long it took, and its memory.
+"""Startup time and memory of the Python worker in which this code runs.
 
 Spark starts a daemon for each kind of Python worker and forks the workers from it. A worker serves
-one request after another. Spark reports none of these times to Python, so they are read from
-`/proc`: on systems other than Linux they are unknown.
+one request after another. Spark does not report startup times to Python, so they are read from
+`/proc`. On systems other than Linux, they are unknown.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _SLACK_S: Final = 0.5
 def startup_ms(proc: Path = _PROC) -> int:
     """Return the milliseconds from the start of this worker until now.
 
-    They include the start of the daemon if Spark started it for this worker. 0 if the worker was
-    already running because it has served an earlier request, and if the time is unknown.
+    This includes the start of the daemon if Spark started it for this worker. Returns 0 if the
+    worker has already handled a request, or if the time is unknown.
     """
     if not is_first_request():
         return 0
@@ -72,8 +72,8 @@ def _is_manager(frame: FrameType) -> bool:
 def _started_s(proc: Path) -> float:
     """Return when the worker, or a daemon that was started for it, started: seconds after boot.
 
-    If the daemon was idle before it forked this worker, an earlier worker was the reason to start
-    it. `schedstat` contains the nanoseconds that it ran, and that it waited for a CPU.
+    If the daemon was idle before it forked this worker, it was started for an earlier worker.
+    `schedstat` contains the nanoseconds that the daemon ran, and that it waited for a CPU.
     """
     parent = proc / str(os.getppid())
     worker, daemon = _process_start_s(proc / "self"), _process_start_s(parent)

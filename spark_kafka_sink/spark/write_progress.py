@@ -1,7 +1,7 @@
-"""`progress`: receive, add up and display the progress of the tasks.
+"""Receive the progress of tasks, add it up, and display it: `progress`.
 
 A `ProgressListener` receives datagrams in its own thread, `ProgressSum` adds them up to a
-`WriteProgress`, and the display shows it in a notebook or on stderr.
+`WriteProgress`, and a display shows the sum in a notebook or on stderr.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def line_display() -> Callable[[WriteProgress], None]:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
 
-        if get_ipython() is not None:  # otherwise a script has imported IPython
+        if get_ipython() is not None:  # Otherwise, a script has imported IPython.
             return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))  # type: ignore[no-untyped-call]
     return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
 
@@ -54,7 +54,7 @@ class NotebookDisplay(Protocol):
 
 
 class NotebookLine:
-    """A line below a cell that each call replaces; used by one thread at a time."""
+    """A line below a notebook cell that each call replaces. Used by one thread at a time."""
 
     def __init__(self, display: NotebookDisplay) -> None:
         self._display = display
@@ -66,7 +66,7 @@ class NotebookLine:
         self._display.update(_Line(str(found)))
 
     def close(self) -> None:
-        """If no progress was received, replace the initial line, which announces progress."""
+        """If no progress was received, replace the initial line."""
         if not self._called:
             self._display.update(_Line("no task reported progress"))
 
@@ -82,9 +82,9 @@ class _Line:
 
 
 _DATAGRAM = 4096
-"""Maximum bytes of a datagram; the tasks' datagrams are much smaller."""
+"""Maximum size of a datagram in bytes; the datagrams of tasks are much smaller."""
 _MISSED_INTERVALS = 3
-"""Intervals without a datagram after which a task does not count as running."""
+"""Number of intervals without a datagram after which a task no longer counts as running."""
 
 
 class ProgressListener:
@@ -93,8 +93,8 @@ class ProgressListener:
     Args:
         host: the address to listen on, reachable from the executors.
         interval_s: seconds between datagrams of a task, and between calls of `show`.
-        show: receives the sum over all tasks in the listener's thread, starting with the first
-            task.
+        show: called in the listener's thread with the sum over all tasks, as soon as the first task
+            reports.
 
     Raises:
         OSError: no port is available on that address.
@@ -113,7 +113,7 @@ class ProgressListener:
         )
         self._show = show
         self._shown: WriteProgress | None = None
-        """The last displayed progress, without its times; used only by the listener's thread."""
+        """The last displayed progress, without its times. Used only by the listener's thread."""
         self._end = Event()
         self._lock = Lock()
         self._sum = ProgressSum()
@@ -128,7 +128,7 @@ class ProgressListener:
             return self._sum.total(time.monotonic(), _MISSED_INTERVALS * self.address.interval_s)
 
     def close(self) -> None:
-        """Receive pending datagrams, show the final state, and close the port."""
+        """Receive pending datagrams, show the final progress, and close the port."""
         self._end.set()
         self._thread.join()
         self._socket.close()
@@ -148,7 +148,10 @@ class ProgressListener:
             self._show_progress(at_end=True)
 
     def _show_progress(self, *, at_end: bool = False) -> None:
-        """Show the progress; if it is unchanged, only while tasks run and not at the end."""
+        """Show the progress.
+
+        Unchanged progress is shown only while tasks are running, not at the end.
+        """
         found = self.latest
         counts = replace(found, seconds=0.0, rate=0.0)
         if counts != self._shown or (found.running and not at_end):
@@ -183,7 +186,7 @@ def progress(
     Every other second it shows the acknowledged records, the rate, and what the tasks wait for: on
     stderr, or in place below a notebook's cell. Tasks send their progress by UDP to a port of this
     process on `spark.driver.host`. If the network between executors and driver blocks UDP, nothing
-    is shown, and the write is not affected.
+    is shown, but the write is not affected.
 
     Args:
         spark: the session; any session works, because a process has only one Spark application.
@@ -240,7 +243,7 @@ _SUMMED = ("rows", *(field.name for field in fields(ProgressCounts)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteProgress(ProgressCounts):
-    """Sum over all tasks that have reported since the start of the listener."""
+    """Sum over all tasks that have reported since the listener started."""
 
     seconds: float = 0.0
     """Seconds since the start of the first task that reported."""
@@ -251,12 +254,14 @@ class WriteProgress(ProgressCounts):
     ended: int = 0
     """Tasks that have ended, successfully or not."""
     rate: float = 0.0
-    """Records of these three kinds per second, over the last `WINDOW_S` seconds."""
+    """Number of these records (written, dropped or dead letters) per second, over the last
+    `WINDOW_S` seconds.
+    """
     waits_for: Mapping[WaitsFor, int]
-    """Number of running tasks by what they wait for."""
+    """Number of running tasks, by what they wait for."""
 
     def interrupted(self) -> str | None:
-        """Return the message for an interrupted program; None if no task runs."""
+        """Return the message for an interrupted program, or None if no task is running."""
         if not self.running:
             return None
         return (
@@ -284,18 +289,19 @@ class WriteProgress(ProgressCounts):
 
 
 class ProgressSum:
-    """Adds up the tasks' progress; used by one thread, or under a lock."""
+    """Adds up the tasks' progress. Used by one thread, or while holding a lock."""
 
     def __init__(self) -> None:
         self._tasks: dict[int, tuple[TaskProgress, float]] = {}
-        """Latest progress and when it was received, by task attempt id (unique in an application).
+        """Latest progress and when it was received, by task attempt id (unique within an
+        application).
         """
         self._since: float | None = None
         self._history: deque[tuple[float, int]] = deque()
-        """Record counts at times within the window, and at one time before the window."""
+        """Record counts at several times within the window, and at one time before it."""
 
     def add(self, progress: TaskProgress, now: float) -> None:
-        """Add a task's progress, whose datagrams may be duplicated or reordered."""
+        """Add a task's progress. Datagrams can be duplicated or reordered."""
         last = self._tasks.get(progress.task_attempt_id)
         if last is not None and (last[0].done or last[0].rows > progress.rows):
             return
@@ -305,7 +311,7 @@ class ProgressSum:
         self._tasks[progress.task_attempt_id] = progress, now
 
     def total(self, now: float, timeout_s: float) -> WriteProgress:
-        """Return the sum; tasks without a datagram for `timeout_s` do not count as running."""
+        """Return the sum. Tasks without a datagram for `timeout_s` do not count as running."""
         if self._since is None:
             return WriteProgress(waits_for={})
         tasks = [task for task, _ in self._tasks.values()]

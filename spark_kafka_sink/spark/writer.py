@@ -53,17 +53,19 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _ABORT_S = 5.0
-"""Seconds that a failed task may take to abort its transaction; after that the driver aborts it."""
+"""Maximum seconds that a failed task may take to abort its transaction; after that, the driver
+aborts it.
+"""
 _LOADING_TASKS = 2
-"""The first tasks of a worker process, up to this number, freeze newly loaded modules when they
-start. The second task freezes the modules that the first one has loaded.
+"""Number of tasks of a worker process that freeze newly loaded modules when they start. The second
+task freezes the modules that the first task has loaded.
 """
 _TASKS = count()
 """Counts the tasks of this worker process."""
 
 
 class TaskWriter:
-    """Writes one task's rows; pickled from the driver, so it holds only settings."""
+    """Writes one task's rows. The driver pickles it, so it contains only settings."""
 
     def __init__(
         self, config: SinkConfig, contract: Contract, origin: WriteOrigin | None = None
@@ -75,7 +77,7 @@ class TaskWriter:
         self.progress = ProgressAddress.find(report_folder())
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
-        """Write all rows and wait for their acknowledgement; raise if a row fails."""
+        """Write all rows and wait for their acknowledgement. Raises if a row fails."""
         with self.origin.error_file.storing_errors():
             spare_garbage_collections()
             startup = self.origin.startup_ms + _loaded_ms()
@@ -98,7 +100,8 @@ class TaskWriter:
 
         Args:
             batches: the rows.
-            transaction: settings of the transaction to write in, which is aborted on failure.
+            transaction: settings of the transaction in which the rows are written; it is aborted on
+                failure.
             finish: called with the session after all rows are acknowledged.
         """
         from spark_kafka_sink.producer import session as sessions
@@ -155,7 +158,7 @@ class TaskWriter:
     def read(
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
-        """Yield the rows in chunks of `wanted` rows, or of one Arrow batch if it has more rows."""
+        """Yield the rows in chunks of about `wanted` rows, or of one larger Arrow batch."""
         from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
 
         clock = SystemClock()
@@ -170,7 +173,7 @@ class TaskWriter:
         return TaskReporter(self.progress, task_info())
 
     def session_settings(self) -> SessionSettings:
-        """Return the session's settings beyond the producer's configuration."""
+        """Return the session settings that are not part of the producer's configuration."""
         from spark_kafka_sink.producer.context import SessionSettings
         from spark_kafka_sink.spark.worker_context import arrow_batch_limits, client_id
 
@@ -187,7 +190,7 @@ class TaskWriter:
         )
 
     def _statistics_path(self) -> str | None:
-        """Return the path for statistics, unique to this task attempt."""
+        """Return the path of the statistics file, which is unique to this task attempt."""
         folder, task = self.config.statistics_path, task_info()
         if folder is None:
             return None
@@ -196,7 +199,7 @@ class TaskWriter:
 
 
 class WriteEnd:
-    """Commit and abort of a write on the driver; pickled with the writer."""
+    """Commit and abort of a write, called on the driver; pickled with the writer."""
 
     def __init__(self, config: SinkConfig, origin: WriteOrigin) -> None:
         self.config = config
@@ -210,7 +213,7 @@ class WriteEnd:
             batch_id: number of the micro-batch; None for a batch write.
 
         Raises:
-            DeliveryError: see committed_report.
+            DeliveryError: see `committed_report`.
         """
         from spark_kafka_sink.spark.commit_messages import committed_report
 
@@ -220,7 +223,7 @@ class WriteEnd:
         publication.succeed(report)
 
     def abort(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Publish the report of a failed write, with the deliveries of finished tasks."""
+        """Publish the report of a failed write, including the deliveries of its finished tasks."""
         from spark_kafka_sink.spark.commit_messages import finished_report
 
         publication = self.publication(batch_id)
@@ -259,8 +262,8 @@ class KafkaProdWriter(DataSourceArrowWriter):
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
     """A streaming write, one micro-batch at a time.
 
-    Spark creates one writer to plan a micro-batch, and another writer, which needs no task writer,
-    to commit it.
+    Spark creates one writer to plan a micro-batch, and a separate writer to commit it, which needs
+    no task writer.
     """
 
     def __init__(self, task: TaskWriter | None, end: WriteEnd) -> None:
@@ -286,7 +289,7 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _loaded_ms() -> int:
-    """Import what a task needs, and return the milliseconds since the start of its worker."""
+    """Import the modules of a task, and return the milliseconds since its worker started."""
     from spark_kafka_sink.producer import session  # noqa: F401
     from spark_kafka_sink.spark import columns  # noqa: F401
 
@@ -294,7 +297,7 @@ def _loaded_ms() -> int:
 
 
 def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
-    """Discard the session of a failed task, after aborting its transaction."""
+    """Abort the transaction of a failed task, and discard the session."""
     from spark_kafka_sink.producer.session import discard_session
 
     try:
@@ -305,7 +308,7 @@ def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
 
 
 def task_info() -> TaskInfo:
-    """Return Spark's numbers of the task that runs in this thread; zeros outside of a task."""
+    """Return Spark's numbers for the task of this thread; zeros outside a task."""
     context = TaskContext.get()
     if context is None:
         return TaskInfo()
