@@ -1,19 +1,19 @@
-"""The options of a write: parse the user's option texts into a frozen, validated `SinkConfig`.
+"""The options of a write: the user's option texts are parsed into a frozen, validated `SinkConfig`.
 
 Options are parsed once, on the driver; the resulting config is sent to every task. The modules do
-no I/O, except that `profiles` reads files from `conf/` and `security` may read a
-`sasl.jaas.config` that is given as a reference.
+no I/O, except that `profiles` reads files from `conf/` and `security` can read a `sasl.jaas.config`
+that is set as a reference.
 
 In reading order:
 
 - `model`: the result: `ProducerConfig` and `SinkConfig`
 - `builder`: build the configuration: option names, profile, values, rules, then security
-- `names`: sort options by name; the lists of ignored and refused names
-- `aliases`: librdkafka's names for options that Java's producer has under another name
+- `names`: sort options by name; lists of ignored and rejected names
+- `aliases`: librdkafka's names for options that have a different name in Java's producer
 - `profiles`: read a profile from `conf/`, and parse Java's properties syntax
-- `option`: one option (name, type, default, allowed values) and the parsing of its text
-- `options`: the table of all options, with Java's defaults and ours
-- `enums`: options whose value is one of a set of names, as enums
+- `option`: one option: name, type, default and allowed values; parse its text
+- `options`: the table of all options, with Java's defaults and this sink's
+- `enums`: enums of options whose values are names
 - `rules`: rules across options: contradictions and derived values
 - `addresses`: parse `kafka.bootstrap.servers`
 - `exactly_once`: options and config of exactly-once writes

@@ -19,7 +19,7 @@ _HINT = "Use host:port, separated by commas, with IPv6 addresses in brackets: [:
 
 
 def parse_addresses(text: str, key: str) -> tuple[str, ...]:
-    """Parse "host:port,host:port" into addresses without duplicates, in the given order.
+    """Parse "host:port,host:port" into unique addresses, in their original order.
 
     Raises:
         ConfigError: there is no address, or some are invalid; the message lists all invalid
@@ -41,9 +41,9 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
 
 
 def secured_protocols(text: str) -> frozenset[str]:
-    """Return the secure protocols that addresses name, as in SASL_SSL://host:port.
+    """Return the secure protocols that prefix an address, as in SASL_SSL://host:port.
 
-    In Java, this prefix may be any text (usually a listener's name) and is ignored.
+    In Java, this prefix can be any text (usually a listener's name) and is ignored.
     """
     found = (entry.strip().partition("://") for entry in text.split(","))
     return frozenset(name.upper() for name, sign, _ in found if sign) & SECURED

@@ -1,4 +1,4 @@
-"""librdkafka's names for options that have another name in Java's producer.
+"""librdkafka's names for options that have a different name in Java's producer.
 
 Only names with the same meaning are listed; their units may differ.
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Another name of an option, with the conversion of its value."""
+    """A different name of an option, with the conversion of its value."""
 
     option: str
     unit: int = 1
@@ -48,11 +48,11 @@ ALIASES: Mapping[str, Alias] = {
 
 
 class NamedOptions(dict[str, str]):
-    """The given options by the names in their table, whether given by name or by alias.
+    """The options that the user set, by the names in their table.
 
     Args:
         table: all options.
-        aliases: their other names.
+        aliases: their alternative names.
     """
 
     def __init__(self, table: Iterable[Option], aliases: Mapping[str, Alias]) -> None:
@@ -62,15 +62,15 @@ class NamedOptions(dict[str, str]):
         self._given: dict[str, str] = {}
 
     def given_name(self, name: str) -> str:
-        """Return the option's name as the user wrote it, or its own name, with the prefix."""
+        """Return the option's name with prefix, spelled as by the user if the option is set."""
         return f"{PREFIX}{self._given.get(name, name)}"
 
     def add(self, name: str, value: str) -> None:
-        """Add an option, given by its own name or by an alias.
+        """Add an option by its own name or by an alias.
 
         Raises:
-            ConfigError: the value of an alias is not allowed, or the option already has another
-                value under another name.
+            ConfigError: the value of an alias is not allowed, or the option is already set to a
+                different value under a different name.
         """
         alias = self._aliases.get(name)
         option_name, found = (
@@ -87,7 +87,7 @@ class NamedOptions(dict[str, str]):
         self._given[option_name] = name
 
     def _read(self, name: str, value: str, alias: Alias) -> str:
-        """Return the value of an alias as a value of its option, converted if the units differ."""
+        """Convert the value of an alias to a value of its option."""
         text = str(value).strip()
         if alias.special is not None and text == alias.special[0]:
             return str(alias.special[1])

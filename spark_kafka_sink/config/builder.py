@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _IGNORED_WITHOUT_TLS = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
-"""Options that are often set the same for all clients; no warning if TLS is not used."""
+"""Options that are often set for all clients alike; no warning if TLS is not used."""
 _logger = logging.getLogger(__name__)
 
 
@@ -46,10 +46,10 @@ def build_security(given: NamedOptions) -> SecurityConfig:
     """Build the security settings of a client.
 
     As in Java, options that the protocol does not use are parsed but have no effect. A warning
-    names these options, because the user may expect a protection that is not active.
+    lists these options, because the user might expect protection that is not active.
 
     Raises:
-        ConfigError: a value is wrong or missing, or contradicts another.
+        ConfigError: a value is wrong, is missing, or contradicts a different option.
     """
     values = SecurityValues.parse(given)
     protocol = SecurityProtocol(values.text("security.protocol"))
@@ -86,8 +86,8 @@ _LEVELS = {
 }
 _LEVEL = "compression.level"
 _LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
-"""librdkafka's levels that have another number in Java, where the fast compressor is level 9 (LZ4F:
-0 to 2).
+"""librdkafka's levels that have a different number in Java: LZ4F's levels 0 to 2 are the fast
+compressor, which is level 9 in Java.
 """
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
 _CONVERTED = frozenset(
@@ -176,7 +176,7 @@ def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
 def _level(
     values: Mapping[str, Any], codec: enums.Codec, user_options: Mapping[str, str]
 ) -> int | None:
-    """Return the codec's level, from librdkafka's single option or Java's option for the codec."""
+    """Return the codec's level, from librdkafka's common option or Java's option for the codec."""
     if codec not in _LEVELS:
         return None
     name = _LEVELS[codec]
@@ -198,7 +198,7 @@ def _level(
 
 
 def _partitioner(name: str, java_class: str) -> dict[str, Any]:
-    """Return the partitioner: librdkafka's name, the user's function, or Java's class.
+    """Return the partitioner: a name of librdkafka, a function of the user, or a class of Java.
 
     Raises:
         ConfigError: more than one is given, or the name is unknown.
@@ -260,7 +260,7 @@ def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
 
 
 def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields for metrics exporters, whose libraries must be installed on the driver."""
+    """Return the fields of the metrics exporters, after checking for their libraries."""
     for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
         if values[option]:
             require_extra("prometheus", f"option {option}")

@@ -1,4 +1,4 @@
-"""Handling of rows that cannot be written: the options, and the policy built from them.
+"""Options for rows that cannot be written, and the policy that is built from them.
 
 Source: Kafka Connect's error handling (KIP-298), which uses the same option names.
 """
@@ -58,7 +58,10 @@ DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
-    """The policy built from the options; `max_ratio` is the share of bad rows that fails a task."""
+    """The policy built from the options.
+
+    If the share of bad rows reaches `max_ratio`, the task fails.
+    """
 
     tolerance: Tolerance = Tolerance.NONE
     dead_letter_topic: str | None = None

@@ -1,4 +1,4 @@
-"""Options whose value is one of a set of names, as enums."""
+"""Enums of options whose values are names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from enum import Enum, IntEnum, StrEnum
 
 
 class Codec(IntEnum):
-    """compression.type; the value is the id in a batch's attributes (Kafka's CompressionType)."""
+    """Values of compression.type.
+
+    Each enum value is the id in a batch's attributes (Kafka's CompressionType).
+    """
 
     NONE = 0
     GZIP = 1
@@ -21,7 +24,7 @@ class Codec(IntEnum):
 
 
 class Acks(IntEnum):
-    """The acknowledgements that a Produce request asks for; values as in the protocol."""
+    """The acknowledgements that a Produce request requires. Values are those of the protocol."""
 
     ALL = -1
     NONE = 0
@@ -34,16 +37,17 @@ class Acks(IntEnum):
 
 
 class Partitioner(Enum):
-    """partitioner.class by Java's class name, or partitioner by librdkafka's name."""
+    """The partitioners of partitioner.class (Java) and partitioner (librdkafka)."""
 
     DEFAULT = ""
-    """Murmur2 of the key, as in Java; sticky without a key, switching at batch.size (KIP-794)."""
+    """Murmur2 of the key, as in Java. Without a key, sticky, with a switch at batch.size (KIP-794).
+    """
     ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     RANDOM = "random"
     CONSISTENT = "consistent"
     """CRC-32 of the key; a null key is hashed as an empty key."""
     CONSISTENT_RANDOM = "consistent_random"
-    """Same as CONSISTENT; null and empty keys are sticky."""
+    """Like CONSISTENT, but sticky for null and empty keys."""
     MURMUR2 = "murmur2"
     """Java's hash; a null key is hashed as an empty key."""
     MURMUR2_RANDOM = "murmur2_random"
@@ -70,7 +74,7 @@ class RecoveryStrategy(StrEnum):
 
 
 class ReportTasks(StrEnum):
-    """The tasks to list in the delivery report."""
+    """The tasks that the delivery report lists."""
 
     ALL = "all"
     SLOWEST = "slowest"
@@ -81,7 +85,7 @@ class Summary(StrEnum):
     """What the driver logs at the end of a write or micro-batch."""
 
     AUTO = "auto"
-    """Everything for a batch write or a failure, one line for a micro-batch."""
+    """Log everything for a batch write or a failure, and one line for a micro-batch."""
     OFF = "off"
     LINE = "line"
     FULL = "full"
@@ -94,13 +98,13 @@ class Preflight(StrEnum):
     WARN = "warn"
     """Log all problems and continue."""
     AUTO = "auto"
-    """Fail the write if brokers have responded with the cause, and log other problems."""
+    """Fail the write if brokers responded with the cause of the problem, and log other problems."""
     FAIL = "fail"
     """Fail the write if every task would fail, and log other problems."""
 
 
 class Profile(StrEnum):
-    """A named set of options; each profile is a file in `conf/`."""
+    """A named set of options. Each profile is a file in `conf/`."""
 
     NONE = "none"
     THROUGHPUT = "throughput"

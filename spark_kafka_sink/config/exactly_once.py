@@ -1,6 +1,6 @@
-"""Exactly-once writes: the options, and the config built from them.
+"""Options of exactly-once writes, and the config that is built from them.
 
-Each task of a write leaves its rows in an open transaction, and the driver decides on all
+Each task of a write leaves its rows in an open transaction, and the driver commits or aborts all
 transactions together. The decision is recorded in a separate topic, the decision log.
 """
 
@@ -22,7 +22,7 @@ DECISION_LOG_TOPIC = "__kafkaprod_decisions"
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 MAX_PREFIX = 200
 MAX_BATCH_ID = 200
-"""Maximum length in characters of a prefix, and of a batch id."""
+"""Maximum length of a prefix and of a batch id, in characters."""
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _ATOMIC_CONFLICTS = {
     "twoPhaseCommit": "a single transaction cannot be partially committed and needs no second "
@@ -30,7 +30,7 @@ _ATOMIC_CONFLICTS = {
     "errors.deadletterqueue.topic.name": "only one task may write to a partition, but several "
     "tasks could write dead letters to the same partition",
 }
-"""Options that atomicBatch excludes, and why."""
+"""Options that cannot be combined with atomicBatch, and why."""
 _GUARANTEE_HINT = 'Add .option("deliveryGuarantee", "exactly-once"), or remove this option.'
 
 
@@ -127,20 +127,20 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
 class ExactlyOnceConfig:
     """The config built from the options.
 
-    With `AT_LEAST_ONCE`, all other fields have their defaults.
+    With `AT_LEAST_ONCE`, all other fields have default values.
     """
 
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
     transactional_id_prefix: str = ""
     """Not empty with `EXACTLY_ONCE`."""
     batch_id: str | None = None
-    """Id of a batch write, which is written only once with this id."""
+    """Id of a batch write. A repeated write with the same id writes nothing."""
     write_name: str | None = None
-    """Name that distinguishes the write from others with the same `batch_id`."""
+    """Distinguishes the write from other writes with the same `batch_id`."""
     reset_transactional_state: bool = False
     """True if batch 0 of a new query may take over the prefix."""
     reset_batch: str | None = None
-    """Number of the only batch that is accepted without earlier decisions."""
+    """Number of the batch that is accepted without earlier decisions; no other batch is."""
     decision_log_topic: str = DECISION_LOG_TOPIC
     decision_log_replication_factor: int = 0
     """Number of replicas; 0 for three, or the number of brokers if there are fewer."""
@@ -161,7 +161,7 @@ class ExactlyOnceConfig:
         """Build the config from the parsed sink options and the fields of the producer's config.
 
         Raises:
-            ConfigError: an option is missing or wrong, or contradicts another.
+            ConfigError: an option is missing or wrong, or two options contradict each other.
         """
         if values["deliveryGuarantee"] != DeliveryGuarantee.EXACTLY_ONCE:
             _check_unused_options(values)
@@ -218,9 +218,10 @@ def check_prefix(prefix: str | None) -> None:
 
 
 def acl_prefix(prefix: str) -> str:
-    """Return the common prefix of all transactional ids under a transactionalIdPrefix.
+    """Return the common prefix of all transactional ids with this transactionalIdPrefix.
 
-    It can be the resource name of a PREFIXED ACL: ids under other prefixes do not start with it.
+    It can be the resource name of a PREFIXED ACL, because ids with other prefixes do not start with
+    it.
     """
     return f"{prefix}/"
 
@@ -254,7 +255,7 @@ def _check_name(option: str, name: str | None, hint: str) -> None:
 
 
 def _parse_reset(value: str) -> str:
-    """Return the option as "true", "false", or a batch number without leading zeros."""
+    """Parse the option and return "true", "false", or a batch number without leading zeros."""
     found = value.strip().lower()
     if found in {"true", "false"}:
         return found
@@ -267,7 +268,7 @@ def _parse_reset(value: str) -> str:
 
 
 def _check_unused_options(values: Mapping[str, Any]) -> None:
-    """Raise if an exactly-once option is set, since it would have no effect."""
+    """Raise if an exactly-once option is set without exactly-once, where it has no effect."""
     for option in EXACTLY_ONCE_OPTIONS:
         if option.name != "deliveryGuarantee" and values[option.name] != option.default:
             raise ConfigError(
@@ -277,7 +278,7 @@ def _check_unused_options(values: Mapping[str, Any]) -> None:
 
 
 def _check_producer(producer: Mapping[str, Any]) -> None:
-    """Raise if the producer is not idempotent, which transactions require."""
+    """Raise if the producer is not idempotent. Transactions require idempotence."""
     if not producer["enable_idempotence"]:
         raise ConfigError(
             "deliveryGuarantee=exactly-once requires an idempotent producer",
@@ -287,7 +288,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def _check_atomic(values: Mapping[str, Any]) -> None:
-    """Raise if an option contradicts atomicBatch."""
+    """Raise if atomicBatch is combined with an option that contradicts it."""
     if not values["atomicBatch"]:
         return
     for other, reason in _ATOMIC_CONFLICTS.items():

@@ -1,6 +1,6 @@
-"""Formats of keys and values: the options, and the config built from them.
+"""Options for the formats of keys and values, and the config that is built from them.
 
-The names are those of Flink's Kafka connector (``key.format``, ``value.fields-include``).
+The names are the same as in Flink's Kafka connector (``key.format``, ``value.fields-include``).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Format(Enum):
 
     @property
     def has_registry(self) -> bool:
-        """True if the schema comes from, or is registered in, a schema registry."""
+        """True if the schema is read from, or registered in, a schema registry."""
         return self.value.endswith("-confluent")
 
     @property
     def payload(self) -> Format:
-        """The format without its registry."""
+        """The format of the payload, without the registry."""
         return Format(self.value.removesuffix("-confluent"))
 
 
@@ -46,7 +46,7 @@ class FieldsInclude(StrEnum):
 
     ALL = "ALL"
     EXCEPT_KEY = "EXCEPT_KEY"
-    """The value has none of the columns in key.fields."""
+    """The value contains none of the columns in key.fields."""
 
 
 _FIELDS_INCLUDE: Final = "value.fields-include"
@@ -124,7 +124,7 @@ FORMAT_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartFormat:
-    """The format of the key or the value, as the user wrote it."""
+    """The format options of the key or the value."""
 
     part: str
     """"key" or "value"."""
@@ -138,12 +138,12 @@ class PartFormat:
 
     @property
     def is_given(self) -> bool:
-        """True if an option selects anything but an unchanged column `key` or `value`."""
+        """True if an option selects anything other than an unchanged column `key` or `value`."""
         return self.format is not Format.RAW or bool(self.fields)
 
     @property
     def record_name(self) -> str:
-        """Name of a derived record or message."""
+        """Name of the record or message in a derived schema."""
         return self.schema_name or self.part.capitalize()
 
 
@@ -155,7 +155,7 @@ class FormatsConfig:
     value: PartFormat
     fields_include: FieldsInclude = FieldsInclude.ALL
     writes_nulls: bool = False
-    """True to write null fields in JSON."""
+    """True if JSON contains null fields."""
     registry: RegistryConfig | None = None
 
     @classmethod
@@ -163,7 +163,7 @@ class FormatsConfig:
         """Build the config from the parsed sink options; None if key and value are raw columns.
 
         Raises:
-            ConfigError: options contradict each other, or an option would have no effect.
+            ConfigError: options contradict each other, or an option has no effect.
         """
         key, value = _part(values, "key"), _part(values, "value")
         include = FieldsInclude(values[_FIELDS_INCLUDE])
@@ -215,7 +215,8 @@ def _check_schema_options(part: PartFormat, given: Mapping[str, str]) -> None:
     """Check the options of a schema.
 
     Raises:
-        ConfigError: one has no effect, contradicts another, or is not a name.
+        ConfigError: an option has no effect, contradicts a different option, or is not a valid
+            name.
     """
     names = ("schema", "schema.file", "schema.name", "schema.namespace")
     options = [f"{part.part}.{name}" for name in names if f"{part.part}.{name}" in given]

@@ -1,4 +1,4 @@
-"""The validated configuration of a write: built once on the driver and sent to every task."""
+"""The validated configuration of a write. It is built once on the driver and sent to every task."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ DEFAULT_CLIENT_ID = "kafkaprod"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """The configuration of a producer; the fields are Java's options, with units in their names.
+    """The configuration of a producer.
 
-    Only `security` contains secrets; its repr does not show them.
+    Fields are named after Java's options, with units. Only `security` contains secrets, and its
+    repr does not show them.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -35,7 +36,7 @@ class ProducerConfig:
     enable_idempotence: bool
     enable_gapless_guarantee: bool
     batch_size: int
-    """Largest batch in bytes, uncompressed, including its header."""
+    """Maximum uncompressed size of a batch in bytes, including its header."""
     batch_num_messages: int
     """Maximum number of records in a batch."""
     linger_ms: float
@@ -45,9 +46,9 @@ class ProducerConfig:
     compression_level: int | None
     """Level of the codec; None if the codec has no levels."""
     max_request_size: int
-    """Largest record in bytes, including the header of its batch."""
+    """Maximum size of a record in bytes, including the header of its batch."""
     largest_request: int
-    """Largest Produce request with several batches, in bytes."""
+    """Maximum size of a Produce request with several batches, in bytes."""
     max_in_flight: int
     """Maximum number of in-flight requests per connection."""
     request_timeout_ms: int
@@ -63,7 +64,7 @@ class ProducerConfig:
     """The client id; empty if the user did not set it."""
     partitioner: enums.Partitioner
     partitioner_function: str | None
-    """The user's function as "module:function", if `partitioner` is FUNCTION."""
+    """The user's function as "module:function" if `partitioner` is FUNCTION."""
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
@@ -77,13 +78,13 @@ class ProducerConfig:
     """Size of the socket's receive buffer in bytes; -1 for the system's default."""
     socket_connection_setup_timeout_ms: int
     statistics_interval_ms: int
-    """Interval between statistics; 0 for none."""
+    """Milliseconds between statistics lines; 0 for no statistics."""
     debug: tuple[Context, ...]
-    """Contexts whose events are logged."""
+    """The debug contexts whose events are logged."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
     def pipeline(self) -> tuple[tuple[str, str], ...]:
-        """Return the options that affect building and sending batches, sorted by Kafka's names."""
+        """Return the options that affect how batches are built and sent, sorted by Kafka's name."""
         return (
             ("acks", self.acks.name.lower()),
             ("batch.size", str(self.batch_size)),
@@ -97,7 +98,7 @@ class ProducerConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProducerConfig:
-        """Parse `kafka.*` options without the sink's own options; see `SinkConfig.parse`."""
+        """Parse `kafka.*` options without the sink's own options. See `SinkConfig.parse`."""
         return SinkConfig.parse(options).producer
 
 
@@ -129,13 +130,14 @@ class SinkConfig:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, batch_write: bool = False) -> SinkConfig:
-        """Parse and validate the options of a write as Spark passes them, keys in any case.
+        """Parse and validate the options of a write as Spark passes them, with names in any case.
 
-        With `batch_write`, record batches wait longer for more rows unless linger.ms is set.
+        If `batch_write` is True and linger.ms is not set, record batches wait longer for more rows.
 
         Raises:
-            ConfigError: an option is wrong, missing or unknown, or contradicts another; the message
-                contains its name, its value, the allowed values, and the nearest name for a typo.
+            ConfigError: an option is wrong, missing or unknown, or two options contradict each
+                other. The message contains name, value and allowed values, and for a typo the most
+                similar name.
         """
         from spark_kafka_sink.config.builder import build  # not needed in tasks
 
@@ -145,7 +147,7 @@ class SinkConfig:
 
     @property
     def assumed_topics(self) -> tuple[tuple[str, int], ...]:
-        """Topics that a dry run assumes to exist, with partition counts: those to be created.
+        """Topics that a write would create, with partition counts; a dry run assumes they exist.
 
         The dead letter topic is assumed to have one partition.
         """
@@ -161,7 +163,7 @@ class SinkConfig:
         """Return the config for a dry run.
 
         A dry run requests no producer id, opens no transaction, creates no topic and exports no
-        metrics. A preflight error fails it, unless preflight is off.
+        metrics. A preflight error fails a dry run, unless preflight is off.
         """
         return replace(
             self,

@@ -1,7 +1,7 @@
-"""Check option names before any value is parsed: known, ignored, refused or unknown.
+"""Check option names before any value is parsed: known, ignored, rejected or unknown.
 
-The tables list names that are valid elsewhere in Kafka or Spark but have no meaning here. Such a
-name is ignored with a warning if ignoring it is safe, and refused otherwise.
+The tables list names that are valid elsewhere in Kafka or Spark but not supported here. Such a name
+is ignored with a warning if that is safe, and rejected otherwise.
 
 Source: Kafka 4.3's ProducerConfig and ConsumerConfig, librdkafka's CONFIGURATION.md.
 """
@@ -42,7 +42,7 @@ IGNORED_PRODUCER_KEYS = names(
     socket.connection.setup.timeout.max.ms
     """
 )
-"""Java's producer options that affect only speed or monitoring; ignoring them is safe."""
+"""Java's producer options that affect only speed or monitoring, so ignoring them is safe."""
 
 IGNORED_CONSUMER_KEYS = names(
     """
@@ -53,7 +53,8 @@ IGNORED_CONSUMER_KEYS = names(
     max.poll.records partition.assignment.strategy session.timeout.ms value.deserializer
     """
 )
-"""Consumer options; ignored, because the same options are often used to read and to write."""
+"""Consumer options. They are ignored, because the same options are often used to read and to write.
+"""
 
 IGNORED_LIBRDKAFKA_KEYS = names(
     """
@@ -68,7 +69,7 @@ IGNORED_LIBRDKAFKA_KEYS = names(
     topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
     """
 )
-"""librdkafka's producer options without a counterpart; they affect only speed or monitoring."""
+"""librdkafka's producer options without an equivalent. They affect only speed or monitoring."""
 
 _LIBRDKAFKA_CONSUMER_KEYS = names(
     """
@@ -95,7 +96,7 @@ CALLBACKS = names(
     resolve_cb socket_cb stats_cb throttle_cb
     """
 )
-"""Options of librdkafka that only a program can set."""
+"""Options of librdkafka that can be set only by a program."""
 
 COUNTERPARTS = {
     "block.on.buffer.full": "kafka.max.block.ms",
@@ -113,12 +114,14 @@ COUNTERPARTS = {
     "transaction.two.phase.commit.enable": "twoPhaseCommit with deliveryGuarantee=exactly-once",
     "transactional.id": "transactionalIdPrefix with deliveryGuarantee=exactly-once",
 }
-"""Names used by other clients and by Kafka before 1.0, and the corresponding option here."""
+"""Names used by other clients and by Kafka before 1.0, and the equivalent option of this sink."""
 
 SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 
 UNSAFE_PREFIXES = ("transactional.",)
-"""If these were ignored, data would be sent without the requested guarantee."""
+"""Prefixes of options that are unsafe to ignore: data would be sent without the requested
+guarantee.
+"""
 
 UNSAFE_KEYS = names(
     """
@@ -126,7 +129,7 @@ UNSAFE_KEYS = names(
     transaction.two.phase.commit.enable
     """
 )
-"""If these were ignored, data other than requested would be written."""
+"""Options that are unsafe to ignore: the written data would differ from what was requested."""
 
 SPARK_OPTIONS = names(
     """
@@ -134,7 +137,7 @@ SPARK_OPTIONS = names(
     outputmode path queryname
     """
 )
-"""Options that Spark itself uses, in lower case; never treated as typos."""
+"""Options of Spark itself, in lower case. They are never treated as typos."""
 
 SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
 """Options of Spark's Kafka source that select the topics to read, in lower case."""
@@ -147,7 +150,7 @@ SOURCE_OPTIONS = SOURCE_TOPICS | names(
     startingoffsetsbytimestamp startingoffsetsbytimestampstrategy startingtimestamp
     """
 )
-"""Options of Spark's Kafka source, in lower case; without effect, as in Spark's Kafka sink."""
+"""Options of Spark's Kafka source, in lower case. They have no effect, as in Spark's Kafka sink."""
 
 
 PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
@@ -162,17 +165,20 @@ KNOWN_NAMES = (
     | CALLBACKS
     | COUNTERPARTS.keys()
 )
-"""Names that can be suggested for a mistyped name."""
+"""Names that are suggested for a mistyped name."""
 
 _KAFKA = PREFIX.removesuffix(".")
 _LOW_SIMILARITY = 0.7
-"""Similarity for suggestions; low enough to match `saslmechanism` to `sasl.mechanism`."""
+"""Minimum similarity of a suggestion; low enough to match `saslmechanism` to `sasl.mechanism`."""
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """The given options by the names in the tables; not in repr, because some are passwords."""
+    """The options that the user set, by the names in the tables.
+
+    They are not in repr, because some are passwords.
+    """
 
     producer: NamedOptions = field(repr=False)
     security: NamedOptions = field(repr=False)
@@ -180,7 +186,7 @@ class GivenOptions:
 
 
 def is_kafka_option(name: str) -> bool:
-    """Return True if a name without its prefix is known, including ignored and refused names."""
+    """Return True if a name without prefix is known, or is known to be ignored or rejected."""
     return (
         name in KNOWN_NAMES | REFUSED_SECURITY_KEYS.keys() | UNSAFE_KEYS
         or name in SERIALIZERS
@@ -191,12 +197,13 @@ def is_kafka_option(name: str) -> bool:
 def split_options(options: Mapping[str, str]) -> GivenOptions:
     """Split options into the options of the producer, of security and of the sink.
 
-    librdkafka's aliases are replaced by the options that they stand for. Only options in the tables
-    are returned. The values of all other keys are dropped without being read, so that no secret
+    librdkafka's aliases are replaced by the corresponding options. Only options in the tables are
+    returned. The values of all other options are dropped without being read, so that no secret
     among them is passed on.
 
     Raises:
-        ConfigError: a name is unknown or refused, or two names of one option have different values.
+        ConfigError: a name is unknown or rejected, or two names of one option have different
+            values.
     """
     given = GivenOptions(
         NamedOptions(PRODUCER_OPTIONS, ALIASES),
@@ -223,7 +230,7 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
 
 
 def _registry_name(name: str) -> str | None:
-    """Return the name of a schema registry option, given with or without prefix; else None."""
+    """Return the name of a schema registry option, set with or without prefix, or else None."""
     plain = name.removeprefix(PREFIX)
     plain = REGISTRY_ALIASES.get(plain, plain)
     return plain if plain in REGISTRY_NAMES else None
@@ -233,7 +240,7 @@ def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -
     """Add an option of the schema registry.
 
     Raises:
-        ConfigError: it is given twice, with and without the prefix, with different values.
+        ConfigError: it is set with and without the prefix, to different values.
     """
     refuse_misplaced(name, key, value)
     if given.sink.setdefault(name, value) != value:
@@ -244,7 +251,7 @@ def _add_registry_option(given: GivenOptions, name: str, key: str, value: str) -
 
 
 def _add(given: GivenOptions, name: str, value: str) -> None:
-    """Add a `kafka.` option to its table, or drop an ignored one with a warning.
+    """Add a `kafka.` option to its table, or drop an ignored option with a warning.
 
     Raises:
         ConfigError: the name is unknown, or ignoring it would be unsafe.
@@ -302,10 +309,10 @@ def _refuse_unsafe(name: str) -> None:
 
 
 def _check_unprefixed_name(name: str) -> None:
-    """Raise if a name without prefix is a likely typo of one of our options.
+    """Raise if a name without prefix is a likely typo of one of the sink's options.
 
-    Spark passes on all options of a write, so any other name only causes a warning; the option has
-    no effect, as in Spark's Kafka sink.
+    Spark passes on all options of a write, so any other name only causes a warning. Such an option
+    has no effect, as in Spark's Kafka sink.
     """
     if name in SPARK_OPTIONS:
         return

@@ -1,4 +1,4 @@
-"""One option (name, type, default, allowed values), and the parsing of its text."""
+"""One option: its name, type, default and allowed values, and how its text is parsed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Parsed = str | int | float | bool | tuple[str, ...] | None
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
 _LOGIN_PREFIXES = ("security.", "sasl.")
-"""Prefixes of login options: a wrong value that is not a likely typo may be a secret meant for
-another option, so it is not shown.
+"""Prefixes of login options. A wrong value that is not a likely typo might be a secret meant for a
+different option, so it is not shown.
 """
 
 
@@ -51,7 +51,7 @@ def parse_value(option: Option, given: str, key: str) -> Parsed:
 
 
 def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    """Parse all options of a table; options that are not given have their defaults.
+    """Parse all options of a table; options that are not set have their defaults.
 
     Raises:
         ConfigError: a value is not allowed.
@@ -65,7 +65,7 @@ def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str)
 
 
 def is_number(text: str) -> bool:
-    """Return True if a text is a whole number in Java's syntax."""
+    """Return True if the text is a whole number in Java's syntax."""
     return _NUMBER.fullmatch(text) is not None
 
 
@@ -121,7 +121,7 @@ Value = str | int | float | bool | None
 
 
 class Kind(Enum):
-    """The type of an option's value, as Java's ConfigDef.Type names it."""
+    """The type of an option's value, named as in Java's ConfigDef.Type."""
 
     BOOLEAN = "boolean"
     INT = "int"
@@ -132,7 +132,7 @@ class Kind(Enum):
 
 
 class Importance(StrEnum):
-    """How much an option matters, as Java ranks it (ConfigDef.Importance)."""
+    """The importance of an option, as in Java's ConfigDef.Importance."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -144,22 +144,23 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the options table.
+    """An option, which is one row of the options table.
 
     Args:
         kind: type of the value.
         name: Java's name without "kafka.", or the sink's own name.
         java: Java's default; None if Java has no default.
         doc: what the option does, in one line.
-        bulk: our default if a bulk writer needs another default than Java's, else None.
+        bulk: this sink's default if it differs from Java's because the sink writes in bulk, else
+            None.
         batch_write: the default for batch writes if it differs, else None.
         low: smallest allowed number.
-        high: largest number allowed; None for the largest of the kind.
+        high: largest allowed number; None for the largest number of the kind.
         fractional: True if the number may have decimals, like librdkafka's floats.
         also: a single number outside low..high that is also allowed.
-        choices: the allowed texts; empty for any text.
-        hints: hints for texts that are not allowed, by text; the key "" stands for any other text.
-        importance: Java's importance.
+        choices: the allowed texts; empty if any text is allowed.
+        hints: hints for texts that are not allowed, by text; the key "" matches any other text.
+        importance: importance in Java.
         of_java: True if Java's producer has the option.
     """
 
@@ -186,17 +187,17 @@ class Option:
 
     @property
     def field(self) -> str:
-        """The name of the option's field in `ProducerConfig`, if it has one."""
+        """The name of the option's field in `ProducerConfig`, if the option has a field."""
         return self.name.replace(".", "_")
 
     @property
     def is_number(self) -> bool:
-        """True if the value is a number; it may have decimals only if `fractional`."""
+        """True if the value is a number. It can have decimals only if `fractional` is True."""
         return self.kind in (Kind.INT, Kind.LONG)
 
     @property
     def top(self) -> int:
-        """The largest number allowed."""
+        """The largest allowed number."""
         if self.high is not None:
             return self.high
         return MAX_LONG if self.kind is Kind.LONG else MAX_INT
@@ -212,7 +213,7 @@ class Option:
         return range_text if self.also is None else f"{self.also} or {range_text}"
 
     def accepts(self, number: float) -> bool:
-        """Return True if a number is allowed."""
+        """Return True if this number is allowed."""
         return number == self.also or self.low <= number <= self.top
 
 
@@ -236,5 +237,5 @@ def check_topic(option: str, topic: str) -> None:
 
 
 def names(text: str) -> frozenset[str]:
-    """Return the names in a text, which are separated by whitespace."""
+    """Return the whitespace-separated names in a text."""
     return frozenset(text.split())

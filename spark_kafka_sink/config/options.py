@@ -1,8 +1,8 @@
-"""The table of all options except the security options, with Java's defaults and ours.
+"""The table of all options except the security options, with Java's defaults and this sink's.
 
 Names, types, defaults, ranges and importance of the `kafka.*` options are those of Kafka 4.3's
-ProducerConfig. `bulk` is this producer's default if it differs from Java's because the producer
-writes in bulk.
+ProducerConfig. `bulk` is this sink's default if it differs from Java's because the sink writes in
+bulk.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ PRODUCER_OPTIONS: tuple[Option, ...] = (
     *_ROUTING,
     *_MONITORING,
 )
-"""Options given as `kafka.<name>`."""
+"""Options that are set as `kafka.<name>`."""
 
 SINK_OPTIONS: tuple[Option, ...] = (
     text(
@@ -400,7 +400,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
     *DEAD_LETTER_OPTIONS,
     *THROTTLING_OPTIONS,
 )
-"""The sink's own options; names are case-insensitive."""
+"""The sink's own options. Their names are case-insensitive."""
 
 DEVIATIONS: tuple[Option, ...] = tuple(row for row in PRODUCER_OPTIONS if row.bulk is not None)
-"""Options whose default differs from Java's; profile=java restores Java's default."""
+"""Options whose default differs from Java's. With profile=java, they have Java's default."""

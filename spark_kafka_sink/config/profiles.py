@@ -33,10 +33,10 @@ def load_profile(profile: Profile) -> dict[str, str]:
 
 
 def find_file(name: str) -> Traversable:
-    """Return a file of `conf/`, from the installed package or from the checkout.
+    """Return a file of `conf/`, from the installed package or from the source checkout.
 
     Raises:
-        ConfigError: the file is in neither place.
+        ConfigError: neither contains the file.
     """
     package = files(PACKAGE)
     places = (package / FOLDER / name, Path(str(package)).parent / FOLDER / name)
@@ -65,7 +65,7 @@ def parse_properties(text: str) -> dict[str, str]:
     character; \t, \n, \r, \f and \u0041 have the same meaning as in Java.
 
     Raises:
-        ConfigError: an escape is incomplete; the message shows no value.
+        ConfigError: an escape is incomplete; the message does not show the value.
     """
     return dict(_pair(line) for line in _logical_lines(text))
 
@@ -88,7 +88,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _pair(line: str) -> tuple[str, str]:
     match = _PAIR.match(line)
     if match is None:
-        raise TypeError("every line matches, with a name that may be empty")
+        raise TypeError("every line matches; the name might be empty")
     name = _ESCAPE.sub(_unescaped, match["name"])
     if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Rules across options: contradictions, and defaults that depend on other options. Pure.
+"""Rules across options: contradictions, and defaults that depend on other options.
 
 Source, unless a rule says otherwise: Kafka 4.3's
 ProducerConfig.postProcessAndValidateIdempotenceConfigs and KafkaProducer.configureDeliveryTimeout.
@@ -23,15 +23,15 @@ MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
 MAX_REQUEST_SIZE = "max.request.size"
 SMALLEST_BATCH = 68
-"""Size in bytes of a batch that contains one empty record."""
+"""Size of a batch that contains one empty record, in bytes."""
 LARGEST_REQUEST = 4 << 20
-"""Largest request in bytes. The batches of a request share its fixed costs; a larger request saves
-nothing more, while all of its bytes occupy the buffer until the response.
+"""Maximum size of a request in bytes. The batches of a request share its fixed costs. A larger
+request would save nothing more, but its bytes would occupy the buffer until the response arrives.
 """
 
 
 def apply_rules(values: Values, given: frozenset[str]) -> Changes:
-    """Apply all rules and return the final values; `given` are the options that were set.
+    """Apply all rules and return the final values; `given` contains the options that were set.
 
     Raises:
         ConfigError: two options contradict each other.
@@ -46,7 +46,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
     if not values[IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
-        # Java checks this even if acks would disable idempotence that is only on by default.
+        # Java also checks this if idempotence is on only by default and acks would disable it.
         raise ConfigError(
             f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
             f"{MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",
@@ -63,7 +63,7 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _gapless(values: Values, given: frozenset[str]) -> Changes:
-    """Require idempotence, as librdkafka does: retries without it may cause gaps and duplicates."""
+    """Require idempotence, as librdkafka does, because other retries cause gaps and duplicates."""
     del given
     if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
         raise ConfigError(
@@ -99,7 +99,7 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
 
 
 def batch_write_linger(values: Values, target: int) -> int:
-    """Return a batch write's default linger.ms: `target`, or less due to delivery.timeout.ms.
+    """Return the default linger.ms of a batch write: `target`, or less due to delivery.timeout.ms.
 
     In a batch write, latency does not matter and fuller batches are cheaper. linger.ms plus
     request.timeout.ms must not exceed delivery.timeout.ms.
@@ -110,11 +110,11 @@ def batch_write_linger(values: Values, target: int) -> int:
 
 
 def largest_request(values: Values, given: frozenset[str]) -> int:
-    """Return the largest size in bytes of a request with several batches.
+    """Return the maximum size of a request with several batches, in bytes.
 
-    This is max.request.size, as in Java, if it is set. Its default is the limit that brokers have
-    for one batch; their limit for a request is higher. If a broker nevertheless has a lower limit,
-    it closes the connection, and the requests in flight are lost. With idempotence this is
+    If max.request.size is set, it is the maximum, as in Java. Its default is the brokers' limit for
+    a single batch; their limit for a request is higher. If a broker nevertheless has a lower limit,
+    it closes the connection, and the requests in flight are lost. With idempotence, this is
     harmless, because brokers drop duplicates of a resent batch. Without idempotence, batches would
     be duplicated or lost, so Java's default applies.
     """
@@ -125,7 +125,7 @@ def largest_request(values: Values, given: frozenset[str]) -> int:
 
 
 def _backoff(values: Values, given: frozenset[str]) -> Changes:
-    """Make a backoff constant if its maximum is not set (postProcessReconnectBackoffConfigs)."""
+    """Use a constant backoff if no maximum is set (postProcessReconnectBackoffConfigs)."""
     changes = {"retry.backoff.ms": min(values["retry.backoff.ms"], values["retry.backoff.max.ms"])}
     reconnect, longest = values["reconnect.backoff.ms"], values["reconnect.backoff.max.ms"]
     if "reconnect.backoff.ms" in given and "reconnect.backoff.max.ms" not in given:
@@ -139,7 +139,7 @@ def _backoff(values: Values, given: frozenset[str]) -> Changes:
 def _memory(values: Values, given: frozenset[str]) -> Changes:
     """Check that a batch fits into the buffer, or lower the default of batch.size.
 
-    Java fails only at the first record.
+    Java's producer fails only when the first record is sent.
     """
     batch, buffer = values["batch.size"], values["buffer.memory"]
     if buffer < SMALLEST_BATCH:
@@ -159,7 +159,10 @@ def _memory(values: Values, given: frozenset[str]) -> Changes:
 
 
 def _limit_times(values: Values, given: frozenset[str]) -> Changes:
-    """Limit times to 24 days, which every timer accepts; this includes Java's -1 for never."""
+    """Limit times to 24 days, which every timer accepts.
+
+    This also applies to Java's -1 for never.
+    """
     del given
     times = {name: value for name, value in values.items() if name.endswith(".ms")}
     return {name: MAX_MS if value < 0 else min(value, MAX_MS) for name, value in times.items()}

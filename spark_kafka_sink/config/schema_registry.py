@@ -1,6 +1,6 @@
-"""The schema registry: the options, with Java's names and defaults, and the config built from them.
+"""Options of the schema registry, with Java's names and defaults, and the config built from them.
 
-Each option may also be written with the prefix `kafka.`. Only the driver uses the config: it is
+Each option can also be set with the prefix `kafka.`. Only the driver uses the config: it is
 removed before the writer is pickled for the tasks.
 
 Source: Confluent's ``AbstractKafkaSchemaSerDeConfig`` and ``SchemaRegistryClientConfig``.
@@ -39,7 +39,7 @@ class SubjectStrategy(Enum):
     TOPIC_RECORD_NAME = "TopicRecordNameStrategy"
 
     def subject(self, topic: str, part: str, record: str) -> str:
-        """Return the subject; `record` is the full name of the record, `part` key or value."""
+        """Return the subject of a topic's key or value; `record` is the full name of the record."""
         if self is SubjectStrategy.TOPIC_NAME:
             return f"{topic}-{part}"
         return record if self is SubjectStrategy.RECORD_NAME else f"{topic}-{record}"
@@ -53,7 +53,7 @@ class SchemaIdFraming(Enum):
 
 
 def _classes(package: str, names: type[Enum]) -> tuple[str, ...]:
-    """Return the class names that an option allows, with and without their package."""
+    """Return the class names that an option accepts, with and without their package."""
     short = tuple(str(each.value) for each in names)
     return tuple(f"{package}{name}" for name in short) + short
 
@@ -177,7 +177,7 @@ REGISTRY_SECRETS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerAuth:
-    """A login with a token: a given one, or one from an OAuth issuer."""
+    """A login with a token, which is either given or requested from an OAuth issuer."""
 
     token: Secret | None = None
     issuer: ClientCredentialsLogin | None = None
@@ -189,7 +189,7 @@ class BearerAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRegistry:
-    """The registry's settings for the key or the value."""
+    """The registry settings for the key or the value."""
 
     strategy: SubjectStrategy = SubjectStrategy.TOPIC_NAME
     framing: SchemaIdFraming = SchemaIdFraming.PREFIX
@@ -224,7 +224,7 @@ class RegistryConfig:
 
     @property
     def chooses_version(self) -> bool:
-        """True if the schema is a registered one: the latest version, or the one with an id."""
+        """True if options select a registered schema, by its id or as the latest version."""
         return self.use_latest or self.schema_id is not None
 
     def part(self, part: str) -> PartRegistry:
@@ -235,10 +235,11 @@ class RegistryConfig:
     def from_options(
         cls, values: Mapping[str, Any], given: Mapping[str, str], parts: tuple[str, ...]
     ) -> Self | None:
-        """Build the config from the parsed sink options; `parts` use the registry.
+        """Build the config from the parsed sink options; `parts` (key, value) use the registry.
 
         Raises:
-            ConfigError: an option is missing, has no effect, or contradicts another.
+            ConfigError: an option is missing or has no effect, or two options contradict each
+                other.
         """
         if not parts:
             _refuse_unused(given)
@@ -272,7 +273,8 @@ class RegistryConfig:
 def _refuse_unused(given: Mapping[str, str]) -> None:
     """Raise if the registry's URL is set without a format that uses it.
 
-    The other options are ignored, because they are often set in files that many clients share.
+    The other registry options do not raise, because they are often set in files that many clients
+    share.
     """
     if URL in given:
         raise ConfigError(
@@ -334,7 +336,7 @@ def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
 
 
 def _user_info(values: Mapping[str, Any], given: Mapping[str, str]) -> Secret | None:
-    """Return user name and password, from the option or the URL, as Java's sources define."""
+    """Return user name and password, from the option or the URL, as the source option requires."""
     source = values["basic.auth.credentials.source"]
     info = _secret(values, "basic.auth.user.info")
     if source == "USER_INFO" and info is None:
@@ -398,7 +400,7 @@ def _missing(option: str) -> ConfigError:
 
 
 def _tls(given: Mapping[str, str]) -> TlsConfig | None:
-    """Return the settings of TLS; None if no option is set."""
+    """Return the TLS settings for the registry, or None if no option is set."""
     values = {
         name: read_security(name, given[f"{_TLS_PREFIX}{name}"], f"{_TLS_PREFIX}{name}")
         for name in _TLS_NAMES

@@ -1,6 +1,6 @@
-"""Limits on a session's load on the brokers: the options, and the config built from them.
+"""Options that limit the load of a session on the brokers, and the config built from them.
 
-They cover the buffer share of one broker, rate limits, and circuit breakers.
+They are the buffer share of one broker, rate limits, and circuit breakers.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ THROTTLING_OPTIONS: tuple[Option, ...] = (
         low=1,
     ),
 )
-"""Part of the sink's own options; names are case-insensitive."""
+"""Part of the sink's own options. Their names are case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Records and uncompressed bytes per second of one task; 0 for no limit."""
+    """Maximum records and uncompressed bytes per second of one task; 0 for no limit."""
 
     records: float = 0.0
     size: float = 0.0
@@ -104,7 +104,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds that open a breaker; 0 for never.
+    """Thresholds that open a circuit breaker; 0 for never.
 
     `retry_percent` is the percentage of responses with a retriable error, and `failures` the number
     of batches that failed permanently.
@@ -121,9 +121,9 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerConfig:
-    """The circuit breakers: `each` for one partition or broker, `job` for all partitions of a task.
+    """Circuit breakers: `each` for one partition or broker, `job` for all partitions of a task.
 
-    Percentages apply once there are `min_batches` responses. `window` and `open_for` are in
+    Percentages are evaluated only after `min_batches` responses. `window` and `open_for` are in
     seconds.
     """
 
@@ -147,10 +147,11 @@ class ThrottlingConfig:
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any]) -> ThrottlingConfig:
-        """Build the config from the parsed sink options; tasks share the rates of the job.
+        """Build the config from the parsed sink options.
 
-        Every task has the same fixed share. The job stays within its limit while at most
-        `rateLimit.job.tasks` tasks run at once, and below it while fewer tasks run.
+        Every task gets the same fixed share of the job's limits. Therefore the job does not exceed
+        a limit while at most `rateLimit.job.tasks` tasks run at once, but cannot reach it while
+        fewer tasks run.
 
         Raises:
             ConfigError: a limit for the job is set without the number of its tasks.
@@ -173,7 +174,7 @@ def _thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
 
 
 def _rate(values: Mapping[str, Any], name: str) -> float:
-    """Return the lower of the task's own limit and its share of the job's limit; 0 for no limit."""
+    """Return the task's own limit or its share of the job's limit, if lower; 0 for no limit."""
     own, job, tasks = (
         values[f"rateLimit.{name}"],
         values[f"rateLimit.job.{name}"],

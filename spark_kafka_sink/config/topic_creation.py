@@ -1,4 +1,4 @@
-"""Topics that a write creates: the options, and the config built from them."""
+"""Options for topics that a write creates, and the config built from them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ TOPIC_SETTINGS: Final = names(
     segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
     """
 )
-"""Kafka's topic settings, including those of releases before 4.0; other vendors' brokers have more.
-
-Source: ``TopicConfig``.
+"""Kafka's topic settings, including those of releases before 4.0. Brokers of other vendors have
+additional settings. Source: ``TopicConfig``.
 """
 
 TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
@@ -65,13 +64,13 @@ TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreation:
-    """The settings of created topics; None stands for the brokers' defaults."""
+    """The settings of created topics; None for a broker default."""
 
     create: bool = False
     partitions: int | None = None
     replication_factor: int | None = None
     configs: tuple[tuple[str, str], ...] = ()
-    """Settings of the topics, by Kafka's names, sorted."""
+    """Settings of the topics, by Kafka's names, in sorted order."""
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any], given: Mapping[str, str]) -> Self:
@@ -107,7 +106,7 @@ class TopicCreation:
 
 
 def _check_typo(name: str) -> None:
-    """Raise if an unknown setting resembles a setting of Kafka; others may be a vendor's.
+    """Raise if an unknown setting resembles one of Kafka's; any other might be a vendor's setting.
 
     Raises:
         ConfigError: the name is a likely typo.
@@ -121,7 +120,7 @@ def _check_typo(name: str) -> None:
 
 
 def _check_unit(name: str, value: str) -> None:
-    """Raise if a duration or size is not a plain number, with a better hint than the brokers give.
+    """Raise if a duration or size is not a plain number; the brokers' error would be unclear.
 
     Raises:
         ConfigError: the value is not a whole number.

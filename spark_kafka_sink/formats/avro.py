@@ -1,8 +1,9 @@
 """Avro's binary encoding.
 
-Columns are matched to a record's fields by name; the order of fields and of union branches is the
-schema's. A wider field takes a narrower column. A narrower integer takes a wider column if the
-numbers fit: others are faults of their rows. A field without a column gets its default, or null.
+Columns are matched to a record's fields by name. Fields and union branches are in the order of the
+schema. A narrower column can be written to a wider field. A wider integer column can be written to
+a narrower field: a number that does not fit is a fault of its row. A field without a column gets
+its default, or null.
 
 Source: the Avro 1.12 specification, "Binary Encoding".
 """
@@ -58,10 +59,10 @@ def compile_plan(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
 
 
 def _value(schema: AvroSchema, column: Column) -> Node:
-    """Return the writer of a field, item or value; it accepts null only in a union with null.
+    """Return the writer of a field, item or value. It accepts null only in a union with null.
 
     Raises:
-        ColumnError: no branch of the schema takes the column's type.
+        ColumnError: no branch of the schema accepts the column's type.
     """
     if schema.kind == "null" and column.shape is Shape.NULL:
         return write_nothing
@@ -75,7 +76,7 @@ def _value(schema: AvroSchema, column: Column) -> Node:
 
 
 def _branch(schema: AvroSchema, column: Column) -> tuple[int, Node]:
-    """Return the first branch that takes the type without loss, or the first that takes it."""
+    """Return the first branch that accepts the type without loss, or else the first that fits."""
     first: tuple[int, Node] | None = None
     error: ColumnError | None = None
     for index, branch in enumerate(schema.branches):
@@ -121,7 +122,7 @@ def _record(schema: AvroSchema, column: Column) -> Node | None:
 def _missing(
     part: AvroSchema, declared: dict[str, Any], record: AvroSchema, column: Column
 ) -> bytes:
-    """Return the default of a field without a column, null if it has none but may be null."""
+    """Return the encoded default of a field without a column, or null if it is only nullable."""
     if "default" in declared:
         return default_bytes(part, declared["default"])
     kinds = [branch.kind for branch in part.branches]
@@ -150,7 +151,7 @@ def _map(schema: AvroSchema, column: Column) -> Node | None:
 _BITS: Final = {"int": 32, "long": 64}
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
 _UNITS: Final = {"millis": (1, 1000), "micros": (1, 1), "nanos": (1000, 1)}
-"""Factor and divisor of microseconds, by the end of the logical type."""
+"""Factor and divisor that convert microseconds, by the suffix of the logical type."""
 
 
 def _number(schema: AvroSchema, column: Column) -> Node | None:
@@ -242,7 +243,7 @@ _COMPILERS: Final[dict[Shape, Callable[[AvroSchema, Column], Node | None]]] = {
 
 
 def _write_nullable(node: Node, branch: bytes, null: bytes, cells: Cells, out: RowWriter) -> None:
-    """Append a value of a union, after the number of its branch."""
+    """Append a union value: the number of its branch, then the value."""
     valid = cells.valid()
     if valid is None:
         out.constant(branch)
@@ -261,7 +262,10 @@ def _write_fixed(size: int, path: str, cells: Cells, out: RowWriter) -> None:
 def _write_decimal(
     digits: int, scale: int, size: int | None, path: str, cells: Cells, out: RowWriter
 ) -> None:
-    """Append decimals in two's complement: `size` bytes, or None for as few as each value needs."""
+    """Append decimals in two's complement.
+
+    If `size` is None, each value takes as few bytes as possible.
+    """
     decimals = DecimalCells.of(cells).fitting(path, digits, scale)
     sizes = np.array([size]) if size is not None else decimals.sizes()
     if size is None:
@@ -285,7 +289,7 @@ def _write_map(key_path: str, value: Node, cells: Cells, out: RowWriter) -> None
 
 
 def _write_block(out: RowWriter, items: RowWriter, offsets: Any) -> None:
-    """Append one block: the number of items, the items, and 0; only 0 if there are none."""
+    """Append one block: the item count, the items, and 0. Append only 0 if there are no items."""
     counts = np.diff(offsets)
     out.varints(zigzag(counts))
     out.column(grouped(items.join(), offsets))
@@ -293,7 +297,10 @@ def _write_block(out: RowWriter, items: RowWriter, offsets: Any) -> None:
 
 
 def _write_record(fields: list[tuple[int, Node] | bytes], cells: Cells, out: RowWriter) -> None:
-    """Append the fields in the schema's order: index of the column and its writer, or constants."""
+    """Append the fields in the order of the schema.
+
+    Each field is the index of a column and its writer, or a constant.
+    """
     for field in fields:
         if isinstance(field, bytes):
             out.constant(field)

@@ -1,4 +1,4 @@
-"""Avro schemas: parsed, with their names resolved, derived from columns, and defaults encoded.
+"""Parse Avro schemas and resolve their names, derive schemas from columns, and encode defaults.
 
 Source: the Avro 1.12 specification, "Schema Declaration" and "Names".
 """
@@ -30,7 +30,7 @@ _NAMES: Final = Names(
     "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
 )
 _MISFITS: Final = (KeyError, TypeError, ValueError, struct.error, AttributeError)
-"""What the encoding of a default raises if it does not fit the type."""
+"""Exceptions that encoding raises for a default that does not fit its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class AvroSchema:
     """A schema, or a part of one.
 
     Attributes:
-        json: what the part declares: a name, an object, or the list of a union's branches.
+        json: the declaration: a name, an object, or the list of a union's branches.
         namespace: the enclosing namespace.
         names: every named type of the whole schema, by full name.
     """
@@ -49,7 +49,7 @@ class AvroSchema:
 
     @classmethod
     def parse(cls, text: str, references: tuple[str, ...] = ()) -> AvroSchema:
-        """Return a schema from its text and the texts of the schemas that it refers to.
+        """Parse a schema, given its text and the texts of the schemas to which it refers.
 
         Raises:
             ConfigError: the text is not an Avro schema, or refers to an unknown name.
@@ -75,14 +75,14 @@ class AvroSchema:
 
     @property
     def full_name(self) -> str:
-        """Full name of a named type, otherwise its kind."""
+        """Full name of a named type, or the kind of any other type."""
         if self.kind not in NAMED:
             return self.kind
         return _full_name(str(self.json["name"]), str(self.json.get("namespace", self.namespace)))
 
     @property
     def branches(self) -> tuple[AvroSchema, ...]:
-        """The branches of a union; the schema itself if it is none."""
+        """The branches of a union; for any other type, the schema itself."""
         return tuple(map(self.part, self.json)) if self.kind == "union" else (self,)
 
     @property
@@ -91,7 +91,10 @@ class AvroSchema:
         return tuple((each["name"], self.part(each["type"]), each) for each in self.json["fields"])
 
     def part(self, json_: Any) -> AvroSchema:
-        """Return a type declared within this one; a name is replaced by what it stands for."""
+        """Return a type that is declared within this schema.
+
+        A name is replaced by the type it refers to.
+        """
         space = self.full_name.rpartition(".")[0] if self.kind in NAMED else self.namespace
         if isinstance(json_, dict) and not isinstance(json_.get("type"), str):
             return self.part(json_.get("type"))
@@ -105,7 +108,7 @@ class AvroSchema:
 
 
 def _declare(schema: AvroSchema, names: dict[str, AvroSchema]) -> None:
-    """Collect the named types, and check what later code relies on."""
+    """Collect the named types, and check the declarations on which later code relies."""
     if names.get(schema.full_name) is schema:
         return
     if schema.kind in NAMED:
@@ -136,7 +139,7 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 def _loaded(text: str) -> Any:
-    """Return the JSON of a schema; a bare name such as `string` is one, too."""
+    """Return the JSON of a schema. A bare name such as `string` is also a schema."""
     try:
         loaded = json.loads(text)
     except ValueError:
@@ -183,7 +186,7 @@ def _encoded(schema: AvroSchema, value: Any) -> bytes:
 
 
 def _union(schema: AvroSchema, value: Any) -> bytes:
-    """Return the encoding with the first branch that fits."""
+    """Return the encoding of a value with the first union branch that fits."""
     for index, branch in enumerate(schema.branches):
         try:
             return varint(index) + _encoded(branch, value)
@@ -214,7 +217,7 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
     if kind in _STRUCTS:
         return struct.pack(_STRUCTS[kind], value)
     if kind in ("int", "long"):
-        struct.pack("<i" if kind == "int" else "<q", value)  # checks the range
+        struct.pack("<i" if kind == "int" else "<q", value)  # This checks the range.
         return varint(value)
     if kind == "enum":
         return varint(schema.json["symbols"].index(value))
@@ -228,11 +231,11 @@ def _scalar(schema: AvroSchema, value: Any) -> bytes:
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
-    """Return the schema of a record; see `plan.derive_schema`.
+    """Derive the schema of a record; see `plan.derive_schema`.
 
-    A nullable column becomes the union of null and its type, with null as default: a registry then
-    accepts added, dropped and reordered columns as backward compatible. Nested records are in a
-    namespace of their path, as in Spark's `to_avro`.
+    A nullable column becomes a union of null and its type, with null as default, so that a registry
+    accepts added, dropped and reordered columns as backward compatible. The namespace of a nested
+    record is derived from its path, as in Spark's `to_avro`.
     """
     full_name = _NAMES.check_record(name, namespace)
     schema = _record(Column.of(type_, name=name), namespace)
@@ -300,4 +303,4 @@ _DERIVED: Final[dict[Shape, Any]] = {
     Shape.LOCAL_TIMESTAMP: {"type": "long", "logicalType": "local-timestamp-micros"},
     Shape.INTERVAL: {"type": "long", "spark.sql.catalyst.type": "interval day to second"},
 }
-"""Types by shape; pairs of those of up to 32 bits and those of 64."""
+"""Avro types by shape. A pair contains the types for at most 32 bits and for 64 bits."""

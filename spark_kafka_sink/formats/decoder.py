@@ -1,4 +1,4 @@
-"""Decode what was written, for tests of users' jobs: with fastavro and Google's runtime."""
+"""Decode written records with fastavro and Google's Protobuf runtime, for tests of users' jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HINT: Final = (
 
 
 class DecodedRecord(NamedTuple):
-    """A record whose key and value are decoded: dicts, or bytes with format raw."""
+    """A record with decoded key and value. They are dicts, or bytes with format raw."""
 
     key: Any
     value: Any
@@ -40,23 +40,24 @@ class DecodedRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: datetime | int
-    """A UTC datetime, or milliseconds since 1970 if outside the years 1 to 9999."""
+    """A UTC datetime, or milliseconds since 1970 outside the years 1 to 9999."""
     headers: list[tuple[str, bytes | None]]
-    """Without those that state a schema."""
+    """The record's headers, without those that identify a schema."""
 
 
 class RecordDecoder:
-    """Decodes records by the options with which they were written; a context manager.
+    """Context manager that decodes records, given the options with which they were written.
 
-    The schema is that of the id in the record, from the registry. Without a registry, or with
-    `mock://`, which is in the memory of another process, it is the given one.
+    The schema is read from the registry, by the id in the record. Without a registry, or with
+    `mock://`, which is in the memory of a different process, it is the schema set in the options or
+    in `known`.
 
     Args:
         config: the options.
-        known: schemas of "key" and "value" that the options do not give.
+        known: schemas of "key" and "value" that the options do not contain.
 
     Raises:
-        ConfigError: a given schema cannot be read.
+        ConfigError: a schema in the options cannot be read.
     """
 
     def __init__(self, config: SinkConfig, known: Mapping[str, Source] | None = None) -> None:
@@ -86,7 +87,7 @@ class RecordDecoder:
         """Return the record with decoded key and value.
 
         Raises:
-            ConfigError: a schema is missing, or key or value do not have their format.
+            ConfigError: a schema is missing, or key or value are not in the expected format.
             SchemaRegistryError: the registry does not have the schema, or cannot be reached.
         """
         names = {f"__{part}_schema_id" for part in self._parts}
@@ -117,7 +118,7 @@ class RecordDecoder:
     def _unframed(
         self, part: PartFormat, data: bytes, header: bytes | None
     ) -> tuple[Source | None, bytes]:
-        """Return the schema and the payload."""
+        """Return the schema of a key or value, and its payload without framing."""
         if not part.format.has_registry:
             return self._source(part), data
         framing, payload = (data, data[_ID_BYTES:]) if header is None else (header, data)
@@ -186,7 +187,7 @@ def _avro(schema: str) -> Callable[[bytes], Any]:
 def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
-    from google.protobuf.duration_pb2 import Duration  # the pool below needs such imports
+    from google.protobuf.duration_pb2 import Duration  # The pool needs such imports.
     from google.protobuf.timestamp_pb2 import Timestamp
     from google.protobuf.wrappers_pb2 import Int32Value
 
@@ -200,7 +201,7 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
 
 
 def _proto_files(schema: str) -> list[bytes]:
-    """Return the serialised files of a descriptor in base64, without Google's own."""
+    """Return the serialised files of a base64 descriptor, without Google's own files."""
     from spark_kafka_sink.formats.protobuf_schema import files_of
 
     files = files_of(schema)
@@ -227,12 +228,12 @@ def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
             shift += 7
             if byte < 0x80:
                 break
-        numbers.append(number >> 1)  # they are never negative
+        numbers.append(number >> 1)  # Message indexes are never negative.
     return tuple(numbers[1:]) or (0,), data[position:]
 
 
 def _plain(message: Any) -> Any:
-    """Return a Protobuf message as a dict; timestamps, durations and wrappers as their values."""
+    """Return a Protobuf message as a dict; timestamps, durations and wrappers are plain values."""
     name = message.DESCRIPTOR.full_name
     if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
         return message.ToDatetime() if name.endswith("Timestamp") else message.ToTimedelta()
@@ -251,7 +252,7 @@ def _plain_field(field: Any, value: Any) -> Any:
     if inner is not None and inner.GetOptions().map_entry:
         item = inner.fields_by_name["value"]
         return {key: _plain_one(item, each) for key, each in value.items()}
-    if not field.has_presence and hasattr(value, "append"):  # it is repeated
+    if not field.has_presence and hasattr(value, "append"):  # The field is repeated.
         return [_plain_one(field, each) for each in value]
     return _plain_one(field, value)
 

@@ -1,8 +1,9 @@
 """Columns at any depth, their paths and cells, and faults of rows.
 
-A path names a column as `orders[].price`: a list's items are `[]`, a map's keys and values `.key`
-and `.value`. A `Column` describes a column's type, `Cells` are its entries in a batch, with the row
-to which each belongs, so that a fault in a nested value is reported for its row.
+A path such as `orders[].price` identifies a column: `[]` stands for the items of a list, `.key` and
+`.value` for the keys and values of a map. A `Column` describes the type of a column. `Cells` are
+its entries in a batch, with the row of each entry, so that a fault in a nested value is reported
+for its row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def field_path(path: str, name: str) -> str:
 
 
 class Shape(Enum):
-    """What a column's type means in every format."""
+    """The format-independent meaning of a column's type."""
 
     STRUCT = auto()
     LIST = auto()
@@ -73,11 +74,11 @@ class Column:
     """The type of a column, of a struct's field, of a list's items, or of a map's keys or values.
 
     Attributes:
-        path: see the module.
-        name: name of the innermost field that contains it.
+        path: the path, as described for this module.
+        name: name of the innermost field that contains the column.
         type: the Arrow type, without dictionary encoding.
-        shape: what the type means.
-        is_nullable: as Spark declares it.
+        shape: the meaning of the type.
+        is_nullable: True if Spark declares the column as nullable.
         parts: a struct's fields; a list's items; a map's keys and values.
     """
 
@@ -122,7 +123,7 @@ class Column:
 
 
 def _check_fields(type_: pa.StructType, path: str, paths: list[str]) -> None:
-    """Check that a struct is no variant, and that its fields have different names."""
+    """Check that a struct is not a variant, and that its fields have distinct names."""
     if any((field.metadata or {}).get(b"variant") for field in type_):
         raise ColumnError(
             f"column `{path}` is a variant, which cannot be written as a field",
@@ -153,7 +154,7 @@ def not_declared(column: Column, owner: str) -> ColumnError:
 class Names:
     """The names that a format allows: letters, digits and underscores.
 
-    `start` continues that rule.
+    `start` describes what the format requires of the first character.
     """
 
     format: str
@@ -164,7 +165,7 @@ class Names:
         """Return the full name of a record.
 
         Raises:
-            ConfigError: a part of it is not allowed.
+            ConfigError: a part of the name is not allowed.
         """
         for part in (name, *namespace.split(".")) if namespace else (name,):
             if not self.pattern.fullmatch(part):
@@ -178,7 +179,7 @@ class Names:
         """Check a column's name.
 
         Raises:
-            ColumnError: it is not allowed.
+            ColumnError: the format does not allow the name.
         """
         if not self.pattern.fullmatch(column.name):
             raise ColumnError(
@@ -188,7 +189,7 @@ class Names:
 
 
 class RowFault(NamedTuple):
-    """A row that does not fit: its number in the batch, the path of the field, and the problem."""
+    """A row that does not fit the schema: its number in the batch, the field, the problem."""
 
     row: int
     path: str
@@ -196,7 +197,7 @@ class RowFault(NamedTuple):
 
 
 class RowFaults:
-    """The faults of a batch of n rows; only the first fault of each row is kept."""
+    """The faults of a batch of n rows. Only the first fault of each row is recorded."""
 
     __slots__ = ("_causes", "_numbers")
 
@@ -214,7 +215,7 @@ class RowFaults:
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """The numbers of the faulty rows, ascending."""
+        """The numbers of the faulty rows, in ascending order."""
         return np.flatnonzero(self._numbers)
 
     def of(self, row: int) -> RowFault:
@@ -222,7 +223,7 @@ class RowFaults:
         return RowFault(row, *self._causes[int(self._numbers[row]) - 1])
 
     def add(self, rows: NDArray[np.intp], path: str, problem: str) -> None:
-        """Record a problem of these rows; `problem` continues "column `path` …"."""
+        """Record a problem of these rows. In messages, `problem` follows "column `path`"."""
         new = rows[self._numbers[rows] == 0]
         if len(new):
             self._causes.append((path, problem))
@@ -230,7 +231,7 @@ class RowFaults:
 
 
 _ASCII: Final = 0x7F
-"""The highest character, which is one byte in UTF-8."""
+"""The highest code of a character that takes one byte in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +239,9 @@ class Cells:
     """n entries of a column at some depth.
 
     Attributes:
-        array: the entries, of length n; may be a slice and have nulls.
+        array: the n entries; can be a slice and contain nulls.
         faults: the batch's faults.
-        rows: row of the batch of each entry, shape (n,); None: entry i belongs to row i.
+        rows: the row of each entry in the batch, shape (n,); None if entry i is in row i.
     """
 
     array: pa.Array[Any]
@@ -257,7 +258,7 @@ class Cells:
         return _mask(self.array.is_valid())
 
     def fail(self, bad: Mask, path: str, problem: str) -> None:
-        """Record a problem of the rows of these entries; null entries are ignored."""
+        """Record a problem in the rows of these entries. Null entries are ignored."""
         if bad.any():
             valid = self.valid()
             self.faults.add(self._rows(bad if valid is None else bad & valid), path, problem)
@@ -286,17 +287,17 @@ class Cells:
         return self
 
     def field(self, number: int) -> Cells:
-        """Return a field of structs that have no null."""
+        """Return a field of structs, none of which is null."""
         array = cast("pa.StructArray", self.array).field(number)
         return Cells(array, self.faults, self.rows).decoded()
 
     def items(self) -> tuple[NDArray[np.int64], Cells]:
-        """Return n + 1 offsets, from 0, and the items; no list or map may be null.
+        """Return n + 1 offsets, starting at 0, and the items of lists or maps without nulls.
 
         The items of maps are structs of key and value.
         """
         array = cast("pa.ListArray[Any]", self.array)
-        # The offsets of an empty slice may start anywhere.
+        # The offsets of an empty slice can start at any number.
         offsets = np.asarray(array.offsets).astype(np.int64) * (len(array) > 0)
         first, last = int(offsets[0]), int(offsets[-1])
         rows = np.arange(len(array)) if self.rows is None else self.rows
@@ -305,7 +306,7 @@ class Cells:
         return offsets - first, cells.decoded()
 
     def numbers(self) -> NDArray[Any]:
-        """Return fixed-width values as numpy numbers of the same width, shape (n,), 0 for null."""
+        """Return fixed-width values as NumPy numbers of that width, shape (n,), with 0 for null."""
         type_ = self.array.type
         if pa.types.is_boolean(type_):
             return np.asarray(self.array.fill_null(False))
@@ -317,11 +318,11 @@ class Cells:
         return kept
 
     def integers(self) -> NDArray[np.int64]:
-        """Return integers, or what dates and times count, as int64 of shape (n,), 0 for null."""
+        """Return integers, dates or times as int64 numbers, shape (n,), with 0 for null."""
         return self.numbers().astype(np.int64, copy=False)
 
     def words(self, width: int) -> NDArray[np.uint8]:
-        """Return fixed-width values of `width` bytes as bytes, shape (n, width)."""
+        """Return fixed-width values as their bytes, shape (n, width)."""
         buffer = self.array.buffers()[1]
         if buffer is None or not len(self.array):
             return np.zeros((len(self.array), width), np.uint8)
@@ -330,11 +331,11 @@ class Cells:
         return whole[start : start + len(self.array) * width].reshape(-1, width)
 
     def strings(self) -> pa.BinaryArray:
-        """Return strings or binary values as binary with 32-bit offsets; nulls stay null."""
+        """Return strings or binary values as binary with 32-bit offsets. Nulls stay null."""
         return read_bytes(self.array)
 
     def utf8(self, path: str) -> pa.BinaryArray:
-        """Return strings as binary; those that are not UTF-8 are faults."""
+        """Return strings as binary. Strings that are not UTF-8 are faults."""
         column = self.strings()
         if values_of(column).max(initial=0) > _ASCII:
             bad = np.zeros(len(column), np.bool_)
@@ -344,7 +345,7 @@ class Cells:
 
 
 def values_of(column: pa.BinaryArray) -> NDArray[np.uint8]:
-    """Return the bytes of all rows, without those of other rows around a slice."""
+    """Return the bytes of all rows, excluding rows outside a slice."""
     data = column.buffers()[2]
     if data is None or not len(column):
         return np.zeros(0, np.uint8)
@@ -357,7 +358,10 @@ def _mask(array: Any) -> Mask:
 
 
 def _mark_invalid(column: pa.BinaryArray, bad: Mask) -> None:
-    """Set `bad` for the values that are not UTF-8; halves a column that has some to find them."""
+    """Set `bad` for values that are not UTF-8.
+
+    A column with such values is halved recursively to find them.
+    """
     try:
         column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -371,7 +375,7 @@ def _mark_invalid(column: pa.BinaryArray, bad: Mask) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecimalCells:
-    """Unscaled 128-bit decimals as lower and upper 64 bits, shape (n,) each, 0 for null."""
+    """Unscaled 128-bit decimals: lower and upper 64 bits, each of shape (n,), with 0 for null."""
 
     cells: Cells
     low: NDArray[np.int64]
@@ -388,9 +392,9 @@ class DecimalCells:
         return cls(cells, low, high)
 
     def fitting(self, path: str, digits: int, scale: int) -> DecimalCells:
-        """Return the decimals with a scale of at least their own.
+        """Return the decimals with `scale`, which is at least their current scale.
 
-        Those with more than `digits` digits before the point are faults, and replaced by 0.
+        Decimals with more than `digits` digits before the point are faults and become 0.
         """
         type_ = cast("pa.Decimal128Type[Any, Any]", self.cells.array.type)
         fitting = self
@@ -401,12 +405,12 @@ class DecimalCells:
         return fitting if type_.scale == scale else fitting._rescaled(scale - type_.scale)
 
     def magnitudes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return lower and upper bits of absolute values, less one for negative numbers."""
+        """Return lower and upper bits of the absolute values, minus 1 for negative numbers."""
         sign = self.high >> 63
         return (self.low ^ sign).view(np.uint64), (self.high ^ sign).view(np.uint64)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the bytes that each value needs in two's complement."""
+        """Return the number of bytes that each value needs in two's complement."""
         low, high = self.magnitudes()
         sizes = np.ones(len(low), np.int64)
         for size in range(1, 9):
@@ -417,16 +421,16 @@ class DecimalCells:
         return sizes
 
     def _reaches(self, limit: int) -> Mask:
-        """Return which absolute values are `limit` or more."""
+        """Return a mask of the values whose absolute value is at least `limit`."""
         low, high = self.magnitudes()
         least, most = np.uint64(limit - 1 & (1 << 64) - 1), np.uint64(limit - 1 >> 64)
         bad: Mask = (high > most) | ((high == most) & (low > least))
-        # Negative numbers are one less in `magnitudes`.
+        # `magnitudes` are one less for negative numbers.
         bad |= (high == most) & (low == least) & (self.high < 0)
         return bad
 
     def _rescaled(self, digits: int) -> DecimalCells:
-        """Return the values times 10**digits, which must fit."""
+        """Return the values multiplied by 10**digits. The results must fit into 128 bits."""
         words = np.ascontiguousarray(np.column_stack((self.low, self.high)))
         buffers = [None, pa.py_buffer(words.data)]
         wide: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(words), buffers)

@@ -1,10 +1,10 @@
 """JSON as Spark's `to_json` writes it, and JSON Schema.
 
-Null fields are left out unless the plan says otherwise; nulls in arrays and maps are kept.
-Timestamps have the zone's offset and milliseconds, decimals their scale, binary values are base64,
-NaN and infinities are strings. Differences in spelling, which do not change the value: numbers have
-no exponent from 1e-5 to 1e10, decimals none at all. Map keys that are dates or times are text, not
-Spark's internal number.
+Null fields are omitted unless the plan includes them; nulls in arrays and maps are written.
+Timestamps have milliseconds and the zone's offset, and decimals keep their scale. Binary values are
+base64, NaN and infinities are strings. Some texts differ from Spark's without a different value:
+numbers from 1e-5 to 1e10 and all decimals have no exponent. Map keys that are dates or times are
+text, not Spark's internal number.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
-    """Append timestamps; the zone is None for those without time zone."""
+    """Append timestamps; `zone` is None for timestamps without time zone."""
     micros = cells.integers()
     if zone is None:
         text.write_timestamps(out, micros)
@@ -106,7 +106,7 @@ def _write_or_null(node: Node, cells: Cells, out: RowWriter) -> None:
 
 
 def _write_items(items: RowWriter, offsets: text.Numbers, ends: bytes, out: RowWriter) -> None:
-    """Append items between two ends; a comma or the end follows each item itself."""
+    """Append the items of arrays or objects between `ends`, separated by commas."""
     is_full = np.diff(offsets) > 0
     is_last = np.zeros(items.rows, np.bool_)
     is_last[offsets[1:][is_full] - 1] = True
@@ -120,10 +120,10 @@ def _write_items(items: RowWriter, offsets: text.Numbers, ends: bytes, out: RowW
 def _write_object(
     fields: list[tuple[bytes, Node]], cells: Cells, out: RowWriter, *, writes_nulls: bool
 ) -> None:
-    """Append the fields: each one's name, quoted, with a colon, and its writer."""
+    """Append an object. Each field consists of its name (quoted, with a colon) and its writer."""
     out.constant(b"{")
     before: Mask | None = np.zeros(len(cells), np.bool_)
-    """The rows in which a field precedes; None for all rows."""
+    """The rows in which an earlier field was written; None for all rows."""
     for number, (name, node) in enumerate(fields):
         field = cells.field(number)
         if writes_nulls:
@@ -137,7 +137,7 @@ def _write_object(
 def _write_field(
     name: bytes, node: Node, field: Cells, out: RowWriter, before: Mask | None
 ) -> Mask | None:
-    """Append a field where it is not null; return the rows in which a field precedes the next."""
+    """Append a field unless it is null. Return the rows in which a field precedes the next one."""
     valid = field.valid()
     if before is None:
         write_valid(node, field, out, b"," + name)
@@ -173,7 +173,7 @@ class _Compiler:
         """Return the writer of a column.
 
         Raises:
-            ColumnError: its type cannot be written as JSON.
+            ColumnError: the type cannot be written as JSON.
         """
         quoted = self._quoted(column)
         if quoted is not None:
@@ -195,7 +195,7 @@ class _Compiler:
         return _PLAIN[column.shape]
 
     def _quoted(self, column: Column) -> Node | None:
-        """Return the writer of text without its quotes; None for other types."""
+        """Return the writer of text without its quotes, or None for types that are not text."""
         if column.shape is Shape.TEXT:
             return partial(_write_text, column.path)
         if column.shape is Shape.TIMESTAMP:
@@ -213,9 +213,9 @@ _SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
-    """Return a JSON Schema; see `plan.derive_schema`.
+    """Derive a JSON Schema; see `plan.derive_schema`.
 
-    Objects are closed (`additionalProperties` is false): a registry then accepts a new optional
+    Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
     field as backward compatible.
     """
     column = Column.of(type_)
@@ -235,7 +235,7 @@ _SCHEMAS: Final[dict[Shape, dict[str, Any]]] = {
     Shape.DATE: {"type": "string", "format": "date"},
     Shape.TIMESTAMP: {"type": "string", "format": "date-time"},
 }
-"""Other plain values are strings."""
+"""JSON Schemas of plain values. All other plain values are strings."""
 
 
 def _schema_of(column: Column) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Match a given JSON Schema to columns, and check what only rows show.
+"""Match a given JSON Schema to columns, and create checks for what depends on the rows.
 
-Fields, types, `required`, `enum` of texts and nulls are checked, through `oneOf`, `anyOf`, `allOf`
-and references within the schema. Other keywords, such as limits and patterns, are not.
+Fields, types, `required`, nulls and `enum` of texts are checked, also within `oneOf`, `anyOf`,
+`allOf` and references inside the schema. Other keywords, such as limits and patterns, are not
+checked.
 
 Source: JSON Schema, draft 7, "Validation Keywords" and "Keywords for Applying Subschemas".
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Check = Callable[[Cells], None]
-    """Adds faults of entries that are not null."""
+    """Adds faults for entries that are not null."""
 
 _WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
     Shape.NULL: ("null",),
@@ -37,21 +38,21 @@ _WRITTEN: Final[dict[Shape, tuple[str, ...]]] = {
     Shape.STRUCT: ("object",),
     Shape.MAP: ("object",),
 }
-"""JSON types of columns, the exact one first; others are strings."""
+"""JSON types of columns, the exact type first. All other columns are strings."""
 _BRANCHES: Final = ("oneOf", "anyOf")
 
 
 @lru_cache(maxsize=64)
 def compile_check(text: str, type_: pa.StructType, *, writes_nulls: bool) -> Check | None:
-    """Return the check of the rows; None if every row fits.
+    """Return the check for the rows, or None if every possible row fits.
 
     Args:
         text: a JSON Schema.
-        type_: of the structs that are written as JSON.
-        writes_nulls: null fields are written, not left out.
+        type_: type of the structs that are written as JSON.
+        writes_nulls: True if null fields are written, not omitted.
 
     Raises:
-        ColumnError: a column contradicts the schema, or a required one is missing.
+        ColumnError: a column contradicts the schema, or a required column is missing.
         ConfigError: the text is not a JSON Schema, or has an unknown reference.
     """
     try:
@@ -64,11 +65,11 @@ def compile_check(text: str, type_: pa.StructType, *, writes_nulls: bool) -> Che
 @dataclass(frozen=True, slots=True)
 class _Matcher:
     root: Any
-    """The whole schema, for its references."""
+    """The whole schema, in which references are resolved."""
     writes_nulls: bool
 
     def match(self, schema: Any, column: Column) -> Check | None:
-        """Match a schema to a column whose nulls are ignored."""
+        """Match a schema to a column, ignoring the column's nulls."""
         schema = self._resolved(schema)
         if not isinstance(schema, dict):
             if schema is False:
@@ -102,7 +103,7 @@ class _Matcher:
         return found
 
     def _any(self, branches: Sequence[Any], column: Column) -> Check | None:
-        """Match alternatives; only a single one that fits is checked for rows."""
+        """Match alternatives. Rows are checked only if exactly one alternative fits the column."""
         found, errors = [], []
         for each in branches:
             try:
@@ -185,7 +186,7 @@ class _Matcher:
         return None if check is None else partial(_check_values, check)
 
     def _part(self, schema: Any, column: Column, *, refuses_null: bool) -> Check | None:
-        """Return the check of entries that may be null."""
+        """Return the check for entries that can be null."""
         inner = self.match(schema, column)
         refuses_null = refuses_null and column.is_nullable
         if inner is None and not refuses_null:
@@ -194,7 +195,7 @@ class _Matcher:
 
 
 def _declared(schema: dict[str, Any], name: str) -> Any:
-    """Return the schema of a field; False if there is none and no other fields are allowed."""
+    """Return a field's schema, or False if it has none and additional fields are not allowed."""
     properties = schema.get("properties", {})
     if name in properties:
         return properties[name]
@@ -225,7 +226,7 @@ def _all(checks: Sequence[Check | None]) -> Check | None:
 
 
 def _check_part(inner: Check | None, path: str | None, cells: Cells) -> None:
-    """Check entries; `path` is given if none of them may be null."""
+    """Check entries; `path` is set if none of them may be null."""
     if path is not None:
         cells.fail_nulls(path)
     if inner is not None:

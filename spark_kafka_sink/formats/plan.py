@@ -1,4 +1,4 @@
-"""The plan for the key or the value: made by the driver, compiled and executed by tasks."""
+"""The plan for the key or the value. The driver creates it, and tasks compile and execute it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How a record states its schema.
+    """How a record identifies its schema.
 
-    `prefix` precedes each payload: 00, the schema id in four bytes big-endian, and for Protobuf the
-    message indexes. `header` is a header of each record instead of a prefix: its key, and 01 with
-    the schema's GUID.
+    `prefix` precedes each payload: 00, the schema id (four bytes, big-endian), and for Protobuf the
+    message indexes. Instead of a prefix, `header` can be set: the key and the value of a header in
+    each record; the value is 01 and the schema's GUID.
     """
 
     prefix: bytes = b""
@@ -29,19 +29,20 @@ class Framing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPlan:
-    """What becomes of the key or the value.
+    """How the key or the value is serialised.
 
     Attributes:
         format: the format.
-        fields: indices of the DataFrame's columns that become fields; None: `column` is used.
-        column: index of a struct column (with RAW of any column); None: `fields` are used.
+        fields: indices of the DataFrame's columns that become fields; None if `column` is used.
+        column: index of a struct column (with RAW, of any column); None if `fields` is used.
         schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
             for JSON without a registry.
-        references: schemas that `schema` refers to, in the same form, each after those it needs.
+        references: schemas to which `schema` refers, in the same form and in the order of their
+            dependencies.
         message: full name of the Protobuf message; None for the other formats.
         framing: the bytes before each payload.
-        zone: time zone of timestamps in JSON, the session's.
-        writes_nulls: write null fields in JSON as `null` instead of leaving them out.
+        zone: the session's time zone, for timestamps in JSON.
+        writes_nulls: write null fields in JSON as `null` instead of omitting them.
         subject: subject of the schema in the registry, for the report.
         schema_id: the schema's id in the registry, for the report.
     """
@@ -72,8 +73,9 @@ class Derived:
 
     Attributes:
         schema: as in `FieldPlan`.
-        references: schemas that `schema` refers to, in the same form, each after those it needs.
-        message: full name of the Protobuf message, None for other formats.
+        references: schemas to which `schema` refers, in the same form and in the order of their
+            dependencies.
+        message: full name of the Protobuf message; None for other formats.
         name: full name of the record, for the subject strategies.
     """
 
@@ -83,7 +85,7 @@ class Derived:
 
 
 class _FormatModule(Protocol):
-    """What each format's module has."""
+    """The interface of each format's module."""
 
     def derive(self, type_: pa.StructType, name: str, namespace: str) -> Derived: ...
 
@@ -91,13 +93,13 @@ class _FormatModule(Protocol):
 
 
 def derive_schema(format_: Format, type_: pa.StructType, name: str, namespace: str = "") -> Derived:
-    """Return the schema that `format_` derives from a DataFrame's columns.
+    """Derive the schema of a format from a DataFrame's columns.
 
     Args:
-        format_: any format but RAW.
-        type_: the columns with Spark's nullability.
+        format_: any format except RAW.
+        type_: the columns, with the nullability in Spark.
         name: name of the record, Protobuf message or JSON Schema title.
-        namespace: Avro namespace or Protobuf package; empty for none.
+        namespace: Avro namespace or Protobuf package; can be empty.
 
     Raises:
         ColumnError: a column has a type or name that the format cannot represent.
@@ -117,6 +119,6 @@ def compile_encoder(plan: FieldPlan, type_: pa.StructType) -> RowEncoder:
 
 
 def _module(format_: Format) -> _FormatModule:
-    """Import only the module of this format."""
+    """Import and return the module of this format, without the other formats' modules."""
     name = f"spark_kafka_sink.formats.{format_.payload.value}"
     return cast("_FormatModule", import_module(name))

@@ -1,7 +1,7 @@
 """Protobuf's binary encoding.
 
-Columns are matched to a message's fields by name. A null column is absent, and so are an empty
-list and an empty map. A null item of a list or value of a map is a fault of its row.
+Columns are matched to a message's fields by name. Nulls, empty lists and empty maps are not
+encoded. A null item of a list or a null value of a map is a fault of its row.
 
 Source: Protocol Buffers, "Encoding".
 """
@@ -73,14 +73,14 @@ _WIRE_TYPES: Final = {
     **dict.fromkeys((Kind.FLOAT, Kind.FIXED32, Kind.SFIXED32), _FOUR),
     **dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.MESSAGE), _SIZED),
 }
-"""Others are varints."""
+"""Wire types by kind. All other kinds are varints."""
 _RANGES: Final = {
     **dict.fromkeys((Kind.INT32, Kind.SINT32, Kind.SFIXED32), (-(1 << 31), (1 << 31) - 1)),
     **dict.fromkeys((Kind.UINT32, Kind.FIXED32), (0, (1 << 32) - 1)),
     **dict.fromkeys((Kind.UINT64, Kind.FIXED64), (0, (1 << 63) - 1)),
     **dict.fromkeys((Kind.INT64, Kind.SINT64, Kind.SFIXED64), (-(1 << 63), (1 << 63) - 1)),
 }
-"""Smallest and largest number of a column that each integer takes."""
+"""Minimum and maximum column value that each integer kind accepts."""
 _FIXED: Final = {Kind.FIXED32: 4, Kind.SFIXED32: 4, Kind.FIXED64: 8, Kind.SFIXED64: 8}
 _SIGNED: Final = (Kind.SINT32, Kind.SINT64)
 
@@ -97,7 +97,7 @@ class _Compiler:
         """Return the writer of a struct.
 
         Raises:
-            ColumnError: a column is not a field, or has another type, or a required field is
+            ColumnError: a column is not a field or has a different type, or a required field is
                 missing.
         """
         known = {field.name: field for field in message.fields}
@@ -118,7 +118,7 @@ class _Compiler:
         return partial(_write_message, [(index, node) for _, index, node in fields])
 
     def _field(self, field: ProtoField, column: Column) -> Node:
-        """Return the function that writes a field with its tag; it writes nothing for null."""
+        """Return the function that writes a field with its tag. It writes nothing for null."""
         if column.shape is Shape.NULL:
             nothing: Node = partial(write_required, write_nothing, column.path)
             return nothing if field.is_required else write_nothing
@@ -177,7 +177,7 @@ class _Compiler:
 
 
 def _scalar(kind: Kind, column: Column) -> Node | None:
-    """Return the writer of a plain value, None if the column has another type."""
+    """Return the writer of a plain value, or None if the column has a different type."""
     shape = column.shape
     if kind in _RANGES:
         return _integer(kind, column)
@@ -232,7 +232,10 @@ def _write_decimal_text(scale: int, cells: Cells, out: RowWriter) -> None:
 
 
 def _write_seconds(cells: Cells, out: RowWriter) -> None:
-    """Append a Timestamp's or a Duration's seconds and nanoseconds, of one sign in a Duration."""
+    """Append seconds and nanoseconds of a Timestamp or Duration.
+
+    In a Duration, both have the same sign.
+    """
     micros = cells.integers()
     seconds = micros // 1_000_000
     if pa.types.is_duration(cells.array.type):
@@ -251,7 +254,7 @@ def _write_wrapped(start: bytes, node: Node, cells: Cells, out: RowWriter) -> No
 
 
 def _write_embedded(body: Node, cells: Cells, out: RowWriter) -> None:
-    """Append the length of what `body` writes, and this."""
+    """Append the output of `body`, preceded by its length."""
     inner = RowWriter(len(cells))
     body(cells, inner)
     out.varints(inner.sizes().view(np.uint64))
@@ -259,7 +262,7 @@ def _write_embedded(body: Node, cells: Cells, out: RowWriter) -> None:
 
 
 def _items(item: Node, path: str, cells: Cells, before: bytes) -> tuple[np.ndarray, pa.BinaryArray]:
-    """Return the number of items of each list, and the items after `before`, one row per list."""
+    """Return the item counts, and one row per list with its items, each preceded by `before`."""
     offsets, items = cells.items()
     inner = RowWriter(len(items))
     write_required(item, path, items, inner, before)
@@ -281,7 +284,7 @@ def _write_packed(start: bytes, item: Node, path: str, cells: Cells, out: RowWri
 
 
 def _write_map(start: bytes, key: Node, value: Node, cells: Cells, out: RowWriter) -> None:
-    """Append every entry as a message after its tag."""
+    """Append each entry of a map as a message, after its tag."""
 
     def write_entry(entries: Cells, entry: RowWriter) -> None:
         key(entries.field(0), entry)

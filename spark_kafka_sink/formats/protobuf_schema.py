@@ -1,7 +1,7 @@
-"""Protobuf descriptors: parsed, and derived from columns.
+"""Parse Protobuf descriptors, and derive them from columns.
 
-Descriptors are messages of google/protobuf/descriptor.proto. The few fields needed are read and
-written here, so that workers do not need Google's runtime.
+Descriptors are messages of google/protobuf/descriptor.proto. This module reads and writes the few
+fields that are needed, so that workers do not need Google's runtime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     _Parsed: TypeAlias = dict[int, list[Any]]
-    """Values by field number: ints, or bytes."""
+    """Values by field number. Each value is an int or bytes."""
 
 
 class Kind(IntEnum):
@@ -59,7 +59,7 @@ WRAPPERS: Final = {
     for kind in (Kind.DOUBLE, Kind.FLOAT, Kind.INT64, Kind.UINT64, Kind.INT32, Kind.UINT32)
     + (Kind.BOOL, Kind.STRING, Kind.BYTES)
 }
-"""Messages with one field of a plain type."""
+"""Wrapper messages, which have one field of a plain type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ProtoField:
 
 @dataclass(frozen=True, slots=True)
 class ProtoMessage:
-    """A message; a map's entry has the fields `key` and `value`."""
+    """A message. An entry of a map is a message with the fields `key` and `value`."""
 
     name: str
     fields: tuple[ProtoField, ...]
@@ -86,10 +86,9 @@ class ProtoMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProtoSchema:
-    """The messages and enums of a file and of those that it imports, by full name.
+    """The messages and enums of a file and of its imports, by full name.
 
-    `main` has the indexes of the messages of the file itself, as the registry's framing states
-    them.
+    `main` contains the indexes of the file's own messages, as used in the registry's framing.
     """
 
     messages: dict[str, ProtoMessage]
@@ -98,9 +97,9 @@ class ProtoSchema:
 
     @classmethod
     def parse(cls, text: str, references: tuple[str, ...] = ()) -> ProtoSchema:
-        """Return the schema of a FileDescriptorProto, or FileDescriptorSet, in base64.
+        """Parse a FileDescriptorProto or FileDescriptorSet in base64.
 
-        The last file of a set is the file itself, the others are imports.
+        The last file of a set is the main file, and the other files are its imports.
 
         Raises:
             ConfigError: the text is not a descriptor.
@@ -117,7 +116,7 @@ class ProtoSchema:
         return schema
 
     def message(self, name: str | None) -> ProtoMessage:
-        """Return a message of the file by its full name; the first one if the name is None.
+        """Return the message with this full name, or the first message if the name is None.
 
         Raises:
             ConfigError: there is no such message.
@@ -139,7 +138,7 @@ def _add(
     *,
     packs: bool,
 ) -> None:
-    """Add a message and those nested in it; without indexes it belongs to an import."""
+    """Add a message and its nested messages. `indexes` is None for a message of an import."""
     name = _within(package, _text(message, 1))
     if indexes is not None:
         schema.main[name] = indexes
@@ -161,10 +160,10 @@ def _add_enums(schema: ProtoSchema, owner: _Parsed, field: int, package: str) ->
 
 
 def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:
-    """Return the position of a message in its file, and of each nested one in its message.
+    """Return the position of a message in its file, followed by positions within outer messages.
 
     Raises:
-        ConfigError: the schema is not a descriptor, or has no such message.
+        ConfigError: the schema is not a descriptor, or does not contain the message.
     """
     parsed = ProtoSchema.parse(schema)
     return parsed.main[parsed.message(message).name]
@@ -179,7 +178,7 @@ class ProtoFile(NamedTuple):
 
 
 def files_of(text: str) -> list[ProtoFile]:
-    """Return the files of a FileDescriptorProto or FileDescriptorSet in base64, the main one last.
+    """Return the files of a FileDescriptorProto or FileDescriptorSet in base64, main file last.
 
     Raises:
         ConfigError: the text is not a descriptor.
@@ -195,12 +194,12 @@ def files_of(text: str) -> list[ProtoFile]:
 
 
 def set_of(texts: Sequence[str]) -> str:
-    """Return a FileDescriptorSet of files in base64, the main one last."""
+    """Return a FileDescriptorSet of files in base64. The main file comes last."""
     return base64.b64encode(b"".join(_bytes(1, base64.b64decode(each)) for each in texts)).decode()
 
 
 def framed_indexes(schema: str, message: str | None) -> bytes:
-    """Return the message indexes as the registry's framing has them; one byte for the first.
+    """Return the message indexes in the registry's framing: a single byte for the first message.
 
     Raises:
         ConfigError: see `message_indexes`.
@@ -235,11 +234,11 @@ def _field(parsed: _Parsed, *, packs: bool) -> ProtoField:
 
 
 def _files(text: str) -> list[tuple[bytes, _Parsed]]:
-    """Return each file's descriptor and what is in it."""
+    """Return the descriptor of each file, and its parsed fields."""
     try:
         data = base64.b64decode(text, validate=True)
         parsed = _parse(data)
-        if parsed.keys() == {1}:  # A file has more than its name.
+        if parsed.keys() == {1}:  # A file contains more than its name.
             return [(each, _parse(each)) for each in parsed[1]]
         _text(parsed, 1)
     except (binascii.Error, ValueError, IndexError, AttributeError):
@@ -286,7 +285,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def tag(number: int, wire_type: int) -> bytes:
-    """Return what precedes a field's value."""
+    """Return the bytes that precede a field's value."""
     return unsigned_varint(number << 3 | wire_type)
 
 
@@ -306,7 +305,7 @@ _KINDS: Final = {
     Shape.TIME: Kind.INT64,
     Shape.LOCAL_TIMESTAMP: Kind.INT64,
 }
-"""Dates are days, timestamps without zone and times of day microseconds."""
+"""Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
 _SIZED_KINDS: Final = {
     Shape.INTEGER: (Kind.INT32, Kind.INT64),
     Shape.FLOAT: (Kind.FLOAT, Kind.DOUBLE),
@@ -323,9 +322,9 @@ _KEYS: Final = (
 
 
 def derive(type_: pa.StructType, name: str, namespace: str) -> Derived:
-    """Return the descriptor of a file with one message; see `plan.derive_schema`.
+    """Derive the descriptor of a file with one message; see `plan.derive_schema`.
 
-    Fields are numbered in the order of the columns. A nullable column is `optional`.
+    Fields are numbered in column order. A nullable column is `optional`.
     """
     full_name = _NAMES.check_record(name, namespace)
     message = _message(Column.of(type_), name, full_name)
@@ -348,7 +347,7 @@ def _number(field: int, value: int) -> bytes:
 def _message(column: Column, name: str, full_name: str) -> bytes:
     fields, nested = b"", b""
     choices: list[bytes] = []
-    """The oneof that Protobuf wants for each optional field."""
+    """The oneof that Protobuf requires for each optional field."""
     used: set[str] = set()
     for number, part in enumerate(column.parts, 1):
         _NAMES.check(part)
@@ -363,7 +362,7 @@ def _message(column: Column, name: str, full_name: str) -> bytes:
 
 
 def _unused(column: str, used: set[str]) -> str:
-    """Return a name for a nested message that no other one has, and its map's entry neither."""
+    """Return an unused name for a nested message; the name of its map entry is also unused."""
     name = "".join(part[:1].upper() + part[1:] for part in column.split("_"))
     chosen, number = name, 2
     while {chosen, f"{chosen}Entry"} & used:
@@ -373,7 +372,7 @@ def _unused(column: str, used: set[str]) -> str:
 
 
 def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
-    """Return a field's declaration but for name and number, and the messages nested beside it."""
+    """Return a field's declaration without name and number, and the nested messages it needs."""
     if column.shape is Shape.MAP:
         return _map(column, owner, name)
     is_list = column.shape is Shape.LIST
@@ -383,7 +382,7 @@ def _declared(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
 
 
 def _single(column: Column, owner: str, name: str, label: int = _OPTIONAL) -> tuple[bytes, bytes]:
-    """Return like `_declared`; the column is neither a list nor a map."""
+    """Return the same as `_declared` for a column that is neither a list nor a map."""
     if column.shape is Shape.STRUCT:
         full_name = f"{owner}.{name}"
         nested = _bytes(3, _message(column, name, full_name))
@@ -406,7 +405,7 @@ def _type(label: int, kind: Kind, name: str = "") -> bytes:
 
 
 def _map(column: Column, owner: str, name: str) -> tuple[bytes, bytes]:
-    """Return the declaration of a map, whose entries are a nested message."""
+    """Return the declaration of a map, whose entries are nested messages."""
     key, value = column.parts
     if key.shape not in _KEYS:
         raise unsupported(key, "the key of a Protobuf map")

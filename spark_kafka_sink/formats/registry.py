@@ -1,7 +1,6 @@
-"""Register schemas and look them up, with Confluent's client.
+"""Register and look up schemas with Confluent's client.
 
-Only the driver uses this module, once per write and once per start of a stream: tasks receive
-schema ids.
+Only the driver uses this module, once per write or start of a stream. Tasks receive schema ids.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PRO
 _MODULE: Final = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
 _LONGEST: Final = 1_500
-"""Maximum characters of a registry's message."""
+"""Maximum number of characters of a registry's message."""
 _SERIALIZED: Final = "serialized"
-"""Requests a Protobuf schema as a descriptor in base64, not as text."""
+"""Format parameter that requests a Protobuf schema as a descriptor in base64, not as text."""
 _BUILT_IN: Final = "google/protobuf/"
-"""Imports that every registry knows."""
+"""Imports that every registry provides."""
 _MAGIC_GUID: Final = b"\x01"
 _ID_BYTES: Final = 4
 
@@ -64,7 +63,7 @@ class Registered:
 
     id: int
     guid: bytes | None
-    """16 bytes, None if the registry has none."""
+    """The 16 bytes of the GUID, or None if the registry does not support GUIDs."""
     text: str
     subject: str
 
@@ -75,10 +74,10 @@ class Registered:
 
     @property
     def header_value(self) -> bytes:
-        """The value of the header that states the schema.
+        """The value of the header that identifies the schema.
 
         Raises:
-            SchemaRegistryError: the registry has no GUIDs.
+            SchemaRegistryError: the registry does not support GUIDs.
         """
         if self.guid is None:
             raise SchemaRegistryError(
@@ -91,15 +90,15 @@ class Registered:
 
 
 _MOCKS: dict[str, Any] = {}
-"""The registries of this process that are in memory, by URL."""
+"""In-memory registries of this process, by URL."""
 
 
 class Registry:
-    """A connection to the registry; a context manager.
+    """Context manager for a connection to the registry.
 
     Args:
         config: address, login and TLS.
-        sasl: the brokers' login, which the registry's may be.
+        sasl: the brokers' login, which the registry's login can inherit.
 
     Raises:
         ConfigError: the client is not installed, or the login cannot be read on this host.
@@ -112,7 +111,8 @@ class Registry:
         with ExitStack() as files:
             settings = _settings(config, sasl, files)
             client = library.SchemaRegistryClient.new_client(settings)
-        # Each client of mock:// has its own registry; clients of mock://NAME share one, as in Java.
+        # Each client of mock:// has a separate registry; clients of mock://NAME share one, as in
+        # Java.
         self._client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
 
     def __enter__(self) -> Self:
@@ -124,15 +124,15 @@ class Registry:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        close = getattr(self._client, "close", None)  # clients of mock:// have no close()
+        close = getattr(self._client, "close", None)  # Clients of mock:// have no close().
         if close is not None:
             close()
 
     def register(self, subject: str, candidate: Candidate) -> Registered:
-        """Register a schema, which returns the existing id if the subject has it.
+        """Register a schema; if the subject already has it, this returns the existing id.
 
         Raises:
-            SchemaRegistryError: it is incompatible with the subject's versions, or see `_fail`.
+            SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
         schema = self._schema(candidate, register=True)
         found = self._call(
@@ -144,10 +144,10 @@ class Registry:
         return self._complete(found.schema_id, found.guid, subject, candidate.text)
 
     def lookup(self, subject: str, candidate: Candidate) -> Registered:
-        """Return a schema that the subject has.
+        """Find a registered schema in its subject.
 
         Raises:
-            SchemaRegistryError: the subject does not have it, or see `_fail`.
+            SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
         schema = self._schema(candidate)
         found = self._call(
@@ -159,24 +159,24 @@ class Registry:
         return self._complete(found.schema_id, found.guid, subject, candidate.text)
 
     def existing(self, subject: str, format_: Format) -> Registered:
-        """Return the schema that options choose: by id, or the subject's latest version.
+        """Return the schema that options select: by id, or the subject's latest version.
 
         Raises:
-            SchemaRegistryError: there is none, it has another type, or see `_fail`.
+            SchemaRegistryError: it is missing or has a different type, or see `_fail`.
         """
         if self._config.schema_id is not None:
             return self._by_id(self._config.schema_id, subject, format_)
         return self._latest(subject, format_)
 
     def schema_text(self, identifier: bytes, format_: Format) -> str:
-        """Return the schema that a record states.
+        """Return the schema that a record identifies.
 
         Args:
-            identifier: the id in four bytes big-endian, or the GUID in 16 bytes.
+            identifier: the id (four bytes, big-endian) or the GUID (16 bytes).
             format_: the format of the record.
 
         Raises:
-            SchemaRegistryError: there is none, it has another type, or see `_fail`.
+            SchemaRegistryError: it is missing or has a different type, or see `_fail`.
         """
         if len(identifier) == _ID_BYTES:
             number = int.from_bytes(identifier)
@@ -190,7 +190,7 @@ class Registry:
         return self._read(0, guid, f"of GUID {guid}", found, format_).text
 
     def has_versions(self, subject: str) -> bool:
-        """Return False if the subject has no schema yet.
+        """Return True if the subject already has a schema.
 
         Raises:
             SchemaRegistryError: see `_fail`.
@@ -219,13 +219,13 @@ class Registry:
         return self._read(schema_id, None, subject, found, format_)
 
     def check(self, subject: str, candidate: Candidate) -> str:
-        """Check that a schema could be registered, without registering it; return what was found.
+        """Check that a schema can be registered, without registering it; return a description.
 
         Raises:
-            SchemaRegistryError: it is incompatible with the latest version, or see `_fail`.
+            SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
         """
         schema, latest = self._schema(candidate), f"the latest version of subject {subject}"
-        if self._config.is_mock:  # it accepts any schema
+        if self._config.is_mock:  # The subject accepts any schema.
             return f"the schema is compatible with {latest}"
         try:
             compatible = self._client.test_compatibility(
@@ -243,7 +243,7 @@ class Registry:
         return f"the schema is compatible with {latest}"
 
     def _incompatibilities(self, subject: str, schema: Any) -> str:
-        """Return the registry's reasons, which the client requests but does not return."""
+        """Return the reasons of the registry, which the client requests but does not return."""
         rest = getattr(self._client, "_rest_client", None)
         if rest is None:
             return ""
@@ -252,7 +252,10 @@ class Registry:
         return "".join(f": {_printable(str(each))}" for each in reasons[:1])
 
     def _schema(self, candidate: Candidate, *, register: bool = False) -> Any:
-        """Return the client's form of a schema; with `register`, register the files it imports."""
+        """Return a schema as an object of the client.
+
+        If `register` is True, register the imported files.
+        """
         if candidate.format.payload is not Format.PROTOBUF:
             return self._library.Schema(candidate.text, _TYPES[candidate.format.payload])
         *imported, main = files_of(candidate.text)
@@ -263,7 +266,7 @@ class Registry:
         return self._proto(main, known)
 
     def _imported(self, file: ProtoFile, known: Mapping[str, Any], *, register: bool) -> Any:
-        """Return the reference to an imported file, whose subject is its name."""
+        """Return the reference to an imported file. Its subject is the name of the file."""
         schema = self._proto(file, known)
         if register:
             self._call(
@@ -280,7 +283,7 @@ class Registry:
         return self._library.Schema(file.text, "PROTOBUF", references)
 
     def _complete(self, schema_id: int, guid: str | None, subject: str, text: str) -> Registered:
-        """Return a registered schema after checking its rules, which only a request by id has."""
+        """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
         found = self._call(
             f"read the schema with id {schema_id}",
@@ -306,7 +309,7 @@ class Registry:
         return Registered(id=schema_id, guid=_guid(guid), text=text, subject=subject)
 
     def _with_references(self, format_: Format, text: str, references: Any, subject: str) -> str:
-        """Return a schema with the schemas that it refers to.
+        """Return a schema together with the schemas to which it refers.
 
         Raises:
             SchemaRegistryError: the format's references are not supported, or see `_fail`.
@@ -332,7 +335,7 @@ class Registry:
         return json.dumps(_inlined(json.loads(text), named, ""))
 
     def _with_imports(self, text: str, references: Any) -> str:
-        """Return a FileDescriptorSet of a Protobuf schema and those that it imports."""
+        """Return a FileDescriptorSet of a Protobuf schema and its imports."""
         texts: list[str] = []
 
         def collect(references: Any) -> None:
@@ -358,7 +361,7 @@ class Registry:
         """Raise the error of a failed request.
 
         Raises:
-            SchemaRegistryError: always; the message has the registry's.
+            SchemaRegistryError: always; it contains the registry's message.
         """
         place = _shown_url(self._config.url)
         if isinstance(error, (SchemaRegistryError, ConfigError)):
@@ -396,7 +399,8 @@ def _refuse_rules(schema: Any, subject: str) -> None:
     """Raise if a schema has rules that must be executed before a record is written.
 
     Raises:
-        SchemaRegistryError: it has; data that the rules encrypt would be written in clear.
+        SchemaRegistryError: the schema has such rules; data that they encrypt would be written
+            unencrypted.
     """
     rules = getattr(schema, "rule_set", None)
     if rules is None:
@@ -416,7 +420,7 @@ def _guid(text: str | None) -> bytes | None:
 
 
 def _inlined(node: Any, named: Mapping[str, Any], namespace: str) -> Any:
-    """Return an Avro schema with each referenced name replaced by its schema, where it is first."""
+    """Return an Avro schema with the first use of each referenced name replaced by its schema."""
     pending = dict(named)
 
     def visit(node: Any, namespace: str) -> Any:
@@ -443,7 +447,7 @@ def _inlined(node: Any, named: Mapping[str, Any], namespace: str) -> Any:
 
 
 def _settings(config: RegistryConfig, sasl: SaslConfig | None, files: ExitStack) -> dict[str, Any]:
-    """Return the client's settings; `files` closes the files that they name."""
+    """Return the client's settings. `files` deletes the files to which they refer."""
     settings: dict[str, Any] = {
         "url": config.url,
         "timeout": config.timeout_ms / 1_000,
@@ -512,10 +516,10 @@ def _bearer_fields(
 
 
 class _Tokens:
-    """Tokens of an issuer; one is used until it expires."""
+    """Tokens of an issuer. A token is used until it expires."""
 
     def __init__(self, login: ClientCredentialsLogin) -> None:
-        from spark_kafka_sink.security.tokens.token_endpoint import (  # needs the extra oauth
+        from spark_kafka_sink.security.tokens.token_endpoint import (  # This needs the extra oauth.
             ClientCredentialsSource,
         )
 
@@ -523,15 +527,15 @@ class _Tokens:
         self._token = self._source.fetch()
 
     def current(self) -> str:
-        """Return a token that has not expired."""
+        """Return a token that has not yet expired."""
         if self._token.expired(SystemClock().wall_ms()):
             self._token = self._source.fetch()
         return self._token.value
 
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
-    """Return the settings of TLS with the certificates in short-lived files."""
-    from spark_kafka_sink.security.tls import context, stores  # slow import, only for TLS
+    """Return the TLS settings of the client, with the certificates in short-lived files."""
+    from spark_kafka_sink.security.tls import context, stores  # slow, only for TLS
 
     settings: dict[str, str] = {}
     if config.truststore is not None:
@@ -558,10 +562,10 @@ def _shown_url(urls: str) -> str:
 
 
 def _transport_reason(error: Exception) -> str:
-    """Return why there was no response, without the client's own class names."""
+    """Return why there was no response, without class names of the client."""
     return _printable(str(error) or type(error).__name__)
 
 
 def _printable(text: str) -> str:
-    """Return the start of a foreign text, on one line and without control characters."""
+    """Return the start of a text from the registry, on one line and without control characters."""
     return "".join(char if char.isprintable() else " " for char in text[:_LONGEST])

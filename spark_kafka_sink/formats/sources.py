@@ -1,4 +1,4 @@
-"""Schemas before they are in a registry: given by options or derived, and their subjects."""
+"""Unregistered schemas that are set by options or derived from columns, and their subjects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A schema that is not yet in the registry, or needs none."""
+    """A schema that is not yet in the registry, or does not need a registry."""
 
     schema: str
     name: str
@@ -32,11 +32,11 @@ class Source:
 
 
 def source_of(part: PartFormat, type_: pa.StructType) -> Source:
-    """Return the schema that the options give, or else the one derived from the columns.
+    """Return the schema that the options contain, or else derive it from the columns.
 
     Raises:
         ColumnError: a column cannot be represented in the format.
-        ConfigError: the given schema cannot be read.
+        ConfigError: the schema in the options cannot be read.
     """
     given = given_source(part)
     if given is not None:
@@ -46,10 +46,10 @@ def source_of(part: PartFormat, type_: pa.StructType) -> Source:
 
 
 def given_source(part: PartFormat) -> Source | None:
-    """Return the schema that the options give as text or file; None if it is to be derived.
+    """Return the schema that the options contain as text or file, or None if they have no schema.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the schema cannot be read.
     """
     text = part.schema if part.schema_file is None else _read_file(part)
     if text is None:
@@ -62,7 +62,7 @@ def message_of(part: PartFormat, text: str) -> str | None:
     """Return the full name of the Protobuf message to write; None for other formats.
 
     Raises:
-        ConfigError: `text` is not a descriptor, or does not have the message.
+        ConfigError: `text` is not a descriptor, or does not contain the message.
     """
     if part.format.payload is not Format.PROTOBUF:
         return None
@@ -79,11 +79,11 @@ def subject_of(
     Args:
         config: the registry's options.
         part: the key or the value.
-        topic: the topic that options name, if any.
-        source: the schema; None if it is not known, then options name the record.
+        topic: the value of the option `topic`, if set.
+        source: the schema; if None, the record's name is taken from the options.
 
     Raises:
-        ConfigError: the subject contains the topic, which the options do not name.
+        ConfigError: the subject contains the topic, and the option `topic` is not set.
     """
     strategy = config.part(part.part).strategy
     if topic is None and strategy is not SubjectStrategy.RECORD_NAME:
@@ -119,7 +119,7 @@ def _record_name(part: PartFormat, text: str) -> str:
 
 
 def _read_file(part: PartFormat) -> str:
-    """Return the schema in a file; a Protobuf descriptor in base64.
+    """Return the schema in a file. A Protobuf descriptor is returned in base64.
 
     Raises:
         ConfigError: the file cannot be read.

@@ -1,6 +1,6 @@
-"""Numbers, dates and times as text, for all rows at once.
+"""Format numbers, dates and times as text, for all rows at once.
 
-Digits come from a table of four digits; dates, times of day and fractions from tables of their
+Digits are looked up four at a time; dates, times of day and fractions are looked up in tables of
 texts. Text of more than eight bytes is written as several words.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.int64]
 
 _GROUP: Final = 8
-"""Digits of a word."""
+"""Number of digits in a word."""
 _BASE: Final = np.uint64(10**_GROUP)
 _HALF: Final = np.uint64(10**4)
 _BYTE_BITS: Final = np.uint64(3)
@@ -49,13 +49,13 @@ def write_integers(out: RowWriter, values: Numbers) -> None:
 
 
 def write_sign(out: RowWriter, negative: Mask) -> None:
-    """Append a minus sign to the rows of the mask."""
+    """Append a minus sign in the rows where the mask is True."""
     if negative.any():
         out.flags(negative, b"-")
 
 
 def magnitudes(values: Numbers) -> Words:
-    """Return absolute values, also that of the smallest number."""
+    """Return absolute values. The result is also correct for the smallest integer."""
     sign = values >> 63
     return ((values ^ sign) - sign).view(np.uint64)
 
@@ -69,7 +69,10 @@ def write_digits(out: RowWriter, values: Words) -> None:
 
 
 def _write_last_digits(out: RowWriter, values: Words, sizes: Numbers, most: int) -> None:
-    """Append the last digits of numbers below 10**most, `sizes` of each, in groups of eight."""
+    """Append the last digits of numbers below 10**most, in groups of eight.
+
+    `sizes` is the number of digits of each row.
+    """
     groups = [values]
     for _ in range((most - 1) // _GROUP):
         above = groups[-1] // _BASE
@@ -94,13 +97,13 @@ def _last_digits(values: Words, sizes: Words, largest: int) -> VarintBytes:
 
 @cache
 def _four_digits() -> Words:
-    """Return the four digits of 0 .. 9999, each in the lower half of a word."""
+    """Return the four digits of the numbers 0 to 9999, each in the lower half of a word."""
     text = np.array([b"%04d" % number for number in range(10_000)], "S4")
     return text.view(np.uint32).astype(np.uint64)
 
 
 def _digit_counts(values: Words, low: int, high: int) -> Numbers:
-    """Return the number of digits of each value, shape (1,) if all have the same."""
+    """Return the number of digits of each value; shape (1,) if it is the same for all values."""
     least, most = len(str(low)), len(str(high))
     counts = np.full(1 if least == most else len(values), least, np.int64)
     for digits in range(least, most):
@@ -109,17 +112,18 @@ def _digit_counts(values: Words, low: int, high: int) -> Numbers:
 
 
 _PLACES: Final = (2, 4)
-"""Digits after the point with which floating-point numbers are tried as decimals."""
+"""Numbers of digits after the point with which floating-point numbers are tried as decimals."""
 _SAMPLE: Final = 64
-"""Numbers that decide whether to try decimals."""
+"""Number of values that decide whether decimals are tried."""
 _EXACT: Final = float(1 << 53)
 
 
 def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
     """Append floating-point numbers as JSON: the fewest digits that identify each number.
 
-    Numbers with few digits after the point are written as decimals, others by Arrow's cast, which
-    is ten times slower. A number without fraction has ".0"; NaN and infinities are strings.
+    Numbers with few digits after the point are written as decimals. All other numbers are written
+    by Arrow's cast, which is ten times slower. Whole numbers end with ".0"; NaN and infinities are
+    strings.
     """
     for places in _PLACES if _are_short(values[:_SAMPLE]) else ():
         with np.errstate(invalid="ignore", over="ignore"):
@@ -140,7 +144,7 @@ def write_floats(out: RowWriter, values: NDArray[Any]) -> None:
 
 
 def _are_short(sample: NDArray[Any]) -> bool:
-    """Return True if at least half of a few numbers have few digits after the point."""
+    """Return True if at least half of the sample has few digits after the point."""
     factor = 10 ** _PLACES[-1]
     with np.errstate(invalid="ignore", over="ignore"):
         rounded = (np.rint(sample.astype(np.float64) * factor) / factor).astype(sample.dtype)
@@ -150,7 +154,7 @@ def _are_short(sample: NDArray[Any]) -> bool:
 def _write_decimals(
     out: RowWriter, values: NDArray[Any], whole: NDArray[np.float64], places: int
 ) -> None:
-    """Append decimals whose unscaled values are below 2**53, without trailing zeros."""
+    """Append decimals with unscaled values below 2**53, without trailing zeros."""
     write_sign(out, np.signbit(values))
     unscaled = whole.astype(np.uint64)
     before = unscaled // np.uint64(10**places)
@@ -165,7 +169,7 @@ def _write_decimals(
 
 @cache
 def _significant(places: int) -> Words:
-    """Return how many digits of each fraction precede its trailing zeros, one at least."""
+    """Return the number of digits before the trailing zeros of each fraction, at least one."""
     numbers = np.arange(10**places)
     sizes = np.full(len(numbers), places, np.uint64)
     for zeros in range(1, places):
@@ -190,18 +194,18 @@ def _write_shortest(out: RowWriter, values: NDArray[Any]) -> None:
 _NOT_FINITE: Final = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 DAY_US: Final = 86_400_000_000
 _FIRST_DAY: Final = -25567
-"""1900-01-01, in days since 1970."""
+"""First day in the table: 1900-01-01, in days since 1970."""
 _LAST_DAY: Final = 65744
-"""2150-01-01."""
+"""Last day in the table: 2150-01-01, in days since 1970."""
 
 
 def write_dates(out: RowWriter, days: Numbers, end: bytes = b"") -> None:
-    """Append dates as YYYY-MM-DD, and one byte `end` at most.
+    """Append dates as YYYY-MM-DD.
 
     Args:
         out: receives the text.
         days: days since 1970.
-        end: follows each date.
+        end: written after each date; at most one byte.
     """
     if not len(days):
         return
@@ -218,14 +222,14 @@ def write_dates(out: RowWriter, days: Numbers, end: bytes = b"") -> None:
 
 @cache
 def _dates() -> tuple[Words, Words]:
-    """Return "YYYY-MM-" and "DD" of the usual days."""
+    """Return the texts "YYYY-MM-" and "DD" for the days of the table."""
     days = np.arange(_FIRST_DAY, _LAST_DAY).astype("datetime64[D]")
     text = np.datetime_as_string(days).astype("S16").view(np.uint64).reshape(-1, 2)
     return np.ascontiguousarray(text[:, 0]), np.ascontiguousarray(text[:, 1])
 
 
 def _write_any_dates(out: RowWriter, days: Numbers) -> None:
-    """Append dates of any year, each different one formatted once."""
+    """Append dates of any year. Each distinct date is formatted once."""
     encoded = pa.array(days).dictionary_encode()
     distinct = np.asarray(encoded.dictionary).astype("datetime64[D]")
     text = [_any_date(each).encode() for each in np.datetime_as_string(distinct)]
@@ -233,7 +237,7 @@ def _write_any_dates(out: RowWriter, days: Numbers) -> None:
 
 
 def _any_date(text: str) -> str:
-    """Return a date as Java writes it: with a plus sign from year 10000 on."""
+    """Return a date as Java writes it, with a plus sign from the year 10000."""
     year = text[:-6]
     return f"+{text}" if len(year) > 4 and not year.startswith("-") else text
 
@@ -250,7 +254,7 @@ def write_timestamps(out: RowWriter, micros: Numbers) -> None:
 
 @cache
 def _seconds_of_day() -> Words:
-    """Return "HH:MM:SS" of each second of a day."""
+    """Return the text "HH:MM:SS" for each second of a day."""
     seconds = np.arange(86_400).astype("datetime64[s]")
     text: Words = np.array([each[11:] for each in np.datetime_as_string(seconds)], "S8").view("u8")
     return text
@@ -258,19 +262,19 @@ def _seconds_of_day() -> Words:
 
 @cache
 def _fractions() -> Words:
-    """Return ".mmm" of 0 .. 999."""
+    """Return the texts ".000" to ".999"."""
     return np.array([b".%03d" % number for number in range(1000)], "S8").view(np.uint64)
 
 
 def write_times(out: RowWriter, micros: Numbers) -> None:
-    """Append times of day as HH:MM:SS, with a fraction of up to six digits if it is not zero."""
+    """Append times of day as HH:MM:SS, with a fraction of up to six digits unless it is zero."""
     seconds = micros // 1_000_000
     out.fixed(_seconds_of_day().take(seconds), 8)
     write_fractions(out, micros - seconds * 1_000_000)
 
 
 def write_fractions(out: RowWriter, micros: Numbers) -> None:
-    """Append fractions of a second without trailing zeros, nothing for 0."""
+    """Append fractions of a second without trailing zeros. Nothing is appended for 0."""
     if not micros.any():
         return
     sizes = np.full(len(micros), 7, np.int64)
@@ -284,7 +288,10 @@ def write_fractions(out: RowWriter, micros: Numbers) -> None:
 
 
 def write_offsets(out: RowWriter, seconds: Numbers) -> None:
-    """Append UTC offsets as Z, +HH:MM or +HH:MM:SS; shape (n,), or (1,) if all are the same."""
+    """Append UTC offsets as Z, +HH:MM or +HH:MM:SS.
+
+    The shape of `seconds` is (n,), or (1,) if all offsets are equal.
+    """
     if len(seconds) == 1:
         out.constant(_offset_text(int(seconds[0])))
         return
@@ -303,19 +310,22 @@ def _offset_text(seconds: int) -> bytes:
 
 _DAY: Final = 86_400
 _FIRST: Final = -5_364_662_400
-"""1800-01-01, in seconds; no zone has changed its offset before."""
+"""1800-01-01, in seconds since 1970. No zone has changed its offset before this time."""
 _CYCLE: Final = 146_097 * _DAY
-"""400 years, after which each zone's changes repeat from 2100 on, in seconds."""
+"""Length of 400 years in seconds. After 2100, the offset changes of each zone repeat with this
+period.
+"""
 _LAST: Final = 4_102_444_800 + _CYCLE
-"""2500-01-01."""
+"""2500-01-01, in seconds since 1970."""
 _SPAN: Final = 400 * _DAY
-"""Seconds for which changes are found at once."""
+"""Length in seconds of the time spans for which offset changes are computed and cached."""
 
 
 def utc_offsets(micros: Numbers, zone: str) -> Numbers:
-    """Return the zone's UTC offset in seconds at each instant, shape (1,) if all are the same.
+    """Return the zone's UTC offset in seconds at each instant; shape (1,) if all are equal.
 
-    Arrow's own conversion knows no summer time after 2037, so the changes come from `zoneinfo`.
+    Arrow's own conversion ignores summer time after 2037, so offset changes are read from
+    `zoneinfo`.
 
     Raises:
         ZoneInfoNotFoundError: the zone is unknown on this host.
@@ -342,7 +352,7 @@ def utc_offsets(micros: Numbers, zone: str) -> Numbers:
 
 @lru_cache(maxsize=4096)
 def _changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
-    """Return when a zone's offset changes, and the new offset, both in seconds.
+    """Return the times of offset changes and the new offsets, both in seconds.
 
     The first entry is the start of the span.
     """
@@ -356,7 +366,7 @@ def _changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
 
 
 def _change(zone: str, low: int, before: int) -> int:
-    """Return the second of a day, which starts at `low`, at which the offset changes."""
+    """Return the second at which the offset changes, within the day that starts at `low`."""
     high = low + _DAY
     while high - low > 1:
         middle = (low + high) // 2
@@ -372,17 +382,17 @@ def _offset_at(zone: str, seconds: int) -> int:
 
 
 _LONG_DIGITS: Final = 18
-"""Digits of a decimal up to which its scale allows the fast path."""
+"""Maximum number of digits of a decimal for the fast path."""
 
 
 def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
-    """Append 128-bit decimals without exponent.
+    """Append 128-bit decimals without an exponent.
 
     Args:
         out: receives the text.
         low: lower 64 bits of the unscaled values, shape (n,).
         high: upper 64 bits, shape (n,).
-        scale: digits after the point.
+        scale: number of digits after the point.
     """
     if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
         write_sign(out, low < 0)
@@ -398,7 +408,7 @@ def write_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> N
 
 
 def _write_long_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
-    """Append decimals beyond 64 bits, in groups of 18 digits divided by Arrow."""
+    """Append decimals of more than 64 bits, in groups of 18 digits that Arrow's division yields."""
     words = np.column_stack((low, high))
     buffers = [None, pa.py_buffer(np.ascontiguousarray(words).data)]
     integers: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(low), buffers)
@@ -429,27 +439,28 @@ _ESCAPES: Final = {
     ord('"'): '\\"',
     ord("\\"): "\\\\",
 }
-"""Text for each byte that JSON does not allow in a string."""
+"""Escape sequence of each byte that JSON does not allow in a string."""
 
 
 def escaped(column: pa.BinaryArray) -> pa.BinaryArray:
-    """Return strings with JSON's escapes; only those that need any are copied."""
+    """Return strings with JSON's escapes. Only strings that need escapes are copied."""
     raw = values_of(column)
     found = (raw < 0x20) | (raw == ord('"')) | (raw == ord("\\"))
     if not found.any():
         return column
     codes = np.unique(raw[found]).tolist()
     plain: Any = column
-    # The backslash comes first, because the other escapes contain one.
+    # The backslash comes first, because the other escape sequences contain a backslash.
     for code in sorted(codes, key=lambda code: code != ord("\\")):
         plain = pc.replace_substring(plain, bytes([code]), _ESCAPES[code].encode())
     return cast("pa.BinaryArray", plain)
 
 
 def base64_column(column: pa.BinaryArray) -> pa.BinaryArray:
-    """Return each value in base64, empty for null.
+    """Return each value in base64, or an empty value for null.
 
-    All values are padded to multiples of three bytes, encoded at once, and their ends replaced.
+    All values are padded to multiples of three bytes and encoded at once; then the padding is
+    corrected.
     """
     lengths = lengths_without_null(column).astype(np.int64)
     groups = -(-lengths // 3)

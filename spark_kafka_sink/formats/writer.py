@@ -1,12 +1,12 @@
-"""Rows of bytes, written piece by piece for all rows at once.
+"""Write rows of bytes, piece by piece, for all rows at once.
 
 A `RowWriter` collects the pieces of n rows from left to right: constants, words of up to eight
 bytes, columns, and the pieces of another writer for some of the rows. Short pieces are joined in
-registers as soon as they are written, because temporary arrays that stay alive until the end cost
-more than the work on them. `join` copies all pieces into one binary array.
+registers as soon as they are written, because keeping many temporary arrays until the end costs
+more than joining them. `join` copies all pieces into one binary array.
 
-Items of lists are written by a writer with one row per item; `grouped` turns its rows into one row
-per list. `spread` inserts empty rows for nulls.
+List items are written by a separate writer with one row per item, and `grouped` converts these rows
+to one row per list. `spread` inserts empty rows for nulls.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ if TYPE_CHECKING:
     _Piece: TypeAlias = InlineView | Entries | Constant
 
 _KEPT_BYTES: Final = 4 << 20
-# glibc returns the heap's top to the system when 128 KB are free, and faults its pages in again for
-# the next batch, which takes a third of the encoding time. Freeing a larger block once makes it
-# keep twice that block's size (``mallopt(3)``, M_TRIM_THRESHOLD); other allocators ignore this.
+# When 128 KB at the top of the heap are free, glibc returns them to the system, and their pages
+# must be faulted in again for the next batch, which takes a third of the encoding time. If a larger
+# block was freed once, glibc retains up to twice that block's size (``mallopt(3)``,
+# M_TRIM_THRESHOLD). Other allocators ignore this.
 np.empty(_KEPT_BYTES, np.uint8)
 
 _MOST_INLINE: Final = 16
-"""Bytes of a constant up to which it is cut into inline views instead of pointed to."""
+"""Maximum size in bytes of a constant that is split into inline views instead of being referenced.
+"""
 
 
 class RowWriter:
@@ -73,11 +75,11 @@ class RowWriter:
         self._word(word)
 
     def fixed(self, words: Words, size: int) -> None:
-        """Append `size` bytes, at most eight, to each row: those of words, the lowest first."""
+        """Append `size` bytes (at most eight) of a word to each row, the lowest byte first."""
         self.word(VarintBytes(words, _size(size), size))
 
     def flags(self, mask: Mask, text: bytes, otherwise: bytes = b"") -> None:
-        """Append one of two byte strings, of at most eight bytes each, to each row."""
+        """Append one of two byte strings to each row, of at most eight bytes each."""
         some, every = bool(mask.any()), bool(mask.all())
         if every or not some:
             self.constant(text if every else otherwise)
@@ -100,7 +102,7 @@ class RowWriter:
                 self.word(word)
 
     def column(self, column: pa.BinaryArray) -> None:
-        """Append one entry of a column to each row, nothing for null."""
+        """Append one entry of a column to each row, or nothing for null."""
         self._entries(column, lengths_without_null(column))
 
     def floats(self, values: NDArray[Any]) -> None:
@@ -116,12 +118,12 @@ class RowWriter:
         self._entries(column, lengths)
 
     def big_endian(self, low: Numbers, high: Numbers, sizes: Numbers) -> None:
-        """Append the last bytes of 128-bit numbers, the highest first.
+        """Append the lowest bytes of 128-bit numbers in big-endian order.
 
         Args:
             low: the lower 64 bits, shape (n,).
             high: the upper 64 bits, shape (n,).
-            sizes: bytes of each row, shape (n,), or (1,) if all rows have the same.
+            sizes: number of bytes of each row, shape (n,), or (1,) if it is the same for all rows.
         """
         most = int(sizes.max(initial=0))
         for _ in range(2 * REGISTER_SIZE, most):
@@ -135,7 +137,7 @@ class RowWriter:
             self.word(VarintBytes(swapped >> shift, size, min(most - beyond, REGISTER_SIZE)))
 
     def append(self, other: RowWriter, mask: Mask | None = None) -> None:
-        """Append another writer's rows to these; only those where the mask is True, if given."""
+        """Append the rows of a different writer; if `mask` is set, only those where it is True."""
         if mask is None and not other._pieces:
             self.constant(other._constant)
             return
@@ -145,7 +147,7 @@ class RowWriter:
             self._piece(piece if mask is None else _where(piece, mask))
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the bytes of each row so far, shape (n,)."""
+        """Return the number of bytes of each row so far, shape (n,)."""
         total = np.full(self.rows, len(self._constant), np.int64)
         for piece in self._pieces:
             total += _sizes(piece)
@@ -159,9 +161,9 @@ class RowWriter:
         return join_views(self._pieces, self.rows)
 
     def _flush(self) -> None:
-        """Append the pending constant: into the last view if there is room, the rest in new ones.
+        """Append the pending constant: to the last view if there is space, the rest to new views.
 
-        Long constants end with an inline piece, to which short ones can be appended.
+        Long constants end with an inline piece, to which short pieces can be appended.
         """
         value, self._constant = self._constant, b""
         if not value:
@@ -202,14 +204,13 @@ class RowWriter:
 
 
 Node: TypeAlias = Callable[[Cells, RowWriter], None]
-"""Appends the value of each cell of one column, or of one level of a nested column, in a format.
-
-Cells of structs, lists and maps must have no nulls; other null cells may append any bytes.
+"""Appends the value of each cell of one column, or of one level of a nested column, in one format.
+Cells of structs, lists and maps must not be null. For other null cells, any bytes can be appended.
 """
 
 
 def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
-    """Append `before` and the value of each cell that is not null, nothing for null cells."""
+    """Append `before` and the value of each cell that is not null, and nothing for null cells."""
     valid = cells.valid()
     if valid is None:
         out.constant(before)
@@ -229,25 +230,25 @@ def write_valid(node: Node, cells: Cells, out: RowWriter, before: bytes = b"") -
 def write_required(
     node: Node, path: str, cells: Cells, out: RowWriter, before: bytes = b""
 ) -> None:
-    """Append like `write_valid`; null cells are faults."""
+    """Do the same as `write_valid`, but record null cells as faults."""
     cells.fail_nulls(path)
     write_valid(node, cells, out, before)
 
 
 @dataclass(frozen=True, slots=True)
 class RowEncoder:
-    """Encodes structs of one Arrow type with a compiled node."""
+    """Encodes structs of one Arrow type."""
 
     root: Node
     prefix: bytes
 
     def encode(self, values: pa.StructArray, faults: RowFaults) -> pa.BinaryArray:
-        """Return each row's bytes after the prefix, n rows; a null struct becomes null.
+        """Return n rows, which are the bytes after the prefix, or null for a null struct.
 
-        Rows that do not fit the schema are added to `faults` and get any bytes.
+        Rows that do not fit the schema are added to `faults`; their bytes are undefined.
 
         Args:
-            values: n structs of the type for which the encoder was compiled; may be a slice.
+            values: n structs of the type for which the encoder was compiled; can be a slice.
             faults: collects the faults of these n rows.
         """
         cells = Cells(values, faults)
@@ -259,7 +260,7 @@ class RowEncoder:
 
 
 def write_nothing(_cells: Cells, _out: RowWriter) -> None:
-    """Append nothing: a column without any value."""
+    """Append nothing, because the column has no values."""
 
 
 def write_boolean(cells: Cells, out: RowWriter) -> None:
@@ -275,7 +276,7 @@ def write_float(target: type[Any], cells: Cells, out: RowWriter) -> None:
 def write_bytes(
     text_path: str | None, cells: Cells, out: RowWriter, *, is_zigzag: bool = False
 ) -> None:
-    """Append bytes after their length; `text_path` is given if they must be UTF-8."""
+    """Append each value after its length. If `text_path` is set, the values must be UTF-8."""
     column = cells.strings() if text_path is None else cells.utf8(text_path)
     out.sized(column, is_zigzag=is_zigzag)
 
@@ -283,7 +284,7 @@ def write_bytes(
 def write_symbol(
     numbers: Mapping[str, int], path: str, cells: Cells, out: RowWriter, *, is_zigzag: bool
 ) -> None:
-    """Append the number of each enum symbol; unknown symbols are faults."""
+    """Append the number of each enum symbol. Unknown symbols are faults."""
     names = pa.array([each.encode() for each in numbers], pa.binary())
     found: Any = pc.index_in(cells.strings(), value_set=names)
     cells.fail(np.asarray(found.is_null()), path, "is not in the enum")
@@ -292,7 +293,7 @@ def write_symbol(
 
 
 def _short_entries(column: pa.BinaryArray, lengths: NDArray[np.int32], longest: int) -> VarintBytes:
-    """Return entries of up to eight bytes as words, which need no view of their own."""
+    """Return entries of up to eight bytes as words, which do not need separate views."""
     array = pc.cast(column, pa.binary_view(), safe=False)
     inline = cast("pa.Buffer", array.buffers()[1])
     views = np.frombuffer(memoryview(inline), np.uint64).reshape(-1, 2)
@@ -313,7 +314,7 @@ def _where(piece: _Piece, mask: Mask) -> _Piece:
 
 
 def _sizes(piece: _Piece) -> NDArray[np.int64]:
-    """Return the bytes of each row of a piece, shape (n,) or (1,)."""
+    """Return the number of bytes of each row of a piece, shape (n,) or (1,)."""
     if isinstance(piece, InlineView):
         return piece.size.view(np.int64)
     if isinstance(piece, Constant):
@@ -323,7 +324,7 @@ def _sizes(piece: _Piece) -> NDArray[np.int64]:
 
 
 def with_nulls(column: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
-    """Return the column with null also where the mask is False, without copying its bytes."""
+    """Return the column with added nulls where the mask is False, without copying its bytes."""
     if column.null_count:
         mask = mask & np.asarray(column.is_valid())
     bits = pa.py_buffer(np.packbits(mask, bitorder="little").data)
@@ -333,7 +334,7 @@ def with_nulls(column: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
 
 
 def spread(rows: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
-    """Return n rows: the m given ones where the mask (n,) is True, otherwise empty ones."""
+    """Return n rows: the m given rows where the mask (n,) is True, and empty rows elsewhere."""
     lengths = np.zeros(len(mask) + 1, np.int32)
     lengths[1:][mask] = lengths_of(rows)
     offsets = np.cumsum(lengths, dtype=np.int32)
@@ -341,13 +342,13 @@ def spread(rows: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
 
 
 def grouped(items: pa.BinaryArray, offsets: NDArray[np.int64]) -> pa.BinaryArray:
-    """Return n rows, row i with the items offsets[i] .. offsets[i + 1], of n + 1 offsets."""
-    # The bytes of a row's items are already contiguous: only the offsets change.
+    """Return n rows; row i contains the items offsets[i] to offsets[i + 1] - 1."""
+    # The bytes of a row's items are already contiguous, so only the offsets change.
     return binary_array(offsets_of(items)[offsets], items.buffers()[2] or pa.py_buffer(b""))
 
 
 def unsigned_varint(value: int) -> bytes:
-    """Return one unsigned varint."""
+    """Return an unsigned varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -374,22 +375,22 @@ _SEPTETS: Final = tuple(
         (0x007F007F007F007F, 0x3F803F803F803F80, 1),
     )
 )
-"""Masks and shifts that spread 56 bits over eight bytes, by halves."""
+"""Masks and shifts that spread 56 bits over eight bytes by repeated halving."""
 _STEPS: Final = ((1 << 28, 0), (1 << 14, 1), (0, 2))
-"""The first step needed for numbers from this one."""
+"""The first step that is needed for numbers from this limit on."""
 _CONTINUES: Final = np.array(
     [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
     + [0x8080808080808080] * 2,
     np.uint64,
 )
-"""Continuation bits of the first eight bytes of a varint, by its size."""
+"""Continuation bits of the first eight bytes of a varint, by its size in bytes."""
 _HALF: Final = np.uint64(32)
 _EIGHT: Final = np.uint64(REGISTER_SIZE)
 _FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
 
 
 def _septets(values: Words, high: int) -> Words:
-    """Return numbers of up to 56 bits with seven bits in each byte; `high` is the largest."""
+    """Return numbers of up to 56 bits with seven bits per byte; `high` is the largest number."""
     first = next(step for least, step in _STEPS if high >= least)
     for low_mask, high_mask, shift in _SEPTETS[first:]:
         values = (values & low_mask) | ((values & high_mask) << shift)
@@ -397,7 +398,7 @@ def _septets(values: Words, high: int) -> Words:
 
 
 def _varint_sizes(values: Words, low: int, high: int) -> Words:
-    """Return the bytes of each varint; shape (1,) if all have the same."""
+    """Return the number of bytes of each varint; shape (1,) if it is the same for all."""
     least, most = len(unsigned_varint(low)), len(unsigned_varint(high))
     if least == most:
         return _size(least)
@@ -417,7 +418,7 @@ def _short_varints(values: Words, low: int, high: int) -> VarintBytes:
 
 
 def _long_varints(values: Words) -> tuple[VarintBytes, VarintBytes]:
-    """Return varints of up to ten bytes in two words, the second empty for short ones."""
+    """Return varints of up to ten bytes as two words; the second word of short varints is empty."""
     sizes = _varint_sizes(values, 0, (1 << 64) - 1)
     first = np.minimum(sizes, _EIGHT)
     encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUES.take(sizes.view(np.int64))

@@ -48,13 +48,21 @@ class KafkaProdDataSource(DataSource):
 
     @without_traceback()
     def reader(self, schema: StructType) -> NoReturn:
-        """Raise: the format cannot be read."""
+        """Raise: the format cannot be read.
+
+        Raises:
+            ConfigError: always.
+        """
         del schema
         raise _only_writes()
 
     @without_traceback()
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise: the format cannot be read."""
+        """Raise: the format cannot be read.
+
+        Raises:
+            ConfigError: always.
+        """
         del schema
         raise _only_writes()
 

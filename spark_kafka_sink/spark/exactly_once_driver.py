@@ -263,7 +263,11 @@ class ExactlyOnceEnd(WriteEnd):
         self._planned = planned
 
     def commit(self, messages: Messages, batch_id: int | None = None) -> None:
-        """Make the rows of all tasks visible, or the rows of none."""
+        """Make the rows of all tasks visible, or the rows of none.
+
+        Raises:
+            KafkaProdError: the batch is not committed, or only partially; see the message.
+        """
         with self.origin.error_file.storing_errors(batch_id):
             self._commit(messages, batch_id)
 

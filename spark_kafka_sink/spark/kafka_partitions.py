@@ -85,7 +85,12 @@ def repartition_by_kafka_partition(
 
 
 def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the hash that determines each key's partition, or null if the key has no effect."""
+    """Return the hash that determines each key's partition, or null if the key has no effect.
+
+    Args:
+        partitioner: a partitioner that uses keys.
+        keys: n keys, text or binary.
+    """
     rule, found = KEY_RULES[partitioner], read_bytes(keys)
     return pa.array(rule.hashes(found).astype(np.int64), pa.int64(), mask=rule.without_key(found))
 

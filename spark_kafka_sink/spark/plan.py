@@ -276,7 +276,11 @@ _STORED_OPTIONS = "kafkaprod.options"
 def table_schema(options: Mapping[str, str]) -> types.StructType:
     """Return the schema of a table created without columns.
 
-    The column `value` stores its options.
+    The metadata of its column `value` contains the options.
+
+    Raises:
+        ConfigError: the name of an option is unknown or not allowed, or a value is a secret, which
+            is never stored.
     """
     stored = {name.lower(): value for name, value in options.items() if _is_ours(name)}
     _refuse_secrets(split_options(stored))
@@ -358,7 +362,11 @@ def warn_of_displayed_secrets(options: Mapping[str, str]) -> None:
 
 
 def displayed_secrets(options: Mapping[str, str]) -> list[str]:
-    """Return the options, as the user spelled them, with a secret that Spark does not redact."""
+    """Return the options, as the user spelled them, with a secret that Spark does not redact.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`, for names and security options.
+    """
     given = split_options(options)
     security = given.security
     displayed = [

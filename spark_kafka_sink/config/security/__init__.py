@@ -6,10 +6,10 @@ In reading order:
 
 - `model`: the result: `SecurityConfig`, with `TlsConfig` and `SaslConfig`
 - `options`: the table of the security options
-- `names`: aliases, ignored and refused names, and the check for misplaced secrets
+- `names`: aliases, ignored and rejected names, and the check for misplaced secrets
 - `values`: typed access to the given options, and the check for installed libraries
-- `tls`: `ssl.*` options to a `TlsConfig`
-- `sasl`: `sasl.*` options to a `SaslConfig`: mechanism, login module and credentials
+- `tls`: build a `TlsConfig` from the `ssl.*` options
+- `sasl`: build a `SaslConfig` from the `sasl.*` options: mechanism, login module and credentials
 - `jaas`: parse `sasl.jaas.config`, and recognize Java class names
 - `oauthbearer`: the login of OAUTHBEARER: token endpoint, static token or unsecured token
 """

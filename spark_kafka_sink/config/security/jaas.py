@@ -1,14 +1,14 @@
 r"""Parse sasl.jaas.config as Kafka does: exactly one login module and its options.
 
 The text is tokenized like Java's StreamTokenizer in Kafka's JaasConfig. A word consists of letters,
-digits and `. - _ $`. A word in single or double quotes may contain any character except a line
+digits and `. - _ $`. A word in single or double quotes can contain any character except a line
 break; a backslash escapes the next character (\n, \t etc. and octal numbers have the same meaning
 as in C). Even a single slash starts a comment.
 
-The module also recognizes the Java classes that other SASL options name.
+This module also recognizes the Java classes in other SASL options.
 
-Errors never show any part of the text except known names: text next to a misplaced quote may be a
-password.
+Errors never show any part of the text except known names, because text next to a misplaced quote
+might be a password.
 
 Source: Kafka's JaasConfig and JaasContext.
 """
@@ -34,15 +34,15 @@ class TokenKind(Enum):
     """The kind of a token."""
 
     WORD = "word"
-    """A word, with or without quotes; the only kind for which Java returns text."""
+    """A word, with or without quotes. Java returns text only for words."""
     NUMBER = "number"
-    """A token that starts like a number; Java parses it as a number, so Kafka gets no text."""
+    """A token that starts like a number. Java parses it as a number, so Kafka gets no text."""
     SIGN = "sign"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; `text` may be a secret."""
+    """One token; `text` can be a secret."""
 
     kind: TokenKind
     text: str
@@ -65,7 +65,7 @@ _CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text; this never fails, because every character is part of a token."""
+    """Yield the tokens of a text. Never fails, because every character is part of a token."""
     for match in _TOKEN.finditer(text):
         if match["number"] is not None:
             yield Token(TokenKind.NUMBER, match["number"])
@@ -126,15 +126,15 @@ _ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
 
 
 def known_class(name: str, known: Iterable[str]) -> str | None:
-    """Return the known class that a name refers to, or None.
+    """Return the known class to which a name refers, or None.
 
-    A shaded copy of a class has a prefix, such as Databricks' kafkashaded.org.apache.kafka....
+    The name of a shaded class has a prefix, such as Databricks' kafkashaded.org.apache.kafka....
     """
     return next((each for each in known if name == each or name.endswith(f".{each}")), None)
 
 
 def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for a class name in another case, with a typo, or without its package."""
+    """Return a hint for a class name with a typo, in different case, or without its package."""
     by_short = {each.rpartition(".")[2]: each for each in known}
     package, _, short = name.rpartition(".")
     meant = nearest(short, by_short, CLOSE)
@@ -144,10 +144,10 @@ def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
 
 
 def login_handler(values: SecurityValues) -> LoginHandler | None:
-    """Return the meaning of sasl.login.callback.handler.class, or None if it is not given.
+    """Return the handler set in sasl.login.callback.handler.class, or None if it is not set.
 
     Raises:
-        ConfigError: an option that takes a Java class names an unknown class.
+        ConfigError: an option for a Java class contains an unknown class name.
     """
     _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
     _known(values, "sasl.login.class", _LOGIN_CLASSES)
@@ -188,7 +188,7 @@ FORM = 'LoginModule required name="value" name="value";'
 
 
 class LoginModule(Enum):
-    """The supported login modules, by their Java class."""
+    """The supported login modules, by Java class."""
 
     PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
     SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -204,13 +204,16 @@ class LoginModule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JaasOptions:
-    """The options of a login module by name; `place` is the option containing them, for errors."""
+    """The options of a login module, by name.
+
+    `place` is the option that contains them, for errors.
+    """
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: str = JAAS
 
     def name(self, option: str) -> str:
-        """Return the name of an option for an error message."""
+        """Return the name of an option for an error message, including its place."""
         return f"{option} in {self.place}"
 
     def text(self, option: str) -> str | None:
@@ -218,7 +221,7 @@ class JaasOptions:
         return self.options.get(option) or None
 
     def secret(self, option: str) -> Secret | None:
-        """Return a secret, which may be a reference, or None if it is missing or empty."""
+        """Return a secret, which can be a reference, or None if it is missing or empty."""
         text = self.text(option)
         return None if text is None else Secret(text, self.name(option))
 
@@ -251,7 +254,7 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
         option: the option's full name, for errors.
 
     Raises:
-        ConfigError: the text has another form, or the login module is unknown.
+        ConfigError: the text does not have this form, or the login module is unknown.
     """
     reader = _Reader(tokens(text), option)
     entries = list(reader.entries())
@@ -273,7 +276,7 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
 
 
 class _Reader:
-    """Parser of login module entries from tokens."""
+    """Parses login module entries from tokens."""
 
     def __init__(self, found: Iterator[Token], option: str) -> None:
         self._tokens = found
@@ -305,7 +308,7 @@ class _Reader:
             )
 
     def _options(self) -> Iterator[tuple[str, str]]:
-        """Yield names and values up to the semicolon."""
+        """Yield the option names and values up to the semicolon."""
         for number, token in enumerate(self._tokens, 1):
             if token == Token(TokenKind.SIGN, ";"):
                 return

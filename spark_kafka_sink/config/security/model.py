@@ -1,4 +1,7 @@
-"""The security settings of a client: frozen, sent to every task, without secrets in their repr."""
+"""The security settings of a client.
+
+They are frozen, sent to every task, and their repr contains no secrets.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class TlsVersion(Enum):
 
 
 class Mechanism(Enum):
-    """Values of Java's sasl.mechanism; AWS_MSK_IAM is defined by Amazon's client library."""
+    """Values of Java's sasl.mechanism. AWS_MSK_IAM is defined by Amazon's client library."""
 
     GSSAPI = "GSSAPI"
     PLAIN = "PLAIN"
@@ -57,18 +60,18 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStore:
-    """The trusted certificates, either in a file or as text; the other field is None."""
+    """The trusted certificates, either in a file or as text; the unused field is None."""
 
     type: StoreType
     location: str | None = None
     certificates: Secret | None = None
-    """PEM text, or a reference to it."""
+    """PEM text, or a reference to PEM text."""
     password: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStore:
-    """The client's certificate and key, either in a file or as PEM in the options themselves."""
+    """The client's certificate and key, either in a file or as PEM text in the options."""
 
     type: StoreType
     location: str | None = None
@@ -77,8 +80,7 @@ class KeyStore:
     password: Secret | None = None
     """Password of the file."""
     key_password: Secret | None = None
-    """Password of the key, if it differs from the file's password or the key is encrypted PKCS#8.
-    """
+    """Password of the key, if it differs from the file's password or if a PEM key is encrypted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,28 +88,30 @@ class TlsConfig:
     """The settings of a TLS connection."""
 
     truststore: TrustStore | None = None
-    """None to trust the system's certificate authorities."""
+    """The trusted certificates, or None to trust the system's certificate authorities."""
     keystore: KeyStore | None = None
     protocols: tuple[TlsVersion, ...] = (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
     cipher_suites: tuple[str, ...] = ()
-    """Names of cipher suites, by IANA (as in Java) or OpenSSL; empty for the library's default."""
+    """Names of cipher suites, in IANA (as in Java) or OpenSSL form; empty for the library's
+    default.
+    """
     check_hostname: bool = True
     """True if ssl.endpoint.identification.algorithm is https."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordLogin:
-    """Login of PLAIN and SCRAM."""
+    """Login with name and password, for PLAIN and SCRAM."""
 
     username: Secret
     password: Secret
     token_auth: bool = False
-    """True if name and password belong to a delegation token (KIP-48); SCRAM only."""
+    """True if name and password are those of a delegation token (KIP-48). SCRAM only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogin:
-    """Login of OAUTHBEARER with a token provided externally, as text or as a file."""
+    """Login for OAUTHBEARER with an existing token, given as text or as a file."""
 
     token: Secret
     """The token; a `file:` reference is read again at each login."""
@@ -117,7 +121,7 @@ class TokenLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentialsLogin:
-    """Login of OAUTHBEARER with a token that an OIDC issuer grants for id and secret (KIP-768)."""
+    """Login for OAUTHBEARER with a token that an OIDC issuer grants for id and secret (KIP-768)."""
 
     token_endpoint_url: str
     client_id: Secret
@@ -131,14 +135,14 @@ class ClientCredentialsLogin:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 10_000
     tls: TlsConfig | None = None
-    """TLS settings for the issuer; None to trust the system's certificate authorities."""
+    """TLS settings for the issuer, or None to trust the system's certificate authorities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsecuredTokenLogin:
-    """Login of OAUTHBEARER with an unsigned token created by the client (RFC 7515, alg none).
+    """Login for OAUTHBEARER with an unsigned token created by the client (RFC 7515, alg none).
 
-    Corresponds to Java's OAuthBearerUnsecuredLoginCallbackHandler; for development only.
+    It corresponds to Java's OAuthBearerUnsecuredLoginCallbackHandler, and is for development only.
     """
 
     claims: tuple[tuple[str, str | float | tuple[str, ...]], ...]
@@ -149,10 +153,10 @@ class UnsecuredTokenLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MskIamLogin:
-    """Login of AWS_MSK_IAM with credentials from AWS's default chain, a profile, or a role."""
+    """Login for AWS_MSK_IAM with credentials from AWS's default chain, a profile, or a role."""
 
     region: str | None = None
-    """The AWS region; None to take it from the broker's host name or the environment."""
+    """The AWS region, or None to get it from the broker's host name or the environment."""
     profile: str | None = None
     role_arn: str | None = None
     role_session_name: str | None = None
@@ -162,13 +166,13 @@ class MskIamLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerberosLogin:
-    """Login of GSSAPI with a keytab, or with the ticket cache if there is no keytab."""
+    """Login for GSSAPI with a keytab, or with the ticket cache if no keytab is set."""
 
     service_name: str
     principal: str | None = None
     keytab: str | None = None
     ticket_cache: str | None = None
-    """Path of the ticket cache; None for KRB5CCNAME or the system's default."""
+    """Path of the ticket cache, or None for KRB5CCNAME or the system's default."""
 
 
 Login = (
@@ -183,21 +187,21 @@ Login = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JaasLogin:
-    """A sasl.jaas.config that is a reference, resolved on the host where the client logs in.
+    """A sasl.jaas.config that is a reference. It is resolved on the host where the client logs in.
 
     `security.credentials.resolved_login` turns it into a `Login` at each login.
     """
 
     jaas: Secret
     settings: tuple[tuple[str, Secret | str | int | bool], ...]
-    """The other SASL options that were given, by name."""
+    """The other SASL options that are set, by name."""
     folders: tuple[str, ...] = ()
-    """Folders to search for files that the text names with relative paths."""
+    """Folders that are searched for files with relative paths in the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshPolicy:
-    """When a token that expires is refreshed (Java's sasl.login.refresh.*)."""
+    """When an expiring token is refreshed (Java's sasl.login.refresh.*)."""
 
     window_factor: float = 0.8
     window_jitter: float = 0.05
@@ -207,7 +211,7 @@ class RefreshPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslConfig:
-    """How the client authenticates; the type of `login` depends on the mechanism."""
+    """How the client authenticates. The type of `login` depends on the mechanism."""
 
     mechanism: Mechanism
     login: Login | JaasLogin
@@ -216,7 +220,7 @@ class SaslConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """The security settings of a client; `tls` and `sasl` are set if the protocol uses them."""
+    """The security settings of a client. `tls` and `sasl` are set if the protocol uses them."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsConfig | None = None

@@ -1,8 +1,8 @@
 """Names of security options outside the table, and secrets in options that must not contain them.
 
-Names outside the table are aliases, ignored or refused. Private keys, certificates and logins in
-the wrong option are refused before they are used, because they could end up in a file name, a
-request or a log.
+Names outside the table are aliases, ignored or rejected. Private keys, certificates and logins in
+the wrong option are rejected before they are used, because otherwise they might appear in a file
+name, a request or a log.
 
 Source: Kafka 4.3's SslConfigs and SaslConfigs, librdkafka's CONFIGURATION.md.
 """
@@ -31,7 +31,7 @@ SECURITY_ALIASES: Mapping[str, Alias] = {
     "ssl.certificate.pem": Alias("ssl.keystore.certificate.chain"),
     "ssl.key.pem": Alias("ssl.keystore.key"),
 }
-"""librdkafka's names for options that have another name in Java."""
+"""librdkafka's names for options that have a different name in Java."""
 
 IGNORED_JAVA_SECURITY_KEYS = names(
     """
@@ -46,12 +46,16 @@ IGNORED_JAVA_SECURITY_KEYS = names(
     ssl.secure.random.implementation ssl.trustmanager.algorithm
     """
 )
-"""Options that apply only to the JVM, or to checks made by the broker (tokens) or KDC (tickets)."""
+"""Options that have an effect only in the JVM, or on checks by the broker (tokens) or the KDC
+(tickets).
+"""
 
 IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
     {"ssl.ca.certificate.stores", "ssl.curves.list", "ssl.sigalgs.list"}
 )
-"""Options for Windows, and settings that Python's ssl lacks; OpenSSL's defaults are safe."""
+"""Options for Windows, and settings that Python's ssl does not support. OpenSSL's defaults are
+safe.
+"""
 
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 
@@ -90,7 +94,7 @@ REFUSED_SECURITY_KEYS: Mapping[str, str] = {
     "ssl_engine_callback_data": _C_ONLY,
     "ssl_key": _C_ONLY,
 }
-"""Options that are unsafe to ignore, with the reason why they are not supported."""
+"""Options that are unsafe to ignore, with the reason why each is not supported."""
 
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https.")
 """Prefixes of security options; an unknown option is an error even without the prefix `kafka.`."""
@@ -103,7 +107,7 @@ _PEM_OPTIONS = frozenset(
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "https.ca.pem",
-        _JAAS_OPTION,  # a login may contain the certificates of its issuer
+        _JAAS_OPTION,  # A login can contain the certificates of its issuer.
     }
 )
 _PLACEMENT_HINTS = {
@@ -118,7 +122,7 @@ _PLACEMENT_HINTS = {
 
 
 def refuse_misplaced(option: str, key: str, text: str) -> None:
-    """Raise if a value looks like PEM or JAAS and the option does not accept such text.
+    """Raise if a value looks like PEM or JAAS and the option does not accept it.
 
     Args:
         option: the option's name in the tables.
@@ -136,10 +140,10 @@ def refuse_misplaced(option: str, key: str, text: str) -> None:
 
 
 def refuse_secret_name(key: str) -> None:
-    """Raise if an option's name is PEM or JAAS text.
+    """Raise if the name of an option is PEM or JAAS text.
 
     Raises:
-        ConfigError: the name is such a text; the message does not show it.
+        ConfigError: the name is PEM or JAAS text, which the message does not show.
     """
     if secret_kind(key) in _PLACEMENT_HINTS:
         raise ConfigError(

@@ -1,10 +1,10 @@
-"""The login of OAUTHBEARER (KIP-768, KIP-1139): issuer, static token or unsecured token.
+"""The OAUTHBEARER login (KIP-768, KIP-1139): issuer, static token or unsecured token.
 
 Without a callback handler, Java creates an unsecured token. Here, the options determine the source:
-an issuer's URL or a given token needs no callback handler.
+an issuer's URL or an existing token needs no callback handler.
 
-The TLS settings for the issuer have Java's, Strimzi's or librdkafka's names. Java reads
-these ssl.* options from sasl.jaas.config, not from the client's own ssl.* options.
+The TLS settings for the issuer can have Java's, Strimzi's or librdkafka's names. As in Java, they
+are ssl.* options in sasl.jaas.config, not the client's own ssl.* options.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _STRIMZI = "oauth."
 
 
 def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
-    """Return the TLS settings for the issuer; None to trust the system's authorities.
+    """Return the TLS settings for the issuer, or None to trust the system's authorities.
 
     Raises:
-        ConfigError: see `tls_config`; or the authorities are set in two places.
+        ConfigError: see `tls_config`; or the authorities are set more than once.
     """
     shown = {
         name.removeprefix(_STRIMZI): options.name(name)
@@ -85,14 +85,14 @@ def unsecured_token_login(
     """Build the login with an unsecured token, from the claims in the login module.
 
     Raises:
-        ConfigError: the claim with the client's name is missing, or a number is invalid.
+        ConfigError: the claim that identifies the client is missing, or a number is invalid.
     """
     claims: dict[str, str | float | tuple[str, ...]] = {}
     claims |= options.beginning(_STRING)
     for name, text in options.beginning(_NUMBER).items():
         claims[name] = _number(options, f"{_NUMBER}{name}", text)
     for name, text in options.beginning(_LIST).items():
-        # The first character is the separator of the values, as in "|one|two".
+        # The first character is the separator, as in "|one|two".
         claims[name] = tuple(text[1:].split(text[0])) if text else ()
     principal = options.text(_PRINCIPAL) or "sub"
     if not str(claims.get(principal, "")).strip():
@@ -146,10 +146,10 @@ _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLogin:
-    """Build the login with a token from an issuer, a file or the options, or an unsecured token.
+    """Build the login: a token from an issuer, a file or the options, or an unsecured token.
 
     Raises:
-        ConfigError: no source of the token is given, or a setting of the source is missing.
+        ConfigError: no token source is set, or a setting of the source is missing.
     """
     handler = login_handler(values)
     extensions = _extensions(values, options)
@@ -168,7 +168,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
 
 
 def _given_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
-    """Return the token or a reference to its file, from Java's file URL or Strimzi's options."""
+    """Return the token or a reference to its file, from Java's URL option or Strimzi's options."""
     for name in _STRIMZI_REFUSED:
         if options.text(name) is not None:
             raise ConfigError(
@@ -230,7 +230,7 @@ def _check_url(url: str, option: str) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return True if a host is the local one (RFC 6761 for names)."""
+    """Return True for a name or address of the local host (RFC 6761 for names)."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -238,7 +238,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:
-    """Return a credential; as in Java, the option overrides the login module (KIP-1139)."""
+    """Return a credential. As in Java, the option overrides the login module (KIP-1139)."""
     places = (values.secret(option), *map(options.secret, jaas))
     found = next((place for place in places if place is not None and place.source), None)
     if found is None:

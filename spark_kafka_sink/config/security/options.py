@@ -1,8 +1,8 @@
-"""The table of the security options, given as `kafka.<name>`.
+"""The table of the security options, which are set as `kafka.<name>`.
 
 Names, defaults and importance are those of Kafka 4.3's SecurityConfig, SslConfigs and SaslConfigs.
-Rows that Java does not have come from librdkafka's CONFIGURATION.md. Options that are lists or
-doubles in Java are texts here, which `tls` and `sasl` parse.
+Options that Java does not have come from librdkafka's CONFIGURATION.md. Lists and doubles of Java
+are texts in this table; `tls` and `sasl` parse them.
 """
 
 from __future__ import annotations
@@ -278,4 +278,4 @@ _KERBEROS = (
 )
 
 SECURITY_OPTIONS: tuple[Option, ...] = (*_PROTOCOL, *_TLS, *_SASL, *_TOKENS, *_KERBEROS)
-"""Options given as `kafka.<name>`."""
+"""Options that are set as `kafka.<name>`."""

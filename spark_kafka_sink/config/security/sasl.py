@@ -1,7 +1,7 @@
 """Build a `SaslConfig` from the SASL options: mechanism, login module and credentials.
 
-Unknown options of a login module have no effect, as in Java, but likely typos are logged. Log texts
-and errors show only known names: text next to a misplaced quote may be a password.
+Unknown options of a login module have no effect, as in Java, but likely typos are logged. Log lines
+and errors show only known names, because text next to a misplaced quote might be a password.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
     """Build the login with a keytab and its principal, or with the ticket cache.
 
     Raises:
-        ConfigError: there is no service name or more than one, or useKeyTab is set without keyTab.
+        ConfigError: the service name is missing or ambiguous, or useKeyTab is set without keyTab.
     """
     uses_keytab = options.flag("useKeyTab")
     keytab = options.text("keyTab") if uses_keytab else None
@@ -91,7 +91,9 @@ _REFUSED = (
     "awsRoleSessionToken",
     "awsRoleExternalId",
 )
-"""Unsupported options; if they were ignored, other credentials than requested would be used."""
+"""Unsupported options. If they were ignored, credentials other than the requested ones would be
+used.
+"""
 
 
 def msk_iam_login(options: JaasOptions) -> MskIamLogin:
@@ -117,8 +119,9 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
 
 
 _TYPO_SIMILARITY = 0.75
-"""Similarity of typos: difflib's ratio is 0.88 for `passwort` and `password`, but 0.67 for `user`
-and `username`."""
+"""Minimum similarity of a typo. difflib's ratio is 0.88 for `passwort` and `password`, but only
+0.67 for `user` and `username`.
+"""
 _SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
 _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
     LoginModule.PLAIN: frozenset({"username", "password"}),
@@ -152,7 +155,7 @@ _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
         }
     ),
 }
-"""Options that have an effect here, and Java's other options, which are not treated as typos."""
+"""The options that have an effect, and Java's other options, which are not treated as typos."""
 _logger = logging.getLogger(__name__)
 
 
@@ -161,9 +164,10 @@ _PUBLIC_ENDINGS = (".location", ".type")
 
 
 def holds_secret(entry: JaasEntry) -> bool:
-    """Return True if a login may contain a secret itself, not just a reference to a secret.
+    """Return True if a login might contain a secret, not just a reference to a secret.
 
-    Any value not known to be public may be a secret, such as a password under a misspelt name.
+    Any value that is not known to be public might be a secret, such as a password under a
+    misspelled name.
     """
     public = _OPTIONS[entry.module] - _SECRETS
     others = {
@@ -175,7 +179,7 @@ def holds_secret(entry: JaasEntry) -> bool:
 
 
 def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
-    """Return the options of a login module that are missing but have a similar unknown name."""
+    """Return the missing options of a login module that resemble an unknown option."""
     known, given = _OPTIONS[module], options.options
     found = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
@@ -185,7 +189,7 @@ def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, 
 
 
 def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
-    """Warn about options of a login module that may be misspelt."""
+    """Warn about options of a login module that might be misspelled."""
     for name in misspelled_options(module, options):
         warn_once(
             _logger,
@@ -209,7 +213,7 @@ _SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
 
 
 def mechanism_of(values: SecurityValues) -> Mechanism:
-    """Return the mechanism; OAUTHBEARER with Amazon's callback handler is AWS_MSK_IAM.
+    """Return the mechanism. It is AWS_MSK_IAM for OAUTHBEARER with Amazon's callback handler.
 
     Raises:
         ConfigError: the mechanism is unknown, or an option names an unknown Java class.
@@ -221,7 +225,7 @@ def mechanism_of(values: SecurityValues) -> Mechanism:
 
 
 def resolve(config: SaslConfig) -> Login:
-    """Return the login; a `JaasLogin` is resolved on this host.
+    """Return the login. A `JaasLogin` is resolved on this host.
 
     Raises:
         ConfigError: the reference cannot be resolved on this host, or its text is not a valid
@@ -238,7 +242,7 @@ def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry |
     """Build the login of a mechanism; `entry` is None if there is no sasl.jaas.config.
 
     Raises:
-        ConfigError: the login module is not for the mechanism, or a setting is missing.
+        ConfigError: the login module does not support the mechanism, or a setting is missing.
     """
     if entry is None:
         return _login(mechanism, values, JaasOptions())
@@ -298,7 +302,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
 def _required_secret(
     mechanism: Mechanism, values: SecurityValues, options: JaasOptions, name: str
 ) -> Secret:
-    """Return the user name or password, from the option or from the login module."""
+    """Return the user name or the password, from the option or from the login module."""
     option = f"sasl.{name}"
     own, jaas = values.secret(option), options.secret(name)
     if own is not None and jaas is not None and own.source != jaas.source:
@@ -326,8 +330,8 @@ JAAS = "sasl.jaas.config"
 def sasl_config(values: SecurityValues) -> SaslConfig:
     """Build the SASL settings of a client.
 
-    If sasl.jaas.config is a reference, it stays a reference. Errors in the referenced text are
-    detected here if this process can resolve the reference, and otherwise by the tasks.
+    If sasl.jaas.config is a reference, the result contains the reference. Errors in the referenced
+    text are detected now if this process can resolve the reference, and otherwise by the tasks.
 
     Raises:
         ConfigError: options contradict each other, or a required option is missing.

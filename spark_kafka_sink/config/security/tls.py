@@ -1,4 +1,4 @@
-"""Build a `TlsConfig` from the ssl.* options, with the rules of Java's DefaultSslEngineFactory."""
+"""Build a `TlsConfig` from the ssl.* options, by the rules of Java's DefaultSslEngineFactory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.values import SecurityValues
 
 OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
-"""Versions that Java recognizes and has disabled (RFC 8996)."""
+"""Versions that Java recognizes but has disabled (RFC 8996)."""
 PROBE = "probe"
 """librdkafka's value for the system's certificate authorities."""
 _SEPARATORS = re.compile(r"[,:\s]+")
@@ -74,7 +74,7 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
 
 
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
-    """Return the file of authorities in a librdkafka option; None for the system's authorities."""
+    """Return the authority file of a librdkafka option, or None for the system's authorities."""
     path = values.path(option)
     return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
@@ -108,7 +108,10 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
 
 
 def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret | None) -> KeyStore:
-    """Build a keystore from a certificate chain and a key in options; both are required."""
+    """Build a keystore from the options for the certificate chain and the key.
+
+    Both are required.
+    """
     if key is None:
         raise _missing_option(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")
     if chain is None:
@@ -127,7 +130,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
 
 
 def _pem(values: SecurityValues, option: str, location_option: str) -> Secret | None:
-    """Return PEM from an option, or a reference to the file that librdkafka's option names."""
+    """Return PEM text from an option, or a reference to the file in librdkafka's option."""
     _at_most_one(values, option, location_option)
     path = values.path(location_option)
     if path is None:
@@ -136,7 +139,10 @@ def _pem(values: SecurityValues, option: str, location_option: str) -> Secret | 
 
 
 def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
-    """Return the given type; by default PEM if only PEM is possible, otherwise Java's default."""
+    """Return the configured type.
+
+    The default is PEM if only PEM is possible, otherwise Java's default.
+    """
     if pem and not values.given(option):
         return StoreType.PEM
     return StoreType(values.text(option) or StoreType.JKS.value)
@@ -169,7 +175,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
 
 
 def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
-    """Return the names of the suites, separated by commas (Java) or colons (OpenSSL)."""
+    """Return the cipher suites, which are separated by commas (Java) or colons (OpenSSL)."""
     return tuple(name for name in _SEPARATORS.split(values.text("ssl.cipher.suites") or "") if name)
 
 

@@ -1,4 +1,4 @@
-"""Typed access to the given security options, and the check for required libraries."""
+"""Typed access to the security options that are set, and the check for required libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXTRAS = {
 
 
 def check_libraries(login: Login) -> None:
-    """Check that the libraries a login needs are installed, without importing them.
+    """Check that the libraries which a login needs are installed, without importing them.
 
     Raises:
         ConfigError: a library is missing.
@@ -51,19 +51,19 @@ _CASE_CONVERSIONS = {
     "ssl.keystore.type": str.upper,
     "ssl.endpoint.identification.algorithm": str.lower,
 }
-"""Options whose values are case-insensitive, with the conversion to the case used in the table."""
+"""Options with case-insensitive values, and the conversion to the case that the table uses."""
 
 _SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityValues:
-    """The given options by the table's names; other options have the table's defaults.
+    """The options that are set, by the table's names. Other options have the table's defaults.
 
     Args:
-        values: the given values; passwords as `Secret`.
-        shown: names of options as the user wrote them, for errors, if they differ.
-        prefix: prefix of the names in `values`, for errors.
+        values: the values; passwords are `Secret` objects.
+        shown: names as the user wrote them, if they differ; used in errors.
+        prefix: prefix of the names in `values`; used in errors.
     """
 
     values: Mapping[str, Setting]
@@ -72,7 +72,7 @@ class SecurityValues:
 
     @classmethod
     def parse(cls, given: NamedOptions) -> SecurityValues:
-        """Parse the given options.
+        """Parse the options that are set.
 
         Raises:
             ConfigError: a value is not allowed.
@@ -94,10 +94,10 @@ class SecurityValues:
         return str(value) if value is not None and value != "" else None
 
     def path(self, option: str) -> str | None:
-        """Return the path of a file, which may be given as a `file:` URL.
+        """Return the path of a file. The option can also be a `file:` URL.
 
         Raises:
-            ConfigError: the URL names another file system.
+            ConfigError: the URL refers to a different file system.
         """
         text = self.text(option)
         scheme = None if text is None else _SCHEME.match(text)
@@ -113,12 +113,12 @@ class SecurityValues:
         return re.sub("^/+", "/", text[len("file:") :])
 
     def secret(self, option: str) -> Secret | None:
-        """Return a secret, or None if it was not given."""
+        """Return a secret, or None if it is not set."""
         value = self.values.get(option)
         return value if isinstance(value, Secret) else None
 
     def number(self, option: str) -> int | None:
-        """Return a whole number, or None without a value and a default."""
+        """Return a whole number, or None if it is not set and has no default."""
         value = self.values.get(option, _OPTIONS[option].default)
         return None if value is None else int(str(value))
 
@@ -128,7 +128,7 @@ class SecurityValues:
 
 
 def read(name: str, text: str, shown: str) -> Setting:
-    """Parse the value of one option of the table.
+    """Parse the value of one option in the table.
 
     Raises:
         ConfigError: the value is not allowed.
